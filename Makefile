@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak cluster chaos check format docs site screenshots bench bench-smoke bench-peers new-project lock clean
+.PHONY: help install demo test acceptance coverage contract stall soak cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-peers new-project lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -52,7 +52,7 @@ contract: $(READY) ## run the contract test of the webhook pipeline; dumps and l
 stall: $(READY) ## freeze a process at every gate of every kind of work while another one finishes it
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k 'stalls or frozen' tests/stalls tests/coursegen tests/engagement $(ARGS)
 
-new-project: $(READY) ## install the wheel in an empty environment, create a project with `onceward new`, test it and start it
+new-project: $(READY) ## install the wheel in an empty environment, create a project with `onceward new`, test it and start it; ARGS=--tutorial follows the tutorial too
 	@$(BIN)/python tools/new_project.py $(ARGS)
 
 soak: $(READY) ## 10 minutes of steady load, memory must stay flat; ARGS=--short for 20 seconds
@@ -63,6 +63,9 @@ cluster: $(READY) ## three PostgreSQL servers under Patroni, two web nodes and t
 
 chaos: $(READY) ## break the cluster under load and check that nothing is lost or done twice; ARGS="--seed 7 --minutes 5"
 	@exec $(BIN)/python -m tools.chaos $(ARGS)
+
+upgrade: $(READY) ## upgrade a running installation under load and check that nothing is lost or done twice; ARGS="--old 0.1.0"
+	@exec $(BIN)/python -m tools.upgrade $(ARGS)
 
 check: $(READY) ## ruff, pyright, import-linter
 	@$(BIN)/ruff check .
@@ -82,6 +85,9 @@ docs: $(READY) ## rewrite the tables of settings, commands and metrics from the 
 
 screenshots: $(READY) ## take a picture of every page of the dashboard (needs Chromium)
 	@$(BIN)/python tools/screenshots.py $(ARGS)
+
+recording: $(READY) ## record the moving picture of the README in a browser (needs Chromium)
+	@$(BIN)/python tools/recording.py $(ARGS)
 
 bench-smoke: $(READY) ## run every bench case once, tiny
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow tests/bench/test_smoke.py $(ARGS)

@@ -1,21 +1,25 @@
 """Measure ticket sales: `onceward bench checkout`.
 
-sale         sales per second over the webhook endpoint, four seats each; the baseline is a pgbench script with the same statements
+sale         sales per second over the webhook endpoint, four seats each; the baseline is a pgbench script with the same statements;
+             on both sides every connection first makes a few sales that do not count
 webhook-p95  milliseconds from webhook to reply at 50 sales of four seats per second
 contended    500 buyers for 50 seats: sales per second until all are sold; none is sold twice
+sale-size    the same sales in houses of 100, 20,000 and 100,000 seats
+seat-map     a house of 20,000 seats: milliseconds to open its map, and from a sale to a viewer, and bytes of that update
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import orjson
 
+from benchmarks import checkout_house as houses
 from benchmarks import checkout_script as bench_script
 from benchmarks.measure import BenchFailed, Measurement, Size, compare, pgbench
 from onceward import Engine
@@ -33,10 +37,12 @@ from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.errors import SeatTaken
 from onceward_apps.ticketing.organizing import NewEvent, Section
 
-CASES = ("sale", "webhook-p95", "contended")
+CASES = ("sale", "webhook-p95", "contended", "sale-size", "seat-map")
 SECRET = "whsec_of_the_bench_with_enough_characters"
 SEATS = 4
 CLIENTS = 16
+WARM_UP = 8
+"""How many sales each connection makes before the timed ones. PostgreSQL chooses a plan for all calls after five."""
 PER_S = 50
 TARGET_MS = 50.0
 
@@ -75,15 +81,64 @@ class Box:
     async def checkouts(self, number: int) -> list[Any]:
         """Start checkouts for four adjacent seats each, ready to be paid."""
         event_id, seats = await self.event(number, SEATS)
-        checkouts: list[Any] = []
-        for n in range(number):
-            basket = new_basket()
-            async with self.engine.transaction(organization=self.organization) as tx:
-                await buying.hold(tx, event_id, basket, seats=seats[SEATS * n : SEATS * (n + 1)])
-                checkouts.append(
-                    await buying.start_checkout(tx, event_id, basket, buying.Buyer(email="bench@example.org"))
-                )
-        return checkouts
+        return await self.checkouts_of([(event_id, seats[SEATS * n : SEATS * (n + 1)]) for n in range(number)])
+
+    async def checkouts_of(self, places: Iterable[tuple[UUID, Sequence[UUID]]]) -> list[Any]:
+        """Start checkouts for these seats of these events, several at a time."""
+        slots = asyncio.Semaphore(CLIENTS)
+
+        async def start(event_id: UUID, seats: Sequence[UUID]) -> Any:
+            async with slots:
+                return await self.checkout(event_id, seats)
+
+        return await asyncio.gather(*(start(event_id, seats) for event_id, seats in places))
+
+    async def checkout(self, event_id: UUID, seats: Sequence[UUID]) -> Any:
+        """Start a checkout for these seats, ready to be paid."""
+        basket = new_basket()
+        async with self.engine.transaction(organization=self.organization) as tx:
+            await buying.hold(tx, event_id, basket, seats=seats)
+            return await buying.start_checkout(tx, event_id, basket, buying.Buyer(email="bench@example.org"))
+
+    async def pay_all(self, waiting: list[Any], *, warm_up: int) -> float:
+        """Pay all checkouts with 16 requests at a time, and return the sales per second after the first `warm_up` sales."""
+        await self._pay_all([waiting.pop() for _ in range(warm_up)])
+        started = time.perf_counter()
+        count = len(waiting)
+        await self._pay_all(waiting)
+        return count / (time.perf_counter() - started)
+
+    async def _pay_all(self, waiting: list[Any]) -> None:
+        async def client() -> None:
+            while waiting:
+                await self.pay(waiting.pop())
+
+        await asyncio.gather(*(client() for _ in range(CLIENTS)))
+
+    async def compare_sales(
+        self, case: str, size: Size, checkouts: Callable[[int], Awaitable[list[Any]]], *, sales: int
+    ) -> Measurement:
+        """Compare our sales per second with those of the pgbench script. `sales` is the timed number of each connection."""
+        warm_up = size.pick(WARM_UP, WARM_UP, 0)
+        number = (warm_up + sales) * CLIENTS
+
+        async def ours() -> float:
+            return await self.pay_all(await checkouts(number), warm_up=warm_up * CLIENTS)
+
+        async def theirs() -> float:
+            ids = [checkout["id"] for checkout in await checkouts(number)]
+            script = await bench_script.prepare(self.db, self.organization, ids)
+            return await pgbench(self.db.url, script, clients=CLIENTS, transactions=warm_up + sales, warm_up=warm_up)
+
+        return await compare(
+            "checkout",
+            case,
+            ours,
+            unit="sales/s",
+            baseline="the same statements as one pgbench script",
+            theirs=theirs,
+            turns=size.turns(),
+        )
 
     async def pay(self, checkout: Any) -> None:
         status, body = await post(self.inbox, charge(checkout))
@@ -99,6 +154,10 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
         for name, case in (("sale", _sale), ("webhook-p95", _latency), ("contended", _contended)):
             if only in (None, name):
                 results.append(await case(box, size))
+        if only in (None, "sale-size"):
+            results += await houses.sale_size(box, size)
+        if only in (None, "seat-map"):
+            results += await houses.seat_map(box, size)
         return results
     finally:
         await box.inbox.stop()
@@ -122,28 +181,7 @@ async def _open(db: Database, url: str) -> Box:
 
 
 async def _sale(box: Box, size: Size) -> Measurement:
-    number = size.pick(640, 160, CLIENTS)
-
-    async def ours() -> float:
-        waiting = await box.checkouts(number)
-        await box.pay(waiting.pop())  # warm-up: the first sale prepares the statements
-        started = time.perf_counter()
-        count = len(waiting)
-
-        async def client() -> None:
-            while waiting:
-                await box.pay(waiting.pop())
-
-        await asyncio.gather(*(client() for _ in range(CLIENTS)))
-        return count / (time.perf_counter() - started)
-
-    async def theirs() -> float:
-        waiting = await box.checkouts(number)
-        script = await bench_script.prepare(box.db, box.organization, [checkout["id"] for checkout in waiting])
-        return await pgbench(box.db.url, script, clients=CLIENTS, transactions=number // CLIENTS)
-
-    baseline = "the same statements as one pgbench script"
-    return await compare("checkout", "sale", ours, unit="sales/s", baseline=baseline, theirs=theirs, turns=size.turns())
+    return await box.compare_sales("sale", size, box.checkouts, sales=size.pick(40, 20, 2))
 
 
 async def _latency(box: Box, size: Size) -> Measurement:

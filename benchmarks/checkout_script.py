@@ -1,7 +1,7 @@
-"""The sale as a pgbench script: the statements that the sale of a webhook runs, in the same order.
+"""The sale as a pgbench script: the statements that the sale of a webhook runs, in the same order and the same round trips.
 
 A table holds the values that the app would generate (ids, codes, texts). pgbench reads a colon before a word as a
-variable even inside quotes, so such a colon is written chr(58).
+variable even inside quotes, so such a colon is written chr(58). Statements that share a round trip are a pipeline here.
 """
 
 from __future__ import annotations
@@ -11,76 +11,67 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
+import orjson
+
 from onceward.db import Database
+from onceward.inbox import inline
+from onceward.live import topics
+from onceward.messages import queueing
+from onceward.outbox import publishing
+from onceward.trust import audit
+from onceward.work import enqueuing
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.store import sales
 
-PREPARE = """
+TODO = (
+    *("n", "event", "checkout", "organization", "show", "amount", "currency", "claims", "holds", "items", "sections"),
+    *(
+        "seats",
+        "versions",
+        "tickets",
+        "codes",
+        "result",
+        "payload",
+        "letter",
+        "published",
+        "shown",
+        "changes",
+        "metadata",
+    ),
+)
+PREPARE = f"""
 create schema if not exists onceward_bench;
 drop table if exists onceward_bench.todo;
 drop sequence if exists onceward_bench.turn;
 create sequence onceward_bench.turn;
-create table onceward_bench.todo (
-    n bigint primary key, event text, checkout text, organization text, show text, amount text, currency text,
-    claims text, seats text, versions text, items text, sections text, holds text, tickets text, codes text, result text
-);
+create table onceward_bench.todo (n bigint primary key, {", ".join(f"{name} text" for name in TODO[1:])});
 """
 ITEMS = """
-select i.checkout_id, array_agg(h.claim_id order by i.position)::text as claims,
-       array_agg(i.seat_id order by i.position)::text as seats,
-       array_agg(s.version order by i.position)::text as versions,
+select i.checkout_id, array_agg(h.claim_id order by h.claim_id)::text as claims,
+       array_agg(h.id order by i.position)::text as holds,
        array_agg(i.id order by i.position)::text as items,
        array_agg(i.section_id order by i.position)::text as sections,
-       array_agg(h.id order by i.position)::text as holds, count(*) as number
+       array_agg(i.seat_id order by i.position)::text as seats,
+       array_agg(s.version order by i.position)::text as versions, count(*) as number
   from ticketing.checkout_items i
   join ticketing.seat_holds h on h.id = i.seat_hold_id
   join ticketing.seats s on s.id = i.seat_id
  where i.checkout_id = any($1) group by i.checkout_id
 """
-RECEIVE = """
-with stored as (
-    insert into onceward.webhook_events
-        (seq, id, webhook_id, event_id, organization_id, provider, type, payload, headers, origin)
-    values (nextval('onceward.ids'), gen_random_uuid(), '00000000-0000-0000-0000-000000000001', :event, null, 'stripe',
-            'charge.succeeded', jsonb_build_object('id', :event::text, 'amount', :amount::text), '{}', 'http')
-    on conflict (webhook_id, event_id) do nothing
-    returning seq
-), queued as (
-    insert into onceward.work (id, kind, task, queue, sort_at, lease, claimed_at)
-    select seq, 'event', 'payments-stripe/charge.succeeded', 'events', onceward.now(), 4711, clock_timestamp() from stored
-)
-select seq from stored \\gset
-"""
-AUDIT = """
-insert into onceward.audit_log (organization_id, action, entity_type, entity_id, actor, changes, metadata)
-values (onceward.organization(), '{action}', 'Checkout', :checkout, 'bench', :result::jsonb, :result::jsonb);
-"""
-POST = """
-select journal_id from onceward.ledger_post('checkout:' || :checkout::text || chr(58) || 'sale',
-    array['cash', 'cash'], array['event_revenue:' || :show::text, 'platform_fee'],
-    array[40000, 1000]::bigint[], array[:currency::text, :currency::text], '4 tickets', false) \\gset
-"""
-MESSAGE = """
-with written as (
-    insert into onceward.messages
-        (id, organization_id, key, channel, template, version, category, policy, recipient, address, data)
-    values (nextval('onceward.ids'), :organization::uuid, 'checkout:' || :checkout::text || chr(58) || 'confirmation', 'email',
-            'order-confirmation', 'bench', 'transactional', 'patient', 'bench@example.org', 'bench@example.org',
-            :result::jsonb)
-    returning id
-)
-insert into onceward.work (id, organization_id, kind, task, queue, sort_at, max_attempts)
-select id, :organization::uuid, 'message', 'message' || chr(58) || 'email', 'message.email', onceward.now(), 12 from written;
-"""
-BROADCAST = """
-insert into onceward.topic_messages (organization_id, topic, payload)
-values (:organization::uuid, 'occupancy/' || :organization::text || '/' || :show::text, :result::jsonb);
-"""
+NUMBER = "select nextval('onceward.ids') as seq, onceward.now() as received_at \\gset\n"
+TASK = "'payments-stripe/charge.succeeded'"
 
 
 def fill(statement: str, *values: str) -> str:
     """Replace the parameters of a statement of the app by variables of the script."""
-    return re.sub(r"\$(\d+)", lambda match: values[int(match[1]) - 1], statement.strip()) + ";\n"
+    lines = "\n".join(line for line in statement.strip().splitlines() if not line.startswith("--"))
+    return re.sub(r"\$(\d+)", lambda match: values[int(match[1]) - 1], lines) + ";\n"
+
+
+def pipeline(*statements: str) -> str:
+    return "".join(
+        ("\\startpipeline\n", *(f"{each.rstrip().rstrip(';')};\n" for each in statements), "\\endpipeline\n")
+    )
 
 
 async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -> str:
@@ -94,107 +85,151 @@ async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -
         await conn.copy_records_to_table(
             "todo",
             schema_name="onceward_bench",
+            columns=list(TODO),
             records=[
                 _row(n, organization, checkout, rows[checkout["id"]])
                 for n, checkout in enumerate(checkout_rows, start=1)
             ],
         )
         await conn.execute("analyze onceward_bench.todo")
-        await conn.execute(
-            "insert into onceward.templates (organization_id, name, version, content) select organization_id, 'order-confirmation', 'bench', '{}' from onceward.organizations"
-        )
     return _script()
 
 
 def _row(n: int, organization: UUID, checkout: Any, items: Any) -> tuple[Any, ...]:
     number = items["number"]
-    result = (
-        f'{{"checkout_id": "{checkout["id"]}", "ticket_count": {number}, "message": "Checkout completed successfully"}}'
+    id, show, event = str(checkout["id"]), str(checkout["event_id"]), f"evt_{uuid4().hex}"
+    tickets = [str(uuid4()) for _ in range(number)]
+    codes = [new_ticket_code() for _ in range(number)]
+    amounts = {"total_cents": checkout["total_cents"], "currency": checkout["currency"], "payment_reference": event}
+    result = {"message": "Checkout completed successfully", "checkout_id": id, "ticket_count": number, **amounts}
+    metadata = {"checkout_id": id, "organization_id": str(organization), "event_id": show}
+    payload = {
+        "id": event,
+        "object": "event",
+        "type": "charge.succeeded",
+        "data": {"object": {"id": f"ch_{event}", **amounts, "status": "succeeded", "metadata": metadata}},
+    }
+    letter = {
+        "event": "Bench",
+        "organizer": "bench",
+        "starts_at": "2026-11-17T20:00:00+00:00",
+        "venue": "Hall",
+        "tickets": [{"code": code, "place": "Hall R1-1"} for code in codes],
+        "order_url": f"http://localhost:8000/orders/{id}?access={uuid4().hex}",
+        **amounts,
+    }
+    shown = {"event": "seats_sold", "seat_ids": tickets, "occupancy": {"capacity": 1000, "held": 0, "sold": 100}}
+    documents = (
+        *(result, payload, letter, {**metadata, **amounts, "ticket_ids": tickets}, shown),
+        *({"status": {"from": "started", "to": "completed"}, **amounts, "ticket_ids": tickets}, metadata),
     )
     return (
-        n,
-        f"evt_{uuid4().hex}",
-        str(checkout["id"]),
-        str(organization),
-        str(checkout["event_id"]),
-        str(checkout["total_cents"]),
-        checkout["currency"],
-        *(items[name] for name in ("claims", "seats", "versions", "items", "sections", "holds")),
-        "{" + ",".join(str(uuid4()) for _ in range(number)) + "}",
-        "{" + ",".join(new_ticket_code() for _ in range(number)) + "}",
-        result,
+        *(n, event, id, str(organization), show, str(checkout["total_cents"]), checkout["currency"]),
+        *(items[name] for name in ("claims", "holds", "items", "sections", "seats", "versions")),
+        *("{" + ",".join(each) + "}" for each in (tickets, codes)),
+        *(orjson.dumps(each).decode() for each in documents),
     )
 
 
 def _script() -> str:
-    issue = fill(
-        sales.ISSUE,
-        ":checkout::uuid",
-        ":show::uuid",
-        "null",
-        "'bench@example.org'",
-        "''",
-        ":event::text",
-        ":tickets",
-        ":sections",
-        ":seats",
-        ":items",
-        ":codes",
-        ":holds",
-        "'stripe'",
-        "'ch_' || :event::text",
-        ":journal_id::bigint",
-        ":result::jsonb",
+    receive = fill(
+        inline.RECEIVE.format(inline.PARAMETERS),
+        *(":seq::bigint", ":received_at::timestamptz", "gen_random_uuid()", "'00000000-0000-0000-0000-000000000001'"),
+        *(
+            ":event::text",
+            "null",
+            "'stripe'",
+            "'charge.succeeded'",
+            ":payload::text",
+            "false",
+            "null",
+            "'{}'",
+            "null",
+            "null",
+        ),
     )
-    paid = fill(
-        sales.ADD_PAYMENT,
-        ":checkout::uuid",
-        "'stripe'",
-        "'ch_' || :event::text",
-        ":event::text",
-        ":amount::bigint",
-        ":currency::text",
-        "'sale'",
-        "null",
-        ":journal_id::bigint",
+    succeed = f"select onceward.succeed_inline(:seq::bigint, null, {TASK}, now()::text::timestamptz, :result::jsonb)"
+    shown = fill(
+        topics.INSERT, ":organization::uuid", "'occupancy/' || :organization::text || '/' || :show::text", ":shown"
     )
-    job = "select onceward.enqueue('{task}', jsonb_build_object('id', {id}), '{queue}');\n"
-    image = job.format(task="ticketing.generate_qr", id="t", queue="default").replace(
-        ");\n", ") from unnest(:tickets::uuid[]) as t;\n"
-    )
-    count = job.format(task="ticketing.record_purchase", id=":checkout::text", queue="analytics")
-    count += job.format(task="ticketing.number_invoices", id=":checkout::text", queue="invoices")
-    published = (
-        "select id from onceward.publish('checkout.completed', :result::json, 'checkout:' || :checkout::text || chr(58) || 'completed',"
-        " null, null);\n"
+    audited = fill(
+        audit.INSERT,
+        *("null", "'checkout_completed'", "'Checkout'", ":checkout::text", "'event'", "null", "null"),
+        *(":changes::jsonb", ":metadata::jsonb"),
     )
     return "".join(
         (
             "select nextval('onceward_bench.turn') as n \\gset\n",
             "select * from onceward_bench.todo where n = :n::bigint \\gset\n",
-            "begin;\n",
-            RECEIVE.lstrip(),
-            "set local role onceward_app;\n",
-            fill("select ticketing.organization_of('checkout', $1)", ":checkout::uuid"),
-            "select set_config('onceward.organization', :organization::text, true);\n",
-            AUDIT.replace("{action}", "organization.acted_for").lstrip(),
-            fill(sales.LOCK, ":checkout::uuid"),
-            fill(sales.PAYMENT, "'stripe'", "'ch_' || :event::text"),
-            fill(sales.ITEMS, ":checkout::uuid"),
-            "select until, refusals from onceward.capacity_renew(:claims::bigint[], null, null);\n",
-            fill(sales.SELL_SEATS, ":seats", ":versions", ":tickets"),
-            POST.lstrip(),
-            issue,
-            paid,
-            image,
-            count,
-            MESSAGE.lstrip(),
-            published,
-            fill(sales.OCCUPANCY, ":show::uuid"),
-            BROADCAST.lstrip(),
-            AUDIT.replace("{action}", "checkout_completed").lstrip(),
-            "reset role;\n",
-            "select onceward.succeed_or_fail(:seq::bigint, 4711, 0, now()::text::timestamptz, :result::jsonb);\n",
-            "commit;\n",
+            NUMBER,
+            pipeline("begin", inline.WAIT, receive, *inline.SAVEPOINT.split("; "), "set local role onceward_app"),
+            fill(sales.TAKE, ":checkout::uuid"),
+            fill(sales.ITEMS, ":checkout::uuid", "'stripe'", "'ch_' || :event::text"),
+            _sell(),
+            _enqueue(),
+            _message(),
+            fill(
+                publishing.PUBLISH,
+                *("'checkout.completed'", ":published", "'checkout:' || :checkout::text || chr(58) || 'completed'"),
+                *("null", "null", "null"),
+            ),
+            shown,
+            audited,
+            pipeline("reset role", inline.CHECK_NOW, succeed, "commit"),
         )
+    )
+
+
+def _sell() -> str:
+    return fill(
+        sales.SELL,
+        *(
+            ":checkout::uuid",
+            ":show::uuid",
+            ":claims::bigint[]",
+            ":holds::uuid[]",
+            ":items::uuid[]",
+            ":sections::uuid[]",
+        ),
+        *(
+            ":seats::uuid[]",
+            ":versions::int[]",
+            ":tickets::uuid[]",
+            ":codes::text[]",
+            "null",
+            "'bench@example.org'",
+            "''",
+        ),
+        *("'stripe'", "'ch_' || :event::text", ":event::text", ":amount::bigint", ":currency::text", ":result::jsonb"),
+        "array['cash', 'cash']",
+        "array['event_revenue' || chr(58) || :show::text, 'platform_fee']",
+        "array[40000, 1000]::bigint[]",
+    )
+
+
+def _enqueue() -> str:
+    arguments = (
+        "array(select jsonb_build_object('ticket_id', t)::text from unnest(:tickets::uuid[]) as t)"
+        " || array_fill(jsonb_build_object('checkout_id', :checkout::text)::text, array[2])"
+    )
+    return fill(
+        enqueuing.ENQUEUE,
+        *(arguments, "array[1, 1, 1, 1, 2, 3]", "0", "null"),
+        "array['ticketing.generate_qr', 'ticketing.record_purchase', 'ticketing.number_invoices']",
+        "array['default', 'analytics', 'invoices']",
+        "array_fill(:organization::uuid, array[3])",
+        "array_fill(:seq::bigint, array[3])",
+        *("array[null, null, null]", "array[0, 0, 0]", "array[0, 0, 0]", "array[null, null, null]", "array[5, 1, 5]"),
+        *("array[null, null, null]",) * 6,
+    )
+
+
+def _message() -> str:
+    return fill(
+        queueing.INSERT,
+        "array['checkout:' || :checkout::text || chr(58) || 'confirmation']",
+        *("array['bench@example.org']", "array['bench@example.org']", "array[:letter::jsonb]"),
+        *("array[null]", "array[null]", "array[null]", "array[null]", ":organization::uuid", "'email'"),
+        *("'order-confirmation'", "'bench'", "'transactional'", "'patient'", "null::bigint", ":seq::bigint"),
+        *("'message' || chr(58) || 'email'", "'message.email'", "12", "null::jsonb", "'{}'::jsonb"),
     )

@@ -1,38 +1,62 @@
-"""Measure received webhooks: signed, unique, about 150 bytes of JSON, 64 connections, one server process, fsync on.
+"""Measure received webhooks: signed, unique, 64 connections, one server process, fsync on. A body has about 150 bytes of JSON,
+in `ack-2k` and `ack-20k` about 2 and 20 KB, as from Stripe and GitHub.
 
 If any answer is not 200, the benchmark fails and reports no rate.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
-import orjson
-
+from benchmarks.bodies import template
+from benchmarks.ingest_end_to_end import measure as end_to_end
+from benchmarks.ingest_rig import Sides
 from benchmarks.ingest_server import TABLE
-from benchmarks.measure import BenchFailed, Measurement, Side, Size, compare
-from benchmarks.servers import SECRET
+from benchmarks.measure import Measurement, Side, Size, compare, pgbench
+from benchmarks.measure import rate as measured_rate
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
 
-CASES = ("ack", "duplicate", "inline", "ack-history")
-CONNECTIONS = 64
-MOST_PER_S = 25_000
-"""How many requests are signed in advance: signing while sending would take CPU from the server."""
+CASES = ("ack", "ack-2k", "ack-20k", "duplicate", "inline", "end-to-end", "ack-history")
+MOST_LARGE_PER_S = {"2k": 15_000, "20k": 5_000}
+COPIED_TOGETHER = 32
+"""How many bodies one COPY writes: about as many as a group commit of the server under this load."""
 FASTAPI_SERVER = "fastapi_sqlalchemy"
 FASTAPI = "FastAPI + SQLAlchemy endpoint"
 EMPTY = "empty ASGI app"
+COPIED = "the same bodies by COPY"
+
+BODIES = """
+create table if not exists onceward_bench.bodies (id bigserial primary key, body bytea not null);
+alter table onceward_bench.bodies alter column body set storage external;
+"""
 
 EFFECTS = """
-create table if not exists onceward_bench.effects (id bigserial primary key, event_id text not null);
+create table if not exists onceward_bench.effects (
+    id bigserial primary key, event_id text not null, at timestamptz not null default clock_timestamp()
+);
+create table if not exists onceward_bench.effects_once (event_id text primary key, at timestamptz not null default clock_timestamp());
 grant usage on schema onceward_bench to onceward_app;
 grant all on onceward_bench.effects to onceward_app;
 grant all on sequence onceward_bench.effects_id_seq to onceward_app;
+"""
+
+INLINE_CLIENTS = 20
+"""As many as the server has connections."""
+INLINE = r"""
+\set id random(1, 1000000000000000)
+begin\; set local lock_timeout = 10000\; select onceward.receive_inline(nextval('onceward.ids'), now(), gen_random_uuid(),
+    'aaaaaaaa-0000-4000-8000-000000000000', 'evt_:id', null, 'stripe', 'charge.succeeded', null, true, convert_to(repeat('x', 150), 'UTF8'),
+    '{}', repeat('s', 80), null)\; set local lock_timeout = 0\; savepoint handler\; set local role onceward_app\;
+    set local onceward.organization = ''\; set local onceward.cause = 'event'\;
+    select where current_setting('onceward.stored_event', true) = '0';
+insert into onceward_bench.effects (event_id) values ('evt_:id');
+reset role\; set constraints all immediate\;
+    select onceward.succeed_inline(currval('onceward.ids'), null, 'stripe/charge.succeeded', now(), '{}')\; commit;
 """
 
 HISTORY = """
@@ -42,80 +66,6 @@ select gen_random_uuid(), 'aaaaaaaa-0000-4000-8000-000000000000', 'evt_' || md5(
        '\\x7b7d', '{}', 'success', 1, 'http'
   from generate_series($1::bigint, $2::bigint) n
 """
-
-
-class Server:
-    """One of the servers, with a method that puts load on it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    async def load(
-        self, for_s: float, *, path: str = "/webhooks/stripe", prepared: int | None = None, **more: Any
-    ) -> dict[str, Any]:
-        options = {
-            "port": self._port,
-            "path": path,
-            "secret": SECRET,
-            "connections": CONNECTIONS,
-            "for_s": for_s,
-            "prepared": int(for_s * MOST_PER_S) if prepared is None else prepared,
-            **more,
-        }
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.load", orjson.dumps(options).decode(), stdout=asyncio.subprocess.PIPE
-        )
-        try:
-            output, _ = await asyncio.wait_for(process.communicate(), timeout=for_s + 60)
-        except TimeoutError:
-            process.kill()
-            raise BenchFailed("the load generator did not finish in time") from None
-        if process.returncode != 0:
-            raise BenchFailed(f"the load generator ended with {process.returncode}")
-        answer: dict[str, Any] = orjson.loads(output)
-        if set(answer["statuses"]) != {"200"}:
-            raise BenchFailed(f"not every answer was 200: {answer['statuses']}")
-        return answer
-
-
-@asynccontextmanager
-async def server(which: str, url: str) -> AsyncGenerator[Server]:
-    """Run a server in its own process and stop it at the end."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.ingest_server", which, url, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    try:
-        output = await asyncio.wait_for(process.stdout.readline(), timeout=30)
-        if not output.strip().isdigit():
-            raise BenchFailed(f"the {which} server did not start")
-        yield Server(int(output))
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), timeout=10)
-        except TimeoutError:
-            process.kill()
-
-
-class Sides:
-    """The servers under comparison; each starts at first use."""
-
-    def __init__(self, stack: AsyncExitStack, url: str, for_s: float) -> None:
-        self._stack = stack
-        self._url = url
-        self._started: dict[str, Server] = {}
-        self.for_s = for_s
-
-    async def get(self, which: str) -> Server:
-        if which not in self._started:
-            self._started[which] = await self._stack.enter_async_context(server(which, self._url))
-            await self._started[which].load(min(1.0, self.for_s), prepared=2000)
-        return self._started[which]
-
-    async def rate(self, which: str, **options: Any) -> float:
-        return (await (await self.get(which)).load(self.for_s, **options))["rate"]
 
 
 async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
@@ -180,6 +130,47 @@ async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
     return results
 
 
+def _of_size(kind: str) -> Callable[[Database, Sides, Size], Awaitable[list[Measurement]]]:
+    """Return the measure of bodies of a real size, beside FastAPI and the limit: the same bytes by COPY, committed as often."""
+
+    async def measure(db: Database, sides: Sides, size: Size) -> list[Measurement]:
+        most = int(sides.for_s * MOST_LARGE_PER_S[kind])
+
+        def rate(which: str) -> Side:
+            return lambda: sides.rate(which, body=kind, prepared=most)
+
+        baselines: list[tuple[str, Side]] = [(COPIED, lambda: _copy(db, kind, sides.for_s))]
+        if _has_sqlalchemy():
+            baselines.insert(0, (FASTAPI, rate(FASTAPI_SERVER)))
+        return [
+            await compare(
+                "ingest",
+                f"ack-{kind}",
+                rate("ours"),
+                unit="requests/s",
+                baseline=baseline,
+                theirs=theirs,
+                turns=size.turns(),
+            )
+            for baseline, theirs in baselines
+        ]
+
+    return measure
+
+
+async def _copy(db: Database, kind: str, for_s: float) -> float:
+    before, after = template(kind, "charge.succeeded", int(time.time()))
+    await db.execute(BODIES)
+    async with db.acquire() as conn:
+
+        async def once() -> int:
+            bodies = [(b"%b%024x%b" % (before, number, after),) for number in range(COPIED_TOGETHER)]
+            await conn.copy_records_to_table("bodies", schema_name="onceward_bench", columns=["body"], records=bodies)
+            return COPIED_TOGETHER
+
+        return await measured_rate([once], for_s=for_s)
+
+
 async def _duplicate(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
     async def ours() -> float:
         return await sides.rate("ours", prepared=2000, repeat=True, prefix="duplicate")
@@ -199,7 +190,23 @@ async def _duplicate(_db: Database, sides: Sides, size: Size) -> list[Measuremen
 
 
 async def _inline(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
-    return [await _against_fastapi("inline", lambda: sides.rate("ours", path="/webhooks/inline"), sides, size)]
+    def ours() -> Awaitable[float]:
+        return sides.rate("ours", path="/webhooks/inline")
+
+    bare = await compare(
+        "ingest",
+        "inline",
+        ours,
+        unit="requests/s",
+        baseline=f"the same statements in pgbench, {INLINE_CLIENTS} clients",
+        theirs=lambda: pgbench(sides.url, INLINE, clients=INLINE_CLIENTS, for_s=sides.for_s, protocol="simple"),
+        turns=size.turns(),
+    )
+    return [await _against_fastapi("inline", ours, sides, size), bare]
+
+
+async def _end_to_end(db: Database, sides: Sides, size: Size) -> list[Measurement]:
+    return await end_to_end(db, sides.url, size)
 
 
 async def _history(db: Database, sides: Sides, size: Size) -> list[Measurement]:
@@ -243,4 +250,12 @@ def _has_sqlalchemy() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("sqlalchemy", "greenlet"))
 
 
-MEASURES = {"ack": _ack, "duplicate": _duplicate, "inline": _inline, "ack-history": _history}
+MEASURES = {
+    "ack": _ack,
+    "ack-2k": _of_size("2k"),
+    "ack-20k": _of_size("20k"),
+    "duplicate": _duplicate,
+    "inline": _inline,
+    "end-to-end": _end_to_end,
+    "ack-history": _history,
+}

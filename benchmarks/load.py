@@ -15,11 +15,13 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from itertools import cycle
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
 from typing import Any
 
 import orjson
+
+from benchmarks.bodies import template
 
 BODY = b'{"id":"evt_%b","object":"event","type":"%b","created":%d,"livemode":false,"data":{"object":{"id":"ch_%b","amount":4200,"currency":"eur"}}}'
 HEAD = (
@@ -30,12 +32,26 @@ MOST_BYTES = 1 << 16
 LENGTH = b"content-length: "
 
 
+Sent = bytes | tuple[bytes, bytes]
+"""A request in one piece, or in two: the second piece is the end of the body, which all requests share."""
+
+
 def request(path: bytes, secret: bytes, type: bytes, id: bytes) -> bytes:
     """Return one signed webhook as the bytes of an HTTP request."""
     now = int(time.time())
     body = BODY % (id, type, now, id)
     signature = hmac.new(secret, b"%d.%b" % (now, body), hashlib.sha256).hexdigest().encode()
     return HEAD % (path, now, signature, len(body)) + body
+
+
+def large_request(path: bytes, secret: bytes, template: tuple[bytes, bytes], id: bytes) -> Sent:
+    """Return one signed webhook of real size. The end of its body is not copied."""
+    now = int(time.time())
+    before, after = template
+    hashed = hmac.new(secret, b"%d.%b%b" % (now, before, id), hashlib.sha256)
+    hashed.update(after)
+    length = len(before) + len(id) + len(after)
+    return HEAD % (path, now, hashed.hexdigest().encode(), length) + before + id, after
 
 
 class Closed(Exception):
@@ -45,7 +61,8 @@ class Closed(Exception):
 class Connections:
     """All connections. Each sends its next request when the last one is answered."""
 
-    def __init__(self, port: int, count: int, requests: Iterator[bytes]) -> None:
+    def __init__(self, port: int, count: int, requests: Iterator[Sent], write: Callable[[int, Any], int]) -> None:
+        self._write = write
         self._requests = requests
         self._sockets = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(count)]
         self._poll = select.epoll()
@@ -61,7 +78,7 @@ class Connections:
 
         One function with system calls only: at ten thousand requests a second, every further call costs.
         """
-        clock, read, write, poll, following = time.perf_counter, os.read, os.write, self._poll.poll, self._requests
+        clock, read, write, poll, following = time.perf_counter, os.read, self._write, self._poll.poll, self._requests
         begun: dict[int, bytes] = {}
         began = clock()
         ends = began + for_s
@@ -82,9 +99,9 @@ class Connections:
                 now = clock()
                 self.statuses.append(data[9:12])
                 self.times_s.append(now - sent[number])
-                if now < ends:
+                if now < ends and (request := next(following, None)) is not None:
                     sent[number] = now
-                    write(number, next(following))
+                    write(number, request)
                 else:
                     del sent[number]
         return clock() - began
@@ -110,24 +127,33 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     path, secret = options["path"].encode(), options["secret"].encode()
     type = options.get("type", "charge.succeeded").encode()
     prefix = options.get("prefix", f"{time.time_ns():x}")
-    prepared = [request(path, secret, type, f"{prefix}{number:x}".encode()) for number in range(options["prepared"])]
+    kind: str | None = options.get("body")
+    whole = None if kind is None else template(kind, type.decode(), int(time.time()))
 
-    def fresh() -> Iterator[bytes]:
+    def make(number: int) -> Sent:
+        id = f"{prefix}{number:x}".encode()
+        return request(path, secret, type, id) if whole is None else large_request(path, secret, whole, id)
+
+    prepared = [make(number) for number in range(options["prepared"])]
+
+    def fresh() -> Iterator[Sent]:
         yield from prepared
         number = len(prepared)
         while True:
-            yield request(path, secret, type, f"{prefix}{number:x}".encode())
+            yield make(number)
             number += 1
 
-    connections = Connections(
-        options["port"], options["connections"], cycle(prepared) if options.get("repeat") else fresh()
-    )
+    requests = cycle(prepared) if options.get("repeat") else islice(fresh(), options.get("count"))
+    write = os.write if whole is None else os.writev
+    connections = Connections(options["port"], options["connections"], requests, write)
+    began_at = time.time()
     try:
         seconds = connections.run(options["for_s"])
     finally:
         connections.close()
     times = sorted(connections.times_s) or [0.0]
     return {
+        "began_at": began_at,
         "rate": len(times) / seconds,
         "p50_ms": times[len(times) // 2] * 1000,
         "p99_ms": times[int(len(times) * 0.99)] * 1000,

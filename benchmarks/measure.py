@@ -126,27 +126,52 @@ async def pgbench(
     transactions: int | None = None,
     threads: int = 1,
     variables: Mapping[str, int] | None = None,
+    protocol: str = "prepared",
+    warm_up: int = 0,
 ) -> float:
-    """Return the transactions per second of a pgbench script, run for `for_s` seconds or `transactions` per client."""
+    """Return the transactions per second of a pgbench script, run for `for_s` seconds or `transactions` per client.
+
+    The first `warm_up` transactions of each client do not count: a new connection has neither plans nor a catalog cache.
+    """
     with tempfile.TemporaryDirectory(prefix="onceward-bench-") as directory:
         file = Path(directory) / "script.sql"
         file.write_text(script, encoding="utf-8")
         process = await asyncio.create_subprocess_exec(
             str(_pgbench()),
-            *("--no-vacuum", "--protocol=prepared", f"--file={file}", f"--client={clients}", f"--jobs={threads}"),
+            *("--no-vacuum", f"--protocol={protocol}", f"--file={file}", f"--client={clients}", f"--jobs={threads}"),
             f"--time={max(1, round(for_s))}" if transactions is None else f"--transactions={transactions}",
             *(f"--define={name}={value}" for name, value in (variables or {}).items()),
+            *(("--log", f"--log-prefix={directory}/log") if warm_up else ()),
             env={**os.environ, **_environment(url)},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
         output, _ = await process.communicate()
+        lines = _logged(Path(directory))
     rate_line = re.search(rb"tps = ([0-9.]+)", output)
     if process.returncode != 0 or rate_line is None:
-        lines = output.decode(errors="replace").splitlines()
-        why = [line for line in lines if "error" in line.lower()] or lines[-3:]
+        said = output.decode(errors="replace").splitlines()
+        why = [line for line in said if "error" in line.lower()] or said[-3:]
         raise BenchFailed(f"pgbench failed: {' / '.join(why)[:500]}")
-    return float(rate_line[1])
+    return _warm_rate(lines, warm_up) if warm_up else float(rate_line[1])
+
+
+def _logged(directory: Path) -> list[str]:
+    return [line for log in directory.glob("log.*") for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def _warm_rate(lines: Sequence[str], warm_up: int) -> float:
+    """Return the rate of a pgbench log from the moment when every client is warm until the first client has finished."""
+    ends: dict[str, list[float]] = {}
+    for line in lines:
+        client, _number, _duration, _script, seconds, microseconds, *_ = line.split()
+        ends.setdefault(client, []).append(int(seconds) + int(microseconds) / 1e6)
+    begin = max(sorted(times)[warm_up - 1] for times in ends.values())
+    end = min(max(times) for times in ends.values())
+    counted = sum(begin < moment <= end for times in ends.values() for moment in times)
+    if counted < len(ends):
+        raise BenchFailed(f"only {counted} transactions of {len(lines)} ran while all clients were warm")
+    return counted / (end - begin)
 
 
 def _pgbench() -> Path:

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[1]
 ADAPTERS = ROOT / "benchmarks" / "peers"
 PYTHON = ("pgqueuer", "procrastinate", "oban", "dbos")
 NODE = ("graphile-worker", "pg-boss")
+WEBHOOKS = ("webhooks_procrastinate", "webhooks_celery")
+"""Applications that receive webhooks and handle them with a queue. `bench ingest end-to-end` starts them itself."""
 TIMEOUT_S = 320.0
 """Longer than the adapters' own deadline, whose error says more."""
 
@@ -38,13 +40,17 @@ def installed() -> list[str]:
     return [name for name in (*PYTHON, *NODE) if _command(name) is not None]
 
 
-async def peer(name: str, case: str, *, url: str, count: int, processes: int = 1) -> float | None:
-    """Return the value of one run, or None if the peer is not installed."""
-    reading = await read_peer(name, case, url=url, count=count, processes=processes)
+async def peer(
+    name: str, case: str, *, url: str, count: int, processes: int = 1, per_call: int | None = None
+) -> float | None:
+    """Return the value of one run, or None if the peer is not installed. `per_call`: jobs in one call of `bulk`."""
+    reading = await read_peer(name, case, url=url, count=count, processes=processes, per_call=per_call)
     return None if reading is None else reading.value
 
 
-async def read_peer(name: str, case: str, *, url: str, count: int, processes: int = 1) -> Reading | None:
+async def read_peer(
+    name: str, case: str, *, url: str, count: int, processes: int = 1, per_call: int | None = None
+) -> Reading | None:
     """Recreate the peer's schema, run the case, and return all values, or None if the peer is not installed."""
     command = _command(name)
     if command is None:
@@ -52,6 +58,7 @@ async def read_peer(name: str, case: str, *, url: str, count: int, processes: in
     process = await asyncio.create_subprocess_exec(
         *command,
         *("--url", url, "--case", case, "--count", str(count), "--processes", str(processes)),
+        *(() if per_call is None else ("--per-call", str(per_call))),
         cwd=_directory(name),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -89,24 +96,47 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
+def application(name: str) -> list[str] | None:
+    """Return the command of one of `WEBHOOKS`, to be completed by `serve` or `work`, or None if it is not installed."""
+    place = _directory(name)
+    return (
+        [str(place / "venv" / "bin" / "python"), str(ADAPTERS / f"{name}.py")] if (place / ".ready").exists() else None
+    )
+
+
 def _directory(name: str) -> Path:
     """Return the directory of a peer. `ONCEWARD_TEST_BENCH_DIR` lets several checkouts share one."""
     return Path(os.environ.get("ONCEWARD_TEST_BENCH_DIR") or ROOT / ".bench").absolute() / name
 
 
-def _command(name: str) -> list[str] | None:
-    """Return the command of a peer's adapter, or None if the peer or its interpreter is not installed."""
+@dataclass(frozen=True, slots=True)
+class PeerProgram:
+    """Where a peer is installed, and the interpreter that runs it."""
+
+    directory: Path
+    interpreter: Path
+
+
+def peer_program(name: str) -> PeerProgram | None:
+    """Return how to run a program of a peer, or None if the peer or its interpreter is not installed."""
     place = _directory(name)
     if name not in (*PYTHON, *NODE):
         raise BenchFailed(f"there is no peer {name!r}; there are: {', '.join((*PYTHON, *NODE))}")
     if not (place / ".ready").exists():
         return None
     if name in PYTHON:
-        program, adapter = place / "venv" / "bin" / "python", ADAPTERS / f"{name}.py"
+        interpreter = place / "venv" / "bin" / "python"
     else:
         own = place / "node_modules" / ".bin" / "node"
         node = str(own) if own.exists() else shutil.which("node")
         if node is None:
             return None
-        program, adapter = Path(node), ADAPTERS / f"{name}.mjs"
-    return [str(program), str(adapter)] if adapter.exists() and program.exists() else None
+        interpreter = Path(node)
+    return PeerProgram(place, interpreter) if interpreter.exists() else None
+
+
+def _command(name: str) -> list[str] | None:
+    """Return the command of a peer's adapter, or None if the peer or its interpreter is not installed."""
+    program = peer_program(name)
+    adapter = ADAPTERS / f"{name}.{'py' if name in PYTHON else 'mjs'}"
+    return None if program is None or not adapter.exists() else [str(program.interpreter), str(adapter)]

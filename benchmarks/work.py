@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
-from collections.abc import Awaitable, Callable
 
 from benchmarks.measure import Measurement, Size, compare, pgbench
 from benchmarks.peer import peer
 from benchmarks.work_drain import DRAINS
-from benchmarks.work_rig import ARGUMENT, BASELINE, STARTED, Case, Rig, noop, note_start, on_peers
+from benchmarks.work_latency import LATENCIES
+from benchmarks.work_rig import ARGUMENT, BASELINE, PEERS, Case, Rig, against, noop, on_peers
+from benchmarks.work_sql import WRITERS_THROUGH_SQL
 from onceward.cli.session import spare_collector
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
@@ -69,80 +69,52 @@ async def enqueue(rig: Rig) -> list[Measurement]:
 
 
 async def bulk(rig: Rig) -> list[Measurement]:
-    count = rig.size.pick(200_000, 50_000, 2000)
+    """Measure calls of 10,000 jobs, the most that one call of the peers' API gets."""
+    return await _bulk(rig, "bulk", 10_000, rig.size.pick(200_000, 50_000, 2000))
 
-    calls = [noop.call(body=ARGUMENT) for _ in range(count)]
+
+async def bulk_1000(rig: Rig) -> list[Measurement]:
+    """Measure calls of 1,000 jobs, each call with a commit of its own."""
+    return await _bulk(rig, "bulk-1000", 1000, rig.size.pick(100_000, 30_000, 2000))
+
+
+async def _bulk(rig: Rig, case: str, per_call: int, count: int) -> list[Measurement]:
+    """Enqueue distinct jobs, in turns with the bare table and with each peer. Peers get calls of the same size."""
+    calls = [noop.call(body=f"{number:08d}{ARGUMENT[8:]}") for number in range(per_call)]
 
     async def ours() -> float:
         started = time.perf_counter()
-        await rig.engine.enqueue_many(calls)
+        for left in range(count, 0, -per_call):
+            await rig.engine.enqueue_many(calls[:left])
         return count / (time.perf_counter() - started)
 
     async def bare() -> float:
-        bodies = ['{"body":"' + ARGUMENT + '"}'] * 2000
+        bodies = ['{"body":"' + ARGUMENT + '"}'] * min(per_call, 2000)
         started = time.perf_counter()
         async with rig.db.acquire() as conn, conn.transaction():
-            for _ in range(count // 2000):
+            for _ in range(count // len(bodies)):
                 await conn.execute(
                     "insert into onceward_bench.bare (body) select b::jsonb from unnest($1::text[]) b", bodies
                 )
         return count / (time.perf_counter() - started)
 
-    measured = await compare(
-        "work",
-        "bulk",
-        ours,
-        unit="jobs/s",
-        baseline="asyncpg unnest into a bare table",
-        theirs=bare,
-        turns=rig.size.turns(),
-    )
-    return [measured, *await on_peers(rig, "bulk", measured, count)]
+    values: list[float] = []
+    theirs: dict[str, list[float]] = {"asyncpg unnest into a bare table": [], **{name: [] for name in PEERS}}
+    for _ in range(rig.size.turns()):
+        await rig.clear()
+        values.append(await ours())
+        theirs["asyncpg unnest into a bare table"].append(await bare())
+        for name in PEERS:
+            value = await peer(name, "bulk", url=rig.url, count=count, per_call=per_call)
+            theirs[name] += [value] if value else []
+    return [against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
 
 
-async def latency(rig: Rig) -> list[Measurement]:
-    """Measure the time from the call of enqueue to the start of the handler, with an idle worker in this process."""
-    count = rig.size.pick(1000, 200, 10)
-    async with rig.worker(queues=("latency",)):
-        alone = await _latencies(rig, count, lambda: rig.engine.enqueue(note_start, body=ARGUMENT))
-
-        async def in_transaction() -> None:
-            async with rig.engine.transaction() as tx:
-                await tx.enqueue(note_start, body=ARGUMENT)
-
-        inside = await _latencies(rig, count, in_transaction)
-    async with rig.worker(queues=("latency", "default")):
-        await rig.engine.enqueue_many([noop.call(body=ARGUMENT)] * rig.size.pick(300_000, 100_000, 200))
-        await rig.engine.enqueue_many([])
-        boosted = await _latencies(
-            rig, rig.size.pick(50, 50, 5), lambda: rig.engine.enqueue(note_start.head_start(60), body=ARGUMENT)
-        )
-    theirs = await peer("pgqueuer", "latency", url=rig.url, count=rig.size.pick(200, 200, 20))
-    name = None if theirs is None else "PgQueuer p50"
-
-    def point(case: str, value: float) -> Measurement:
-        ratio = None if theirs is None else theirs / value
-        return Measurement("work", case, value, "ms", name, theirs, ratio, 0.0)
-
-    return [
-        point("latency-p50", statistics.median(alone)),
-        point("latency-p99", sorted(alone)[int(len(alone) * 0.99)]),
-        point("latency-tx-enqueue", statistics.median(inside)),
-        point("latency-boosted", statistics.median(boosted)),
-    ]
-
-
-async def _latencies(rig: Rig, count: int, call: Callable[[], Awaitable[object]]) -> list[float]:
-    samples: list[float] = []
-    for _ in range(count):
-        STARTED.clear()
-        begun = time.perf_counter()
-        await call()
-        while not STARTED:
-            await asyncio.sleep(0.0002)
-        samples.append((STARTED[0] - begun) * 1000)
-        await asyncio.sleep(0.004)
-    return samples
-
-
-CASES: dict[str, Case] = {"enqueue": enqueue, "bulk": bulk, **DRAINS, "latency": latency}
+CASES: dict[str, Case] = {
+    "enqueue": enqueue,
+    "bulk": bulk,
+    "bulk-1000": bulk_1000,
+    **DRAINS,
+    **LATENCIES,
+    **WRITERS_THROUGH_SQL,
+}

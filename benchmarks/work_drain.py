@@ -20,7 +20,7 @@ PGBENCH_SAME = f"""\\set id :first + :client_id * :each + :n
 \\set n :n + 1
 begin;
 insert into onceward_bench.sink (body) values ('{ARGUMENT}');
-select onceward.succeed_or_fail(:id, 7, 1, now(), null);
+call onceward.succeed_job(:id, 7, 1, now(), null);
 commit;
 """
 """A handler's transaction: its own statement and the acknowledgement."""
@@ -47,7 +47,8 @@ async def drain_2(rig: Rig) -> list[Measurement]:
 
 
 async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
-    count = rig.size.pick(300_000, 100_000, 200)
+    """Drain as many jobs as each peer, in turns with the peers."""
+    count = rig.size.pick(200_000, 60_000, 200)
 
     async def ours() -> float:
         await rig.engine.enqueue_many([noop.call(body=ARGUMENT)] * count)
@@ -59,8 +60,7 @@ async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
     for _ in range(rig.size.turns()):
         values.append(await ours())
         for name in PEERS:
-            their_count = rig.size.pick(100_000, 30_000, 100)
-            value = await peer(name, "drain", url=rig.url, count=their_count, processes=processes)
+            value = await peer(name, "drain", url=rig.url, count=count, processes=processes)
             theirs[name] += [value] if value else []
     results = [against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
     return results or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
@@ -69,7 +69,7 @@ async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
 async def _timed_drain(rig: Rig, count: int, *, processes: int = 1) -> float:
     """Return the rate from the first to the last completion, as PostgreSQL recorded them."""
     before = await rig.db.fetchval("select clock_timestamp()")
-    children = await asyncio.gather(*(_start_process(rig.url) for _ in range(processes)))
+    children = await asyncio.gather(*(start_worker(rig.url) for _ in range(processes)))
     try:
         for child in children:
             assert child.stdin is not None
@@ -87,7 +87,7 @@ async def _timed_drain(rig: Rig, count: int, *, processes: int = 1) -> float:
     return count / (row["last"] - row["first"]).total_seconds()
 
 
-async def _start_process(url: str) -> asyncio.subprocess.Process:
+async def start_worker(url: str) -> asyncio.subprocess.Process:
     """Start a worker that connects and waits for the start signal, like the peers' workers: the start is not measured."""
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.work_drain", url), stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -45,6 +46,13 @@ STARTED: list[float] = []
 @app.job(queue="latency")
 async def note_start(*, body: str) -> None:
     STARTED.append(time.perf_counter())
+
+
+@app.job(queue="announce")
+async def announce_start(*, body: str) -> None:
+    """Print the time on the clock that all processes of the machine share."""
+    sys.stdout.write(f"{time.monotonic_ns()}\n")
+    sys.stdout.flush()
 
 
 BASELINE = """

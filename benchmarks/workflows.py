@@ -6,19 +6,23 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from statistics import median
 
 from benchmarks.measure import BenchFailed, Measurement, Size, compare
 from benchmarks.peer import installed, peer
 from onceward import Engine, Onceward, Workflow
-from onceward.db import Database, migrate
+from onceward.db import Connection, Database, migrate
 from onceward.runtime import FEATURES
 from onceward.work import Worker, WorkerOptions
+from onceward.work.rescue import Rescued, Rescuer
 
 ARGUMENT = "x" * 138  # with its name and quotes, 150 bytes of JSON
 CALLERS = 256
 AT_ONCE = 256
 INTERRUPTED = 1000
 LONGEST_S = 120.0
+OBSERVE_S = 2.0
+"""The default interval in which a worker observes the others."""
 
 app = Onceward("bench")
 hold_s = 0.0
@@ -50,7 +54,7 @@ async def interrupted(wf: Workflow, *, body: str) -> None:
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
-    """Run the cases `five-steps` (start to end, one process) and `recover-1000` (seconds, with detection)."""
+    """Run the cases `five-steps` (start to end, one process) and `recover-1000` (seconds)."""
     db = await Database.open(url, min_size=4, max_size=16)
     try:
         async with db.acquire() as conn:
@@ -100,7 +104,19 @@ async def _five_steps(db: Database, url: str, size: Size) -> list[Measurement]:
     return [measured]
 
 
+class TimedRescuer(Rescuer):
+    """Notes when it has found out that a worker is dead, and begins to release its work."""
+
+    detected_at = 0.0
+
+    async def _rescue(self, conn: Connection, worker: int, beat: int | None) -> list[Rescued]:
+        self.detected_at = time.perf_counter()
+        return await super()._rescue(conn, worker, beat)
+
+
 async def _recover(db: Database, url: str, size: Size) -> list[Measurement]:
+    """Measure the time from the detection of the dead worker until its workflows have ended, and the detection apart."""
+    detections: list[float] = []
     count = size.pick(INTERRUPTED, INTERRUPTED, 5)
 
     async def ours() -> float:
@@ -113,6 +129,8 @@ async def _recover(db: Database, url: str, size: Size) -> list[Measurement]:
             stderr=asyncio.subprocess.DEVNULL,
         )
         worker = _worker(db, engine, concurrency=count)
+        rescuer = TimedRescuer(apart_s=OBSERVE_S * 0.75, settle_s=0.0)
+        worker._rescuer = rescuer  # pyright: ignore[reportPrivateUsage]
         try:
             await _until(lambda: _under_way(db, count))
             await engine.start()
@@ -121,7 +139,8 @@ async def _recover(db: Database, url: str, size: Size) -> list[Measurement]:
             await doomed.wait()
             killed = time.perf_counter()
             await _until(lambda: _ended(db, count))
-            return time.perf_counter() - killed
+            detections.append(rescuer.detected_at - killed)
+            return time.perf_counter() - rescuer.detected_at
         finally:
             if doomed.returncode is None:
                 doomed.kill()
@@ -130,7 +149,10 @@ async def _recover(db: Database, url: str, size: Size) -> list[Measurement]:
             await engine.stop()
 
     turns = size.turns(3, 1)
-    return [await compare("workflows", "recover-1000", ours, unit="s", turns=turns, smaller_is_better=True)]
+    recovery = await compare("workflows", "recover-1000", ours, unit="s", turns=turns, smaller_is_better=True)
+    value = median(detections)
+    spread = (max(detections) - min(detections)) / value
+    return [recovery, Measurement("workflows", "recover-detection", value, "s", None, None, None, spread)]
 
 
 CASES: dict[str, Callable[[Database, str, Size], Awaitable[list[Measurement]]]] = {
@@ -141,7 +163,7 @@ CASES: dict[str, Callable[[Database, str, Size], Awaitable[list[Measurement]]]] 
 
 def _worker(db: Database, engine: Engine, *, concurrency: int = AT_ONCE) -> Worker:
     # The server has just started. Normally no worker is declared dead within half a minute of that.
-    options = WorkerOptions(concurrency=concurrency, poll_s=0.2, settle_s=0.0)
+    options = WorkerOptions(concurrency=concurrency, poll_s=0.2, settle_s=0.0, observe_s=OBSERVE_S)
     return Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx)
 
 

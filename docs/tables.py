@@ -118,6 +118,11 @@ def metrics_page() -> str:
         "`GET /metrics`, Prometheus text format. Label values are closed sets or names from code and configuration, never",
         "texts from outside. [Alert rules](alerts.yml) for Prometheus use them; an app's metrics are there where it runs.",
         "",
+        "`onceward_queue_depth` and `onceward_queue_oldest_due_seconds` are read every 15 seconds. They are exact up to 10,000 rows of",
+        "each queue and state (10,000 dead letters of all queues together) and never larger, so that they cost the same with ten rows",
+        "as with ten million: a depth of 10,000 means 10,000 or more. Of a queue with lanes, the oldest work is that of the first 10,000",
+        "rows in the order of the lanes.",
+        "",
         "| name | type | labels | meaning |",
         "|---|---|---|---|",
     ]

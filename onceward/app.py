@@ -20,6 +20,7 @@ from onceward.decorators import (
     QueryDecorator,
     ScheduleFunction,
     WorkflowDecorator,
+    require_async,
 )
 from onceward.durations import Duration, in_seconds
 from onceward.event_reports import apply_report, apply_reports
@@ -44,6 +45,7 @@ from onceward.outbox import Catalogue, EventType
 from onceward.providers.inbound.registry import PROVIDERS
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
+from onceward.script_engine import open_engine
 from onceward.services import Services
 from onceward.settings import FeatureSettings, load_feature_settings
 from onceward.tx import Tx
@@ -51,7 +53,12 @@ from onceward.work import EVENTS, MessageHook, Registry, RetryOption, as_policy
 from onceward.workflows import Workflow, WorkflowTask
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from fastapi import APIRouter
+
+    from onceward.engine import Engine
+    from onceward.settings import Settings
 
 REPORT_BATCH = 100
 """How many delivery reports share a commit. A backlog of them is long: WhatsApp sends up to five for each message."""
@@ -175,6 +182,10 @@ class Onceward:
     def use_settings(self, settings: FeatureSettings) -> None:
         """Use these settings instead of the environment, for example in tests."""
         self._settings[type(settings)] = settings
+
+    def engine(self, *, settings: Settings | None = None) -> AbstractAsyncContextManager[Engine]:
+        """Open the database for a script: `async with app.engine() as engine:` (docs/work.md#from-a-script)."""
+        return open_engine(self, settings)
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -387,7 +398,7 @@ class Onceward:
         checked = hook_state(state)
 
         def register(function: MessageFunction) -> MessageFunction:
-            _require_async(f"on_message({state!r})", function)
+            require_async(f"on_message({state!r})", function)
             self.registry.message_hooks.append(MessageHook(checked, template, function))
             return function
 
@@ -395,13 +406,13 @@ class Onceward:
 
     def on_message_end(self, function: MessageEndFunction, /) -> MessageEndFunction:
         """Run `async def (tx: Tx, end: MessageEnd)` when the sending of a message ends in any way, in the same commit."""
-        _require_async("on_message_end", function)
+        require_async("on_message_end", function)
         self.registry.message_hooks.append(MessageHook(ENDED, None, function))
         return function
 
     def on_delivery_end(self, function: DeliveryEndFunction, /) -> DeliveryEndFunction:
         """Run `async def (tx: Tx, end: DeliveryEnd)` when an outbound delivery ends in any way, in the same commit."""
-        _require_async("on_delivery_end", function)
+        require_async("on_delivery_end", function)
         self.registry.delivery_hooks.append(function)
         return function
 
@@ -486,8 +497,3 @@ class Onceward:
             return function
 
         return register
-
-
-def _require_async(decorator: str, function: Callable[..., Any]) -> None:
-    if not inspect.iscoroutinefunction(function):
-        raise TypeError(f"{decorator}: {function.__name__} must be `async def`")

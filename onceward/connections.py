@@ -19,6 +19,7 @@ class ConnectionBudget:
     listen: int
     inbox: int
     live: int
+    primary: int
 
     @property
     def total(self) -> int:
@@ -28,8 +29,13 @@ class ConnectionBudget:
         return ", ".join(f"{name} {count}" for name, count in asdict(self).items() if count)
 
 
-def connection_budget(*, pool_max: int, roles: Collection[str], pgbouncer: bool = False) -> ConnectionBudget:
-    """Return how many connections a process with these roles (`web`, `worker`, `scheduler`) opens at most."""
+def connection_budget(
+    *, pool_max: int, roles: Collection[str], pgbouncer: bool = False, servers: int = 1
+) -> ConnectionBudget:
+    """Return how many connections a process with these roles (`web`, `worker`, `scheduler`) opens at most.
+
+    With several servers, each process opens a short connection every few seconds to find out which one accepts writes.
+    """
     worker, web = "worker" in roles, "web" in roles
     return ConnectionBudget(
         pool=pool_max,
@@ -38,4 +44,5 @@ def connection_budget(*, pool_max: int, roles: Collection[str], pgbouncer: bool 
         listen=0 if pgbouncer else 1,
         inbox=INBOX_MOST if web else 0,
         live=1 if web else 0,
+        primary=1 if servers > 1 else 0,
     )

@@ -192,3 +192,9 @@ def _runner(
         return await asyncio.to_thread(function, **arguments)
 
     return run
+
+
+def require_async(decorator: str, function: Callable[..., Any]) -> None:
+    """Raise TypeError if the function is not `async def`."""
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{decorator}: {function.__name__} must be `async def`")

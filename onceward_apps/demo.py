@@ -2,6 +2,7 @@
 
 import secrets
 
+from fastapi import APIRouter, Depends
 from pydantic import SecretStr
 
 from onceward import Onceward
@@ -11,11 +12,12 @@ from onceward_apps import all as bundled
 from onceward_apps.clinic.demo import ClinicDemo
 from onceward_apps.clinic.demo_lab import lab
 from onceward_apps.coursegen.demo import CoursegenDemo
+from onceward_apps.coursegen.demo_pages import router as course_pages
 from onceward_apps.engagement.demo import EngagementDemo
 from onceward_apps.learning.demo import LearningDemo
 from onceward_apps.learning.demo_pages import router as learning_pages
+from onceward_apps.start_page import only_from_this_machine, use_start_page
 from onceward_apps.start_page import router as start_pages
-from onceward_apps.start_page import use_start_page
 from onceward_apps.ticketing.demo import TicketingDemo
 
 
@@ -37,13 +39,35 @@ def clinic_demo(context: Context) -> ClinicDemo:
     return ClinicDemo(context, outgoing=whatsapp, stripe=stripe)
 
 
+DEMOS = (TicketingDemo, EngagementDemo, CoursegenDemo, ClinicDemo, LearningDemo)
+
+
+class SimulatedServices:
+    """Opens the simulated services of all demos before a worker runs: work that an earlier run left must not call the real ones."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def start(self) -> None:
+        for demo in DEMOS:
+            await self._context.part(demo).open_services()
+
+    async def stop(self) -> None:
+        """Each demo stops its own services."""
+
+
+local_pages = APIRouter(dependencies=[Depends(only_from_this_machine)])
+local_pages.include_router(course_pages)
+
 app = Onceward("demo")
 app.include(bundled.app)
 app.include(lab)
 app.routes(learning_pages)
 app.routes(start_pages)
+app.routes(local_pages)
 app.part("start page", use_start_page, roles=WEB, stage="app")
 app.part("demo tokens", sign_tokens, roles=WEB, stage="base")
+app.part("simulated services", SimulatedServices, roles=WEB, stage="base")
 app.part("ticketing demo", TicketingDemo, roles=WEB)
 app.part("engagement demo", EngagementDemo, roles=WEB)
 app.part("coursegen demo", CoursegenDemo, roles=WEB)

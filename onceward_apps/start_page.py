@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Form, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
@@ -26,9 +26,11 @@ SHOWN = 100
 ADMINISTRATOR = "admin@localhost"
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",
 }
+DashboardPage = Literal["/", "/dashboard/clinic", "/dashboard/engagement"]
+"""Pages of the dashboard that the start page opens."""
 NEWEST = """
 select m.channel, m.template, m.locale, m.data, m.status, m.address, m.created_at, o.name as organization
   from onceward.messages m left join onceward.organizations o using (organization_id)
@@ -58,11 +60,13 @@ async def start_page() -> Response:
 
 
 @router.post("/start/login")
-async def log_in(request: Request, engine: Annotated[Engine, Depends(engine_of)]) -> Response:
-    """Log in as the administrator, with one click."""
+async def log_in(
+    request: Request, engine: Annotated[Engine, Depends(engine_of)], page: Annotated[DashboardPage, Form()] = "/"
+) -> Response:
+    """Log in as the administrator and open a page of the dashboard, with one click."""
     async with engine.db.transaction(role="engine") as tx:
         token = await link_for(tx, ADMINISTRATOR, hours=1, actor="system:demo")
-    reply = RedirectResponse("/", status_code=303, headers=HEADERS)
+    reply = RedirectResponse(page, status_code=303, headers=HEADERS)
     await log_in_with_link(request, token, reply)
     return reply
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from onceward import Engine, Onceward
 from onceward.db import Database, clean_json, json_contains_nul
 from onceward.inbox.headers import Headers, as_json, kept
-from onceward.live.topics import broadcast
 from onceward.messages import Template
 from onceward.messages.queueing import Sending, queue
 from onceward.outbox.deliver import DeliveryFailed
@@ -198,7 +197,7 @@ async def test_what_callers_give_is_stored_or_refused_by_name(db: Database, text
             lambda: tx.enqueue(job.in_order(f"k{text}").tagged(text), value=1),
             lambda: tx.enqueue(job.in_queue(f"q{text}"), value=1),
             lambda: publish(tx, "order.paid", {"v": value}, key=f"k{text}", channels=[f"c{text}"]),
-            lambda: broadcast(tx, f"t{text}", {"v": value}),
+            lambda: tx.broadcast(f"t{text}", {"v": value}),
         ]
 
     async with engine.transaction() as tx:

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from onceward.services import CATALOG
-from onceward.settings import Settings, SettingsError, all_settings, load_settings, unknown_names, warn_of_unknown_names
+from onceward.settings import (
+    FeatureSettings,
+    Settings,
+    SettingsError,
+    all_settings,
+    load_feature_settings,
+    load_settings,
+    unknown_names,
+    warn_of_unknown_names,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -130,3 +139,36 @@ def test_every_setting_says_what_it_is() -> None:
 def test_first_secret_key_is_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_SECRET_KEY", "new, old")
     assert load_settings().secret_keys == ("new", "old")
+
+
+# -- settings of apps: other kinds of values -----------------------------------------------------------------------------
+
+
+class ParcelSettings(FeatureSettings):
+    weights: tuple[int, ...] = ()
+    prices: dict[str, int] | None = None
+    paper: bool = False
+
+
+def test_lists_and_mappings_are_json_and_letter_case_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_PARCELS_WEIGHTS", "[1, 2]")
+    monkeypatch.setenv("onceward_parcels_prices", '{"small": 5}')
+    monkeypatch.setenv("ONCEWARD_PARCELS_PAPER", "yes")
+    loaded = load_feature_settings("parcels", ParcelSettings)
+    assert (loaded.weights, loaded.prices, loaded.paper) == ((1, 2), {"small": 5}, True)
+
+
+def test_a_list_that_is_not_json_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_PARCELS_WEIGHTS", "1 and 2")
+    with pytest.raises(SettingsError, match="ONCEWARD_PARCELS_WEIGHTS='1 and 2'"):
+        load_feature_settings("parcels", ParcelSettings)
+
+
+def test_a_given_value_wins_over_the_environment_and_other_prefixes_are_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ONCEWARD_PORT", "1")
+    monkeypatch.setenv("PORT", "2")
+    assert (load_settings().port, load_settings(port=3).port, Settings(port=4).port) == (1, 3, 4)
+    monkeypatch.setenv("PAPER", "true")
+    assert load_feature_settings("parcels", ParcelSettings).paper is False

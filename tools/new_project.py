@@ -2,6 +2,7 @@
 
     python tools/new_project.py                    # as the current user
     python tools/new_project.py --user nobody      # as root: run the project as another user
+    python tools/new_project.py --tutorial         # then follow docs/tutorial.md to its end (needs Chromium; two minutes)
 
 Everything happens in a temporary directory. Prints the seconds of each step; exits with 1 if a step fails.
 """
@@ -22,6 +23,7 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 STEP_TIMEOUT_S = 240
 SYSTEM_PYTHON = "/usr/bin/python3"
 CHANGE = "# A change that `onceward dev` must notice.\n"
@@ -46,6 +48,16 @@ class Trial:
         self.as_user(self.home, "onceward", "new", "shop")
         print(self.as_user(self.project, "python", "-m", "pytest", "-q").strip().splitlines()[-1])
         self.start()
+
+    def follow_tutorial(self) -> None:
+        """Follow docs/tutorial.md with the installed wheel: nothing of this repository is on its path."""
+        from tests.docs.tutorial_reader import TutorialReader
+
+        began = time.monotonic()
+        place = self.folder / "tutorial"
+        place.mkdir()
+        TutorialReader(place, programs=self.python.parent).follow()
+        print(f"followed the tutorial in {time.monotonic() - began:.1f} s")
 
     def build(self) -> Path:
         began = time.monotonic()
@@ -155,12 +167,16 @@ def wait_until_ready(port: int, *, log_path: Path, starts: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--user", help="run the project as this user; only root may do this")
+    parser.add_argument("--tutorial", action="store_true", help="also follow docs/tutorial.md; needs Chromium")
     arguments = parser.parse_args()
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="onceward-new-"))
     folder.chmod(0o755)
     try:
-        Trial(folder, arguments.user).run()
+        trial = Trial(folder, arguments.user)
+        trial.run()
+        if arguments.tutorial:
+            trial.follow_tutorial()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"done in {time.monotonic() - began:.1f} s")

@@ -64,5 +64,7 @@ export class LiveClient {
   close(): void;
 }
 
+/** Return a result with the changes of a frame applied. */
+export function applyChanges(data: unknown, changes: readonly (readonly unknown[])[]): unknown;
 export function canonical(value: unknown): string;
 export function reconnectDelay(attempt: number, random?: () => number): number;

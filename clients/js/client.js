@@ -35,6 +35,24 @@ export function reconnectDelay(attempt, random = Math.random) {
   return limit / 4 + random() * limit * 0.75;
 }
 
+/** Return a result with the changes of a frame applied. Parts that did not change are the same objects as before. */
+export function applyChanges(data, changes) {
+  for (const [path, ...change] of changes) data = changed(data, path, change);
+  return data;
+}
+
+function changed(value, [key, ...rest], change) {
+  if (key === undefined) {
+    if (change.length === 1) return change[0];
+    const [at, text] = change;
+    return value.slice(0, at) + text + value.slice(at + text.length);
+  }
+  const copy = Array.isArray(value) ? [...value] : { ...value };
+  if (!rest.length && !change.length) delete copy[key];
+  else copy[key] = changed(value[key], rest, change);
+  return copy;
+}
+
 class LiveQuery {
   constructor(client, id, name, args) {
     this.client = client;
@@ -55,9 +73,14 @@ class LiveQuery {
       this.change({ ...this.state, error: new LiveError(result.error), loading: false });
     } else if (result.same) {
       this.change({ ...this.state, error: null, loading: false, stale: false });
+    } else if (result.changes && result.from !== this.hash) {
+      this.hash = null; // these are changes of another result: ask for the whole one
+      this.client._send({ type: "drop", id: this.id });
+      this.client._send(this.hello());
     } else {
+      const data = result.changes ? applyChanges(this.state.data, result.changes) : result.data;
       this.hash = result.hash;
-      this.change({ data: result.data, error: null, loading: false, stale: false });
+      this.change({ data, error: null, loading: false, stale: false });
     }
   }
 

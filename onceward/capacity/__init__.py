@@ -15,8 +15,8 @@ if TYPE_CHECKING:
         UnknownPool,
         UnknownUnit,
     )
-    from onceward.capacity.model import Claim, Claimed, Pool, Refusal, Want
-    from onceward.capacity.pools import look, open_pool, reap, resize
+    from onceward.capacity.model import Claim, Claimed, Pool, Refusal, Total, Want
+    from onceward.capacity.pools import look, open_pool, reap, resize, total
 
 __all__ = [
     "CHECKS",
@@ -27,6 +27,7 @@ __all__ = [
     "Pool",
     "PoolExists",
     "Refusal",
+    "Total",
     "UnknownClaim",
     "UnknownPool",
     "UnknownUnit",
@@ -40,6 +41,7 @@ __all__ = [
     "reap",
     "release",
     "resize",
+    "total",
 ]
 
 __getattr__ = lazy(__name__, __file__)

@@ -14,6 +14,7 @@ LIMIT = 100
 COUNTERS = read_statement("capacity", "check_counters")
 OVERSOLD = read_statement("capacity", "check_oversold")
 UNITS = read_statement("capacity", "check_units")
+TOTALS = read_statement("capacity", "check_totals")
 GUARDS = read_statement("capacity", "check_guards")
 
 
@@ -26,6 +27,7 @@ def _returns_no_rows(query: str) -> Callable[[Connection], Awaitable[list[str]]]
 
 CHECKS: tuple[Check, ...] = (
     Check("capacity.pools_count_their_claims", _returns_no_rows(COUNTERS)),
+    Check("capacity.groups_sum_their_pools", _returns_no_rows(TOTALS)),
     Check("capacity.nothing_is_oversold", _returns_no_rows(OVERSOLD)),
     Check("capacity.a_unit_has_one_live_claim", _returns_no_rows(UNITS)),
     Check("capacity.counting_triggers_are_on", _returns_no_rows(GUARDS)),

@@ -16,6 +16,7 @@ ERASERS: tuple[Eraser, ...] = (
 )
 
 UNSEARCHED: dict[str, str] = {
+    "onceward.capacity_groups.key": "names what is sold, not a person",
     "onceward.capacity_pools.key": "names what is sold, not a person",
     "onceward.capacity_units.unit": "names what is sold, not a person",
     "onceward.capacity_claims.unit": "names what is sold, not a person",

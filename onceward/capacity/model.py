@@ -47,6 +47,15 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class Total:
+    """The sums of the pools of a group. Pools without a limit add nothing to `capacity`."""
+
+    capacity: int
+    held: int
+    sold: int
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     id: int
     pool: str

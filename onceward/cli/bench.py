@@ -34,6 +34,7 @@ BENCHES = (
     "coursegen",
     "learning",
     "clinic",
+    "start",
 )
 
 

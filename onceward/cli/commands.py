@@ -2,40 +2,62 @@
 
 A package adds commands with a function `register(cli: typer.Typer) -> None` that its `feature.py` names. Commands that list
 rows take `--json` (`JsonOption`) and print through `rendering.listing`. A command that needs the database opens it with
-`session.opened(...)`. A command that fails raises an exception, which `exits.py` turns into an exit code. Import heavy
-modules inside the functions, so that `onceward --help` stays fast. `make docs` rewrites docs/cli.md; a test fails if that
-file is out of date.
+`session.opened(...)`. A command that fails raises an exception, which `exits.py` turns into an exit code. The modules of
+commands import only Typer and the frame; import everything else inside the functions, so that `onceward --help` stays
+fast. `make docs` rewrites docs/cli.md; a test fails if that file is out of date.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import typer
 
-from onceward.cli import alerts, bench, new, settings, types, version
-from onceward.cli.session import FEATURES_HERE
+from onceward.cli.index import CommandIndex, index
+from onceward.cli.session import FEATURES_HERE, CommandFeatures
 from onceward.feature import Features
 
-OWN = (new, settings, version, alerts, types, bench)
+OWN = ("new", "settings", "version", "alerts", "types", "bench")
+"""The modules of this package that add commands."""
 
 
 def build(features: Features) -> typer.Typer:
     """Return the whole command line. Every command can read `features` through `session.features_here()`."""
+    return _registered(CommandFeatures(features), features)
+
+
+def command_line(here: CommandFeatures) -> CommandIndex:
+    """Return the command line whose commands are prepared when they are called. The commands of the app come last."""
+    line = index(_registered(here, here.engine))
+    if here.app_path is not None:
+        line.declare_later(lambda: _app_commands(here))
+    return line
+
+
+def _registered(here: CommandFeatures, features: Features) -> typer.Typer:
     cli = typer.Typer(
         name="onceward",
         help="Webhooks, jobs, messages, schedules and workflows on PostgreSQL: every effect exactly once.",
         epilog="`onceward settings` lists the environment variables. `onceward doctor` finds problems.",
         no_args_is_help=True,
-        rich_markup_mode="markdown",
+        rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
     @cli.callback()
     def root() -> None:  # pyright: ignore[reportUnusedFunction]
-        FEATURES_HERE.set(features)
+        FEATURES_HERE.set(here)
 
     for register in features.load("commands"):
         register(cli)
     for module in OWN:
-        module.register(cli)
+        import_module(f"onceward.cli.{module}").register(cli)
+    return cli
+
+
+def _app_commands(here: CommandFeatures) -> typer.Typer:
+    cli = typer.Typer()
+    for register in Features(here.of_app()).load("commands"):
+        register(cli)
     return cli

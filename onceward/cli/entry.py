@@ -6,15 +6,14 @@ import os
 import sys
 from pathlib import Path
 
-from onceward.cli.commands import build
+from onceward.cli.commands import command_line
 from onceward.cli.exits import Exit, code_for
-from onceward.cli.loading import APP_VARIABLE, load_app
+from onceward.cli.lean import slow_collector, spare_structlog
+from onceward.cli.loading import APP_VARIABLE
 from onceward.cli.project import use_project
 from onceward.cli.rendering import complain
+from onceward.cli.session import CommandFeatures
 from onceward.feature import Features
-
-WITHOUT_APP = (["dev"], ["new"])
-"""Commands that must work while the app cannot be imported."""
 
 
 def run_command_line(features: Features) -> None:
@@ -23,16 +22,17 @@ def run_command_line(features: Features) -> None:
     If ONCEWARD_APP is set, or the project in the current directory names an app, the command line includes the commands
     of that app.
     """
+    slow_collector()
+    spare_structlog()
+    here = CommandFeatures(features)
     try:
         use_project(Path.cwd(), os.environ)
-        path = os.environ.get(APP_VARIABLE)
-        if path is not None and sys.argv[1:2] not in WITHOUT_APP:
-            features = features.plus(load_app(path).features())
-        build(features)()
+        here.app_path = os.environ.get(APP_VARIABLE)
+        command_line(here)()
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
     except Exception as error:
-        code = code_for(error, features)
+        code = code_for(error, here.loaded)
         if code is None:
             raise
         complain(str(error))

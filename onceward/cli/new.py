@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import keyword
 import re
-import secrets
 import sys
-from base64 import b64encode
-from importlib.resources import files
-from importlib.resources.abc import Traversable
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.rendering import say
 from onceward.private_files import write_private
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 LONGEST_NAME = 40
@@ -63,6 +61,10 @@ def package_of(name: str) -> str:
 
 def create_project(target: Path, *, name: str, package: str) -> None:
     """Write the files of a new project. The folder is missing or empty."""
+    import secrets
+    from base64 import b64encode
+    from importlib.resources import files
+
     replacements = {
         "project_name": package,
         "project-name": name,
@@ -96,6 +98,8 @@ def _replaced(text: str, replacements: dict[str, str]) -> str:
 
 
 def _is_installed(package: str) -> bool:
+    from importlib.util import find_spec
+
     spec = find_spec(package)
     return spec is not None and spec.origin is not None  # an empty folder has no origin
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
+import os
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onceward.feature import Features, Migrations
+from onceward.cli.loading import load_app
+from onceward.feature import Feature, Features, Migrations
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
@@ -19,13 +21,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NO_FEATURES = Features()
-FEATURES_HERE: ContextVar[Features] = ContextVar("features", default=NO_FEATURES)
+
+@dataclass(slots=True)
+class CommandFeatures:
+    """The features of one command line. Those of the app are imported when a command first asks for them."""
+
+    engine: Features
+    app_path: str | None = None
+    """The app that ONCEWARD_APP names."""
+    _app: tuple[Feature, ...] | None = None
+
+    def of_app(self) -> tuple[Feature, ...]:
+        """Return the features of the app, which is imported by the first call."""
+        if self._app is None:
+            self._app = () if self.app_path is None else load_app(self.app_path).features()
+        return self._app
+
+    @property
+    def loaded(self) -> Features:
+        """Return the engine's features, and those of the app if it has been imported."""
+        return self.engine.plus(self._app or ())
+
+
+NO_FEATURES = CommandFeatures(Features())
+FEATURES_HERE: ContextVar[CommandFeatures] = ContextVar("features", default=NO_FEATURES)
 """The features of the command that runs. The root of the command line sets them."""
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on uvloop if it is installed, otherwise on the loop of asyncio."""
+    import asyncio
+
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -36,12 +62,13 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 def features_here() -> Features:
     """Return the features of this command line: the engine's, and those of the app that ONCEWARD_APP names."""
-    return FEATURES_HERE.get()
+    here = FEATURES_HERE.get()
+    return here.engine.plus(here.of_app())
 
 
 def features_with(app: Onceward) -> Features:
-    """Return the engine's features and those of this app, whether or not ONCEWARD_APP names the app."""
-    return features_here().plus(app.features())
+    """Return the engine's features and those of this app, whichever app ONCEWARD_APP names."""
+    return FEATURES_HERE.get().engine.plus(app.features())
 
 
 def spare_collector() -> None:
@@ -82,10 +109,11 @@ async def opened(settings: Settings, migrations: Sequence[Migrations] = ()) -> A
 @asynccontextmanager
 async def opened_database() -> AsyncGenerator[Database]:
     """Open the configured database for a command that needs no app. Logs only warnings and errors."""
-    from onceward.settings import load_settings, warn_of_unknown_names
+    from onceward.settings import load_settings, unknown_names, warn_of_unknown_names
 
     settings = load_settings(log_level="warning")
     configure_process(settings)
-    warn_of_unknown_names(features_here().settings)
+    if unknown_names(os.environ):  # perhaps settings of the app, which must be imported to know
+        warn_of_unknown_names(features_here().settings)
     async with opened(settings) as configured:
         yield configured.database

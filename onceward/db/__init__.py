@@ -18,12 +18,15 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from onceward.db.functions import FunctionFile
+    from onceward.db.lock_waits import LockWaits, Patience
     from onceward.db.lost import lost_connection, note_lost_connection
-    from onceward.db.migrations import Migration, Pending, migrate, plan
+    from onceward.db.migration_files import Migration
+    from onceward.db.migration_plan import Pending, plan
+    from onceward.db.migrations import migrate
     from onceward.db.outage import loudness
     from onceward.db.pool import Database, RawJson, dump_json
     from onceward.db.text import clean_json, clean_text, is_storable, json_contains_nul
-    from onceward.db.transaction import Cause, Connection, Role, Transaction, quote
+    from onceward.db.transaction import Cause, Connection, Role, Transaction, literal, quote
     from onceward.db.waiting import wait_for_server
 
 __all__ = [
@@ -36,9 +39,11 @@ __all__ = [
     "Database",
     "DatabaseError",
     "FunctionFile",
+    "LockWaits",
     "Migration",
     "MigrationError",
     "OutcomeUnknown",
+    "Patience",
     "Pending",
     "RawJson",
     "Role",
@@ -51,6 +56,7 @@ __all__ = [
     "end",
     "is_storable",
     "json_contains_nul",
+    "literal",
     "lost_connection",
     "loudness",
     "migrate",

@@ -6,14 +6,26 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from onceward.db import Database, DatabaseError, MigrationError, Pending, migrate, plan, wait_for_server
-from onceward.db.embedded import EmbeddedPostgres
+from onceward.db import (
+    Database,
+    DatabaseError,
+    LockWaits,
+    MigrationError,
+    Patience,
+    Pending,
+    migrate,
+    plan,
+    wait_for_server,
+)
 from onceward.feature import Migrations
 from onceward.settings import Settings
+
+if TYPE_CHECKING:
+    from onceward.db.embedded import EmbeddedPostgres
 
 OLDEST_SERVER = 150000
 
@@ -70,6 +82,8 @@ class ConfiguredDatabase:
         return database
 
     async def _start_embedded(self) -> str:
+        from onceward.db.embedded import EmbeddedPostgres
+
         # The thread cannot be interrupted. `close` waits for it, else the server would keep running.
         self._server = EmbeddedPostgres(self.settings.data_dir)
         self._starting = asyncio.ensure_future(asyncio.to_thread(self._server.start))
@@ -93,26 +107,43 @@ class ConfiguredDatabase:
 
     async def migrate(self, *, reapply_functions: bool = False) -> list[Pending]:
         """Apply the pending migrations and function files over a separate connection that bypasses PgBouncer."""
-        async with self.direct_connection() as conn:
-            return await migrate(conn, self.migrations, reapply_functions=reapply_functions)
+        settings = self.settings
+        patience = Patience(
+            lock_timeout_ms=settings.migration_lock_timeout_ms, give_up_after_s=settings.migration_wait_s
+        )
+        async with self.direct_database() as direct:
+            name = f"{settings.service}-migrate"
+            conn = await direct.connect(application_name=name)
+            try:
+                waits = LockWaits(patience, partial(direct.connect, application_name=f"{name}-watch"))
+                return await migrate(conn, self.migrations, reapply_functions=reapply_functions, waits=waits)
+            finally:
+                await conn.close()
 
     @asynccontextmanager
     async def direct_connection(self) -> AsyncGenerator[asyncpg.Connection[Any]]:
         """Open a connection of its own that bypasses PgBouncer, for changes of the schema."""
+        async with self.direct_database() as direct:
+            conn = await direct.connect(application_name=f"{self.settings.service}-migrate")
+            try:
+                yield conn
+            finally:
+                await conn.close()
+
+    @asynccontextmanager
+    async def direct_database(self) -> AsyncGenerator[Database]:
+        """Return the database, or open another pool that bypasses PgBouncer."""
         settings = self.settings
         if settings.direct_url is not None:
             direct = await Database.open(settings.direct_url.get_secret_value(), min_size=0, max_size=1)
+            try:
+                yield direct
+            finally:
+                await direct.close()
         elif settings.pgbouncer:
             raise MigrationError(
                 "the schema must be changed, which is not possible through PgBouncer, because the lock of the migration "
                 "belongs to one session: set ONCEWARD_DIRECT_URL to the URL of PostgreSQL itself"
             )
         else:
-            direct = self.database
-        conn = await direct.connect(application_name=f"{settings.service}-migrate")
-        try:
-            yield conn
-        finally:
-            await conn.close()
-            if direct is not self.database:
-                await direct.close()
+            yield self.database

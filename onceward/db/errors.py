@@ -5,9 +5,10 @@ DatabaseError
 ├── RolledBack         PostgreSQL answered COMMIT with ROLLBACK: a statement failed and the handler caught its error
 ├── OutcomeUnknown     the connection broke during COMMIT: it is unknown whether the commit happened
 └── MigrationError     the schema does not fit this code and cannot be migrated
-    ├── NewerSchema    newer code has migrated the database
+    ├── NewerSchema    newer code has migrated the database in a way that this code does not tolerate
     ├── ChangedFile    a migration was edited after it had been applied
     ├── MissingFile    a migration was deleted after it had been applied
+    ├── LockNotAcquired   other sessions kept the tables of a migration for too long
     ├── ChangedSignature  a function file changes the arguments of an existing function
     └── BrokenLine     migration numbers are missing, duplicated, or do not start at 0001
 """
@@ -40,7 +41,11 @@ class MigrationError(DatabaseError):
 
 
 class NewerSchema(MigrationError):
-    """Newer code has migrated the database, so this older code refuses to run."""
+    """Newer code has migrated the database in a way that this code does not tolerate."""
+
+
+class LockNotAcquired(MigrationError):
+    """Other sessions kept the locks that a migration needs. Nothing of it was applied; a retry is safe."""
 
 
 class ChangedFile(MigrationError):

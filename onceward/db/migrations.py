@@ -1,189 +1,111 @@
 """Migrate the schema with numbered SQL files, one sequence per owner, and then apply the owner's function files.
 
 Each numbered file is applied once, in its own transaction, under one advisory lock for the database, so any number of nodes
-may call `migrate` at the same time. The checksum of each applied file is stored. A file whose first line is
-`-- onceward: no transaction` runs statement by statement outside a transaction (for CREATE INDEX CONCURRENTLY) and must be
-repeatable: if a statement fails, the next start runs all of them again. It first drops an index that an interrupted run left
-invalid. Function files (`db/functions.py`) share the transaction of the last pending migration before them.
+may call `migrate` at the same time. The checksum of each applied file is stored. A file with `-- onceward: no transaction`
+runs statement by statement outside a transaction (for CREATE INDEX CONCURRENTLY) and must be repeatable: if a statement fails,
+the next start runs all of them again. It first drops an index that an interrupted run left invalid. Function files
+(`db/functions.py`) share the transaction of the last pending migration before them.
+
+Every transaction waits for a lock for a short time only and is then repeated (`db/lock_waits.py`). A `contract` file is deferred
+while a process runs that needs what it removes (`db/processes.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import asyncpg
 import structlog
 
-from onceward.db.errors import BrokenLine, ChangedFile, MigrationError, MissingFile, NewerSchema
-from onceward.db.functions import FunctionFile, FunctionHistory, create_checked, create_unchecked, read_functions
+from onceward.db.errors import MigrationError
+from onceward.db.functions import create_checked, create_unchecked
+from onceward.db.lock_waits import LockWaits
+from onceward.db.migration_files import Migration
+from onceward.db.migration_plan import OwnerPlan, Pending, plan, plan_by_owner
+from onceward.db.processes import older_processes
 from onceward.db.statements import split
 from onceward.feature import Migrations
 from onceward.statements import read_statement
+
+__all__ = ["Migration", "Pending", "migrate", "plan"]
 
 log = structlog.get_logger(__name__)
 
 LOCK = 0x6F6E6365  # "once"
 LOCK_EVERY_S = 0.1
-NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
-NO_TRANSACTION = "-- onceward: no transaction"
+CONCURRENTLY = re.compile(r"\bconcurrently\b", re.IGNORECASE)
 
 CREATE_MIGRATIONS = read_statement("db", "create_migrations")
 INVALID_INDEXES = read_statement("db", "invalid_indexes")
-RESET = "`onceward db reset` empties a development database and creates it again"
 
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    owner: str
-    number: int
-    name: str
-    sql: str
-
-    @property
-    def checksum(self) -> str:
-        return hashlib.sha256(self.sql.encode()).hexdigest()
-
-    @property
-    def in_transaction(self) -> bool:
-        return not self.sql.startswith(NO_TRANSACTION)
-
-    def __str__(self) -> str:
-        return f"{self.owner}/{self.number:04d}_{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerPlan:
-    """What is pending for one owner, in the order in which it is applied."""
-
-    migrations: list[Migration]
-    functions: list[FunctionFile]
-
-    @property
-    def before_tables(self) -> list[FunctionFile]:
-        return [file for file in self.functions if file.before_tables]
-
-    @property
-    def after_tables(self) -> list[FunctionFile]:
-        return [file for file in self.functions if not file.before_tables]
-
-
-Pending = Migration | FunctionFile
 Step = Callable[["asyncpg.Connection[Any]"], Awaitable[None]]
 
 
-def read(line: Migrations) -> list[Migration]:
-    """Return the migrations of an owner in order. Raises `BrokenLine` for a gap or a duplicate number."""
-    files: list[Migration] = []
-    for path in sorted(line.directory.glob("*.sql")):
-        match = NAME.match(path.name)
-        if match is None:
-            raise BrokenLine(f"{line.owner}: {path.name} is not a valid name: rename it like 0001_what_it_does.sql")
-        files.append(Migration(line.owner, int(match[1]), match[2], path.read_text(encoding="utf-8")))
-    for expected, migration in enumerate(files, start=1):
-        if migration.number != expected:
-            raise BrokenLine(f"{line.owner}: expected number {expected:04d}, found {migration}")
-    return files
-
-
-async def plan(
-    conn: asyncpg.Connection[Any], lines: Sequence[Migrations], *, reapply_functions: bool = False
-) -> list[Pending]:
-    """Return what is pending, in order. Raises if the applied migrations differ from these files.
-
-    Functions that newer code has replaced are not pending, unless `reapply_functions` asks for a rollback to these files.
-    """
-    owners = await _plan_by_owner(conn, lines, reapply_functions=reapply_functions)
-    return [item for owner in owners for item in (*owner.before_tables, *owner.migrations, *owner.after_tables)]
-
-
-async def _plan_by_owner(
-    conn: asyncpg.Connection[Any], lines: Sequence[Migrations], *, reapply_functions: bool
-) -> list[OwnerPlan]:
-    exists = await conn.fetchval("select to_regclass('onceward.migrations') is not null")
-    applied = await conn.fetch("select * from onceward.migrations order by number") if exists else []
-    history = await FunctionHistory.load(conn)
-    planned: list[OwnerPlan] = []
-    for line in lines:
-        rows = {row["number"]: row for row in applied if row["owner"] == line.owner}
-        _refuse_gaps(line, rows)
-        migrations = read(line)
-        functions = read_functions(line)
-        pending = [each for each in migrations if each.number not in rows]
-        new = [file for file in functions if history.is_new(file)]
-        _refuse_changes(migrations, rows)
-        _refuse_unknown(line, migrations, rows, has_new_files=bool(new))
-        replaced = [file for file in functions if reapply_functions and history.is_replaced(file)]
-        planned.append(OwnerPlan(pending, [*new, *replaced]))
-    return planned
-
-
-def _refuse_gaps(line: Migrations, rows: Mapping[int, Any]) -> None:
-    """Raise `MissingFile` for an applied migration that has no file although a later one has."""
-    numbers = {int(match[1]) for path in line.directory.glob("*.sql") if (match := NAME.match(path.name))}
-    for number, row in rows.items():
-        if number not in numbers and number < max(numbers, default=0):
-            raise MissingFile(
-                f"the file of {line.owner} migration {number:04d}_{row['name']} is missing, and the database has it since "
-                f"{row['applied_at']:%Y-%m-%d %H:%M}: restore the file from version control; {RESET}"
-            )
-
-
-def _refuse_changes(migrations: Sequence[Migration], rows: Mapping[int, Any]) -> None:
-    for migration in migrations:
-        row = rows.get(migration.number)
-        if row is not None and row["checksum"] != migration.checksum:
-            raise ChangedFile(
-                f"{migration} was changed after it was applied at {row['applied_at']:%Y-%m-%d %H:%M}. {RESET}. "
-                "If the data must stay, restore the file and put the change into a new migration"
-            )
-
-
-def _refuse_unknown(
-    line: Migrations, migrations: Sequence[Migration], rows: Mapping[int, Any], *, has_new_files: bool
-) -> None:
-    """Refuse a database with migrations that this code does not have.
-
-    Older code has only files that the database knows. Code with files that are new to the database is not older, so the
-    missing migration was deleted.
-    """
-    newest = max(rows, default=0)
-    if newest <= len(migrations):
-        return
-    name = f"{line.owner} migration {newest:04d}_{rows[newest]['name']}"
-    if has_new_files:
-        raise MissingFile(
-            f"the database has {name}, and this code has no such file but other changes: the file was deleted, or another "
-            f"branch applied it. Restore the file from version control; {RESET}"
-        )
-    raise NewerSchema(
-        f"the database has {name}, and this code has no such file. If the database was migrated by a newer version, deploy "
-        f"that version or restore an older dump. If the file was deleted, restore it from version control; {RESET}"
-    )
-
-
 async def migrate(
-    conn: asyncpg.Connection[Any], lines: Sequence[Migrations], *, reapply_functions: bool = False
+    conn: asyncpg.Connection[Any],
+    lines: Sequence[Migrations],
+    *,
+    reapply_functions: bool = False,
+    waits: LockWaits | None = None,
 ) -> list[Pending]:
-    """Apply what is pending and return it. Nodes that migrate at the same time wait, then find nothing pending."""
+    """Apply what is pending and return it. Nodes that migrate at the same time wait, then find nothing pending.
+
+    A `contract` file that a running process does not tolerate stays pending. Raises `MigrationError` if a file after it must
+    be applied, and `LockNotAcquired` if a file did not get its locks in time.
+    """
+    waits = LockWaits() if waits is None else waits
     await _lock(conn)
     try:
         await conn.execute(CREATE_MIGRATIONS)
-        owners = await _plan_by_owner(conn, lines, reapply_functions=reapply_functions)
+        planned = await plan_by_owner(conn, lines, reapply_functions=reapply_functions)
+        owners = [await _without_deferred(conn, owner) for owner in planned]
         pending = [item for owner in owners for item in (*owner.before_tables, *owner.migrations, *owner.after_tables)]
         if pending:
             await _prepare(conn, lines)
         for batch in _batches(owners):
-            await _apply(conn, batch)
+            await _apply(conn, batch, waits)
         return pending
     finally:
         if not conn.is_closed():  # otherwise the server has released the lock
             await conn.execute("select pg_advisory_unlock($1)", LOCK)
+
+
+async def _without_deferred(conn: asyncpg.Connection[Any], owner: OwnerPlan) -> OwnerPlan:
+    """Return the plan up to the first `contract` file that a running process does not tolerate."""
+    for position, migration in enumerate(owner.migrations):
+        if not migration.requires:
+            continue
+        older = await older_processes(conn, migration.owner, migration.requires)
+        if not older:
+            continue
+        names = "; ".join(map(str, older))
+        needed = [each for each in owner.migrations[position:] if not each.contracts]
+        if needed:
+            raise MigrationError(
+                f"{needed[0]} comes after {migration}, which these processes do not tolerate: {names}. Stop them, or upgrade "
+                f"them first to a version with {migration.owner} migration {migration.requires:04d}"
+            )
+        log.warning("migration.deferred", migration=str(migration), processes=len(older), needed_by=names)
+        return replace(owner, migrations=owner.migrations[:position])
+    return owner
+
+
+async def _refuse_older(conn: asyncpg.Connection[Any], migration: Migration) -> None:
+    """Raise if a process has started that does not tolerate this file.
+
+    The lock makes a process that notes itself now wait for our commit. Then it reads what the schema requires, and ends.
+    """
+    if not migration.requires:
+        return
+    if migration.in_transaction:
+        await conn.execute("lock table onceward.processes in share row exclusive mode")
+    if older := await older_processes(conn, migration.owner, migration.requires):
+        raise MigrationError(f"{migration} was not applied: {older[0]} has just started; stop it and migrate again")
 
 
 @dataclass(slots=True)
@@ -192,6 +114,7 @@ class Batch:
 
     steps: list[Step] = field(default_factory=list[Step])
     outside: Migration | None = None
+    names: list[str] = field(default_factory=list[str])
 
 
 def _batches(owners: Sequence[OwnerPlan]) -> list[Batch]:
@@ -212,6 +135,7 @@ def _batches(owners: Sequence[OwnerPlan]) -> list[Batch]:
             if number > 0:
                 batches.append(Batch())
             batches[-1].steps.append(partial(_run, migration=migration))
+            batches[-1].names.append(str(migration))
         if owner.functions:
             batches[-1].steps.append(partial(create_unchecked, files=owner.after_tables))
             batches[-1].steps.append(partial(create_checked, files=owner.functions))
@@ -239,37 +163,71 @@ async def _prepare(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -
             raise MigrationError(f"{line.owner}/{line.before.name} failed: {error.args[0]}{hint}") from error
 
 
-async def _apply(conn: asyncpg.Connection[Any], batch: Batch) -> None:
+async def _apply(conn: asyncpg.Connection[Any], batch: Batch, waits: LockWaits) -> None:
     if batch.outside is not None:
-        await _run(conn, batch.outside)
+        await _run_outside(conn, batch.outside, waits)
         return
-    async with conn.transaction():
-        for step in batch.steps:
-            await step(conn)
+
+    async def once() -> None:
+        async with conn.transaction():
+            await conn.execute(f"set local lock_timeout = {waits.patience.lock_timeout_ms}")
+            for step in batch.steps:
+                await step(conn)
+
+    await waits.retry(conn, ", ".join(batch.names) or "functions", once)
+
+
+RECORD = "insert into onceward.migrations (owner, number, name, checksum, requires) values ($1, $2, $3, $4, $5)"
+
+
+async def _record(conn: asyncpg.Connection[Any], migration: Migration) -> None:
+    await conn.execute(
+        RECORD, migration.owner, migration.number, migration.name, migration.checksum, migration.requires
+    )
 
 
 async def _run(conn: asyncpg.Connection[Any], migration: Migration) -> None:
-    record = "insert into onceward.migrations (owner, number, name, checksum) values ($1, $2, $3, $4)"
     try:
-        if migration.in_transaction:
-            await conn.execute(migration.sql)
-        else:
-            await _apply_by_statement(conn, migration)
-        await conn.execute(record, migration.owner, migration.number, migration.name, migration.checksum)
+        await _refuse_older(conn, migration)
+        await conn.execute(migration.sql)
+        await _record(conn, migration)
     except asyncpg.PostgresError as error:
         raise MigrationError(f"{migration} failed: {error}") from error
 
 
-async def _apply_by_statement(conn: asyncpg.Connection[Any], migration: Migration) -> None:
-    for index in await _invalid_indexes(conn, migration):
-        await conn.execute(f"drop index concurrently if exists {index}")
-    for statement in split(migration.sql):
-        await conn.execute(statement)
-    if broken := await _invalid_indexes(conn, migration):
-        raise MigrationError(
-            f"{migration} left invalid indexes behind: {', '.join(broken)}; "
-            "see the server's log for the reason, remove it, and migrate again"
-        )
+async def _run_outside(conn: asyncpg.Connection[Any], migration: Migration, waits: LockWaits) -> None:
+    """Run the statements one by one. CONCURRENTLY waits without limit, because nobody waits behind it."""
+    try:
+        await _refuse_older(conn, migration)
+        for index in await _invalid_indexes(conn, migration):
+            async with waits.watched(conn, str(migration)):
+                await conn.execute(f"drop index concurrently if exists {index}")
+        for statement in split(migration.sql):
+            await _run_statement(conn, migration, statement, waits)
+        if broken := await _invalid_indexes(conn, migration):
+            raise MigrationError(
+                f"{migration} left invalid indexes behind: {', '.join(broken)}; "
+                "see the server's log for the reason, remove it, and migrate again"
+            )
+        await _record(conn, migration)
+    except asyncpg.PostgresError as error:
+        raise MigrationError(f"{migration} failed: {error}") from error
+
+
+async def _run_statement(conn: asyncpg.Connection[Any], migration: Migration, statement: str, waits: LockWaits) -> None:
+    if CONCURRENTLY.search(statement):
+        async with waits.watched(conn, str(migration)):
+            await conn.execute(statement)
+        return
+
+    async def once() -> None:
+        await conn.execute(f"set lock_timeout = {waits.patience.lock_timeout_ms}")
+        try:
+            await conn.execute(statement)
+        finally:
+            await conn.execute("reset lock_timeout")
+
+    await waits.retry(conn, str(migration), once)
 
 
 async def _invalid_indexes(conn: asyncpg.Connection[Any], migration: Migration) -> list[str]:

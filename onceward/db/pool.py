@@ -21,6 +21,7 @@ from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
 from onceward.db.servers import Servers
 from onceward.db.transaction import Cause, Connection, Role, Transaction
+from onceward.db.turns import Turns
 from onceward.providers import exact_json
 from onceward.settings.database_url import servers_of
 
@@ -92,6 +93,7 @@ class Database:
         self.pgbouncer = pgbouncer
         self._servers = servers
         self._watch = asyncio.create_task(servers.watch(), name="primary-watch") if servers.several else None
+        self._turns = Turns(pool.get_max_size())
         self._waiting = 0
         self._outage = Outage()
 
@@ -170,10 +172,15 @@ class Database:
             await self.give_back(conn)
 
     async def borrow(self) -> Connection:
-        """Return a pooled connection. The caller returns it with `give_back`."""
+        """Return a pooled connection. The caller returns it with `give_back`. Callers get connections in turn."""
         self._waiting += 1
         try:
-            conn = cast(Connection, await self.pool.acquire())
+            await self._turns.enter()
+            try:
+                conn = cast(Connection, await self.pool.acquire())
+            except BaseException:
+                self._turns.leave()
+                raise
         except OUTAGE as error:
             self._outage.note(error)
             raise Unavailable(f"no database connection was available: {error or type(error).__name__}") from error
@@ -194,14 +201,17 @@ class Database:
         A transaction stays open if its task is cancelled while it begins, or if a handler began one by hand. asyncpg
         would roll it back too, and print a traceback of the loop.
         """
-        if not is_gone(conn) and conn.is_in_transaction():
-            try:
-                await conn.execute("rollback")
-            except FAILED as error:
-                log.info("connection.discarded", error=type(error).__name__)
-                if not is_gone(conn):
-                    conn.terminate()
-        await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
+        try:
+            if not is_gone(conn) and conn.is_in_transaction():
+                await _roll_back(conn)
+            await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
+        finally:
+            self._turns.leave()
+
+    @property
+    def most_connections(self) -> int:
+        """Return how many connections the pool opens at most."""
+        return self.pool.get_max_size()
 
     @property
     def crowded(self) -> bool:
@@ -234,3 +244,12 @@ class Database:
     async def execute(self, query: str, *args: Any) -> str:
         async with self.acquire() as conn:
             return await conn.execute(query, *args)
+
+
+async def _roll_back(conn: Connection) -> None:
+    try:
+        await conn.execute("rollback")
+    except FAILED as error:
+        log.info("connection.discarded", error=type(error).__name__)
+        if not is_gone(conn):
+            conn.terminate()

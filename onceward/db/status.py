@@ -9,7 +9,8 @@ from typing import Any
 import asyncpg
 
 from onceward.db.functions import FunctionHistory, read_functions
-from onceward.db.migrations import Migration, plan, read
+from onceward.db.migration_files import Migration, read
+from onceward.db.migration_plan import plan
 from onceward.feature import Migrations
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import UUID
@@ -48,6 +49,19 @@ def quote(text: str) -> str:
     if "\x00" in text:
         raise ValueError("PostgreSQL cannot store the character NUL in text")
     return "'" + text.replace("'", "''") + "'" if "\\" not in text else " E'" + _escape(text) + "'"
+
+
+def literal(value: UUID | datetime | str | bytes | int | None) -> str:
+    """Return a value as an SQL literal, like `quote`. Bytes double in size, so send large ones as a parameter."""
+    match value:
+        case None:
+            return "null"
+        case bool() | int():
+            return str(value).lower()
+        case bytes():
+            return f"'\\x{value.hex()}'"
+        case _:
+            return quote(str(value))
 
 
 def _escape(text: str) -> str:
@@ -122,10 +136,13 @@ class Transaction:
             if self._opened:
                 await asyncio.shield(self.rollback())
 
-    async def open(self) -> None:
-        """Begin the transaction and set role and organization, in one round trip."""
+    async def open(self, first: str = "", last: str = "") -> str:
+        """Begin the transaction and set role and organization, in one round trip. Return the last command tag.
+
+        The same round trip runs the statements `first` as the engine, before role and organization are set, and `last` after.
+        """
         try:
-            await self.conn.execute(self.opening())
+            command_tag = await self.conn.execute(self.opening(first, last))
         except BROKEN as error:
             raise Unavailable(f"could not open a transaction: {error}") from error
         except BaseException:
@@ -134,6 +151,7 @@ class Transaction:
             await asyncio.shield(self.rollback())
             raise
         self._opened = True
+        return command_tag
 
     async def take_over(self, other: Transaction, first: str) -> None:
         """Continue the open transaction `other` with the role, organization and cause of this one.
@@ -147,9 +165,9 @@ class Transaction:
         other._opened = False
         self._opened = True
 
-    def opening(self) -> str:
+    def opening(self, first: str = "", last: str = "") -> str:
         """Return the SQL text that opens the transaction."""
-        return "; ".join(("begin", *self._settings()))
+        return "; ".join(filter(None, ("begin", first, *self._settings(), last)))
 
     def _settings(self) -> list[str]:
         parts: list[str] = []

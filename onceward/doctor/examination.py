@@ -14,31 +14,21 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import asyncpg
 
 from onceward import __version__
 from onceward.connections import connection_budget
-from onceward.db import Connection, DatabaseError, MigrationError, plan
+from onceward.db import Connection, DatabaseError, Migration, MigrationError, plan
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.servers import Servers
+from onceward.doctor import space
+from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
 
-Status = Literal["ok", "warn", "fail"]
 GIB = 1024**3
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check. `remedy` says what to do; it is empty if there is nothing to do."""
-
-    check: str
-    status: Status
-    finding: str
-    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +193,12 @@ async def check_connections(patient: Patient) -> Finding:
     )
     assert row is not None  # an aggregate always has a row
     settings = patient.settings
-    budget = connection_budget(pool_max=settings.pool_max, roles=EVERY_ROLE, pgbouncer=settings.pgbouncer)
+    budget = connection_budget(
+        pool_max=settings.pool_max,
+        roles=EVERY_ROLE,
+        pgbouncer=settings.pgbouncer,
+        servers=settings.database_servers,
+    )
     needed = budget.total
     text = (
         f"a process with all roles opens up to {needed} ({budget}); the server allows {row['room']},"
@@ -255,6 +250,9 @@ async def check_migrations(patient: Patient) -> Finding:
         pending = await plan(patient.conn, patient.features.migrations)
     except MigrationError as error:
         return Finding("migrations", "fail", str(error))
+    if pending and all(isinstance(file, Migration) and file.contracts for file in pending):
+        remedy = "run `onceward migrate` when all nodes have this version (`onceward db processes` lists them)"
+        return Finding("migrations", "ok", f"{len(pending)} deferred, first {pending[0]}", remedy)
     if pending:
         remedy = "`onceward migrate` applies them" + (
             ", and every process does so at start" if patient.settings.auto_migrate else ""
@@ -285,6 +283,14 @@ async def check_roles(patient: Patient) -> Finding:
     return Finding("roles", "ok", "a handler can write as onceward_app, which is bound by row-level security")
 
 
+async def check_vacuum(patient: Patient) -> Finding:
+    return await space.check_vacuum(patient.conn)
+
+
+async def check_old_snapshots(patient: Patient) -> Finding:
+    return await space.check_old_snapshots(patient.conn)
+
+
 DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_server,
     check_clock,
@@ -293,4 +299,6 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_rights,
     check_migrations,
     check_roles,
+    check_vacuum,
+    check_old_snapshots,
 )

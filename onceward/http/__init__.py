@@ -1,16 +1,21 @@
 """HTTP clients: a guarded one for URLs that come from data, a plain one for configured services.
 
-This package imports no other package of Onceward.
+Of Onceward this package imports only `lazy`: aiohttp is loaded for the first request of a `ServiceClient`.
 """
 
-from .addresses import vet
-from .errors import AddressRefused, Ambiguous, HostUnreachable, HttpError, UrlRefused
-from .exchange import Response
-from .guarded import GuardedClient
-from .plain import ServiceClient
-from .resolving import Resolver, ThreadResolver
-from .streaming import StreamedResponse
-from .urls import CheckedUrl, check_url, parse_url
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.http.addresses import vet
+    from onceward.http.errors import AddressRefused, Ambiguous, HostUnreachable, HttpError, UrlRefused
+    from onceward.http.exchange import Response
+    from onceward.http.guarded import GuardedClient
+    from onceward.http.plain import ServiceClient
+    from onceward.http.resolving import Resolver, ThreadResolver
+    from onceward.http.streaming import StreamedResponse
+    from onceward.http.urls import CheckedUrl, check_url, parse_url
 
 __all__ = [
     "AddressRefused",
@@ -29,3 +34,5 @@ __all__ = [
     "parse_url",
     "vet",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -4,18 +4,26 @@ A failure before the request got a connection is HostUnreachable, because nothin
 Ambiguous, because the request may have been sent.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiohttp
-from yarl import URL
+from onceward.lazy import lazy_module
 
 from .errors import Ambiguous, HostUnreachable, UrlRefused
+
+if TYPE_CHECKING:
+    import aiohttp
+    import yarl
+else:
+    aiohttp = lazy_module("aiohttp")
+    yarl = lazy_module("yarl")
 
 MAX_HEADER_BYTES = 8190
 MAX_HEADERS = 64
@@ -85,7 +93,7 @@ def open_session(connector: aiohttp.TCPConnector, *, user_agent: str) -> aiohttp
 async def exchange(
     session: aiohttp.ClientSession,
     method: str,
-    url: URL,
+    url: yarl.URL,
     *,
     headers: Mapping[str, str],
     body: bytes | None,
@@ -120,7 +128,7 @@ async def exchange(
 async def _exchange(
     session: aiohttp.ClientSession,
     method: str,
-    url: URL,
+    url: yarl.URL,
     headers: Mapping[str, str],
     body: bytes | None,
     started: float,
@@ -164,14 +172,14 @@ def joined_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
     return joined
 
 
-def timed_out(attempt: RequestAttempt, url: URL, timeout_s: float) -> HostUnreachable | Ambiguous:
+def timed_out(attempt: RequestAttempt, url: yarl.URL, timeout_s: float) -> HostUnreachable | Ambiguous:
     where = f"{url.raw_host}:{url.port}"
     if attempt.connected:
         return Ambiguous(f"{where}: no answer within {timeout_s:g} s")
     return HostUnreachable(f"{where}: no connection within {timeout_s:g} s")
 
 
-def failed(attempt: RequestAttempt, url: URL, error: Exception) -> HostUnreachable | Ambiguous:
+def failed(attempt: RequestAttempt, url: yarl.URL, error: Exception) -> HostUnreachable | Ambiguous:
     where = f"{url.raw_host}:{url.port}"
     if attempt.connected:
         # Includes answers with a line or header over our limits: the server answered, but the outcome is unknown.

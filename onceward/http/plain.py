@@ -3,18 +3,26 @@
 It raises the same errors as the guarded client, but allows all addresses.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from ssl import SSLContext
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import aiohttp
-from yarl import URL
+from onceward.lazy import lazy_module
 
 from .errors import Ambiguous, UrlRefused
 from .exchange import Response, exchange, open_session
-from .resolving import ConnectorResolver, ThreadResolver
+from .resolving import ThreadResolver
 from .streaming import StreamedResponse, open_stream
+
+if TYPE_CHECKING:
+    import aiohttp
+    import yarl
+else:
+    aiohttp = lazy_module("aiohttp")
+    yarl = lazy_module("yarl")
 
 
 class ServiceClient:
@@ -106,6 +114,8 @@ class ServiceClient:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
+            from .connector import ConnectorResolver
+
             connector = aiohttp.TCPConnector(
                 limit=self._concurrency,
                 keepalive_timeout=self._keepalive_s,
@@ -116,9 +126,9 @@ class ServiceClient:
         return self._session
 
 
-def _parsed(url: str) -> URL:
+def _parsed(url: str) -> yarl.URL:
     try:
-        parsed = URL(url)
+        parsed = yarl.URL(url)
     except ValueError:
         raise UrlRefused("the service's base URL is not valid; write it as https://host") from None
     if parsed.scheme not in ("https", "http") or not parsed.raw_host:

@@ -5,8 +5,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-
 from .errors import HostUnreachable
 
 
@@ -35,31 +33,6 @@ class ThreadResolver:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class ConnectorResolver(AbstractResolver):
-    """Adapts a `Resolver` to the interface of aiohttp's connector."""
-
-    def __init__(self, resolver: Resolver) -> None:
-        self._resolver = resolver
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for address in await self._resolver.addresses(host, port)
-        ]
-
-    async def close(self) -> None:
-        self._resolver.close()
 
 
 async def resolve(resolver: Resolver, host: str, port: int, *, timeout_s: float) -> list[str]:

@@ -1,16 +1,25 @@
 """Read an answer while it arrives, for services that stream: server-sent events, long downloads."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import aiohttp
-from yarl import URL
+from onceward.lazy import lazy_module
 
 from .errors import Ambiguous, UrlRefused
 from .exchange import RequestAttempt, Response, current_attempt, failed, joined_headers, timed_out
+
+if TYPE_CHECKING:
+    import aiohttp
+    import yarl
+else:
+    aiohttp = lazy_module("aiohttp")
+    yarl = lazy_module("yarl")
 
 _CHUNK_BYTES = 64 * 1024
 
@@ -75,7 +84,7 @@ class StreamedResponse:
 async def open_stream(
     session: aiohttp.ClientSession,
     method: str,
-    url: URL,
+    url: yarl.URL,
     *,
     headers: Mapping[str, str],
     body: bytes | None,

@@ -1,13 +1,21 @@
 """The URLs that the guarded client may call. They are checked at registration and again before every call."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from yarl import URL
+from onceward.lazy import lazy_module
 
 from .addresses import IPNetwork, is_loopback, vet
 from .errors import AddressRefused, UrlRefused
 from .resolving import Resolver, ThreadResolver, resolve
+
+if TYPE_CHECKING:
+    import yarl
+else:
+    yarl = lazy_module("yarl")
 
 MAX_URL_LENGTH = 2048
 
@@ -50,7 +58,7 @@ _SERVICE_PORTS = frozenset(
 class CheckedUrl:
     """A URL that may be called, in normalized form."""
 
-    url: URL
+    url: yarl.URL
     host: str
     port: int
     addresses: tuple[str, ...] = ()
@@ -66,7 +74,7 @@ def parse_url(url: str, *, allow_loopback_http: bool = False) -> CheckedUrl:
     if any(ord(character) <= 0x20 or ord(character) == 0x7F for character in url):
         raise UrlRefused("the URL contains a space or control character; percent-encode it")
     try:
-        parsed = URL(url)
+        parsed = yarl.URL(url)
         host, port = parsed.raw_host, parsed.port
     except ValueError:
         raise UrlRefused("the URL is not valid; write it as https://host/path") from None

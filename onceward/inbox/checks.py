@@ -6,19 +6,11 @@ from collections.abc import Sequence
 
 from onceward.db import Connection
 from onceward.statements import read_statement
-from onceward.trust.invariants import Check
+from onceward.trust.invariants import Check, resumable, unfinished_rows
 from onceward.work.checks import work_has_a_body
 
 UNFINISHED = read_statement("inbox", "check_unfinished_without_work")
 ENDED = read_statement("inbox", "check_finished_with_work")
-
-
-async def check_unfinished_events_have_work(conn: Connection) -> Sequence[str]:
-    """Check that every acknowledged event that is not finished still has work."""
-    return [
-        f"event {row['seq']} is {row['status']}, but has no work: no worker will handle it"
-        for row in await conn.fetch(UNFINISHED)
-    ]
 
 
 async def check_status_agrees_with_work(conn: Connection) -> Sequence[str]:
@@ -31,6 +23,11 @@ async def check_status_agrees_with_work(conn: Connection) -> Sequence[str]:
 
 CHECKS: tuple[Check, ...] = (
     work_has_a_body("event", "onceward.webhook_events", id="seq"),
-    Check("inbox.unfinished_events_have_work", check_unfinished_events_have_work),
+    resumable(
+        "inbox.unfinished_events_have_work",
+        unfinished_rows(
+            UNFINISHED, lambda row: f"event {row['id']} is {row['status']}, but has no work: no worker will handle it"
+        ),
+    ),
     Check("inbox.status_agrees_with_work", check_status_agrees_with_work),
 )

@@ -1,6 +1,7 @@
-"""The fast path for the most common request: a webhook that arrived in one piece and only needs to be stored.
+"""The fast path for the most common request: a webhook of ordinary size whose verification does not wait for anything.
 
-The server passes such a request here before it creates a task or an ASGI scope. The group commit writes the answer.
+The server passes such a request here before it creates a task or an ASGI scope. The group commit writes the answer, or, for a source
+in mode `inline`, the task that handles the event.
 This path declines all other requests, for one of the reasons in `DirectDeclined`. They take the ASGI path in `receive.py`,
 which alone decides how they are answered.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 
 import structlog
@@ -38,6 +39,8 @@ PREFIX = "/webhooks/"
 Pairs = list[tuple[bytes, bytes]]
 Reply = Callable[[int, bytes, bytes], None]
 """Sends the answer: status, headers as lines, body. Called once, from the event loop."""
+Take = Callable[[Source, Intake], Awaitable[Answer]]
+"""Handles the events of a verified request."""
 
 
 class DirectDeclined(StrEnum):
@@ -45,8 +48,10 @@ class DirectDeclined(StrEnum):
 
     UNKNOWN_SOURCE = "unknown_source"
     """The address names no source that this node knows. The ASGI path asks the database again."""
-    NOT_STORE_ONLY = "not_store_only"
-    """The source handles events inside the request, or its verification fetches or writes something first."""
+    VERIFICATION_WAITS = "verification_waits"
+    """The verification fetches or writes something first."""
+    TRACED = "traced"
+    """The event is handled inside the request, and spans are recorded: the ASGI path opens the span of the handler."""
     TOO_LARGE = "too_large"
     REJECTED = "rejected"
     """The request is not authentic or not readable. The ASGI path answers it and records the reason."""
@@ -62,7 +67,7 @@ DECLINED = {reason: metrics.DIRECT_DECLINED.labels(reason.value) for reason in D
 
 
 class Direct:
-    """Accepts requests that arrived in one piece. If it declines one (False), the ASGI receiver must handle it."""
+    """Accepts requests that arrived completely. If it declines one (False), the ASGI receiver must handle it."""
 
     def __init__(
         self,
@@ -70,6 +75,7 @@ class Direct:
         placer: Placer,
         commits: GroupCommit[Batch, Sequence[Stored]],
         waiting: Waiting,
+        take: Take,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -77,18 +83,21 @@ class Direct:
         self._placer = placer
         self._commits = commits
         self._waiting = waiting
+        self._take = take
         self._clock = clock
         self._patient: set[asyncio.Task[None]] = set()
         self._spreads: dict[tuple[str, str], Spread] = {}
 
     def __call__(self, path: str, headers: Pairs, body: bytes, reply: Reply) -> bool:
-        """Return whether the request is accepted. If so, `reply` is called when its commit has succeeded or failed."""
+        """Return whether the request is accepted. If so, `reply` is called when its commit has succeeded or failed, or it is handled."""
         # The whole rest of the path: only the receiver knows addresses with a further segment.
         source = self._catalog.get(path[len(PREFIX) :])
         if source is None:
             return self._decline(DirectDeclined.UNKNOWN_SOURCE)
-        if not source.only_stores:
-            return self._decline(DirectDeclined.NOT_STORE_ONLY)
+        if not source.verifies_alone:
+            return self._decline(DirectDeclined.VERIFICATION_WAITS)
+        if source.is_inline and is_tracing():
+            return self._decline(DirectDeclined.TRACED)
         if len(body) > source.max_body_bytes:
             return self._decline(DirectDeclined.TOO_LARGE)
         began = time.perf_counter()
@@ -98,6 +107,9 @@ class Direct:
             intake = verify_and_place(self._placer, source, request, all_headers, self._clock())
             if not isinstance(intake, Intake):
                 return self._decline(DirectDeclined.CHALLENGE)
+            if source.is_inline:
+                self._answer_later(_Sender(self, self.spread(source), source, reply, began), self._take(source, intake))
+                return True
             gate("ack-verified")
             if is_tracing():
                 reply = _recorded(reply, source, intake)
@@ -119,14 +131,21 @@ class Direct:
 
     def wait(self, sender: _Sender, stored: Sequence[Stored]) -> None:
         """Answer a duplicate of a running event later, from a separate task."""
-        task = asyncio.create_task(self._respond_later(sender, stored))
+        self._answer_later(sender, self._first_answer(sender, stored))
+
+    async def _first_answer(self, sender: _Sender, stored: Sequence[Stored]) -> Answer:
+        settled = await self._waiting.until_idle(stored)
+        return answers.still_running() if settled is None else sender.accepted(settled)
+
+    def _answer_later(self, sender: _Sender, answer: Awaitable[Answer]) -> None:
+        """Send the answer from a separate task."""
+        task = asyncio.create_task(self._respond(sender, answer))
         self._patient.add(task)
         task.add_done_callback(self._patient.discard)
 
-    async def _respond_later(self, sender: _Sender, stored: Sequence[Stored]) -> None:
+    async def _respond(self, sender: _Sender, answer: Awaitable[Answer]) -> None:
         try:
-            settled = await self._waiting.until_idle(stored)
-            sender.respond(answers.still_running() if settled is None else sender.accepted(settled))
+            sender.respond(await answer)
         except Exception:
             log.exception("request.failed", source=sender.source.name)
             sender.respond(answers.ERROR)

@@ -33,6 +33,7 @@ ERASERS: tuple[Eraser, ...] = (
             "result": "json",
             "event_id": "text",
         },
+        values={"payload": "onceward.payload_of(t)"},
         blank={
             "payload": "null",
             "raw": "null",

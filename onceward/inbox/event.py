@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from onceward.db import Cause, Connection
+from onceward.providers import exact_json
 from onceward.statements import read_statement
 from onceward.telemetry.tracing import derived_parent, is_tracing
 
@@ -73,9 +74,18 @@ class EventKind:
     """The work kind `event`. Its bodies are in `onceward.webhook_events`."""
 
     name: str = "event"
+    finish: str = read_statement("inbox", "finish_events")
+    """Acknowledges events that were handled without a transaction, several in one commit."""
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, StoredEvent]:
         return {row["seq"]: stored(row) for row in await conn.fetch(LOAD, ids)}
+
+
+def payload_of(row: Any) -> Any:
+    """Return the payload of a row of `webhook_events`, like the SQL function `onceward.payload_of`."""
+    if not row["payload_in_raw"]:
+        return row["payload"]
+    return None if row["raw"] is None else exact_json.loads(row["raw"])
 
 
 def stored(row: Any) -> StoredEvent:
@@ -87,7 +97,7 @@ def stored(row: Any) -> StoredEvent:
         row["event_id"],
         row["provider"],
         row["type"],
-        row["payload"],
+        payload_of(row),
         row["headers"] or {},
         row["organization_id"],
         row["received_at"],

@@ -4,7 +4,8 @@ insert event ──▶ savepoint ──▶ handler ──▶ mark ──▶ comm
      │                            └ fails: roll back to the savepoint, leave the event to workers, commit ──▶ 500
      └ duplicate: wait on the unique key for a concurrent request, then answer with the first result or run the event
 
-Workers never see a half-handled event. A crash before the commit leaves nothing behind.
+Workers never see a half-handled event. A crash before the commit leaves nothing behind. Besides the statements of the handler this
+takes two round trips, one that stores the event and one that commits, and a third that takes numbers for all waiting requests.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from onceward.db import OUTAGE, Connection, Database, OutcomeUnknown, Transaction, Unavailable, loudness
+from onceward.db import OUTAGE, Connection, Database, OutcomeUnknown, Transaction, Unavailable, literal, loudness
 from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, StoredEvent, stored
 from onceward.inbox.handlers import QUEUE, Handler, enqueue_followers
-from onceward.inbox.routing import Placed
+from onceward.inbox.numbering import Numbered, Numbering
+from onceward.inbox.routing import AS_RAW, Placed
 from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
 from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.statements import read_statement
@@ -33,14 +35,22 @@ from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.failure_text import loggable, own_frame
 from onceward.work.gate import gate
-from onceward.work.settle import describe, final_statement, settle
+from onceward.work.settle import describe, final_statement, result_json, settle
 
 log = structlog.get_logger(__name__)
 
-RECEIVE_INLINE = read_statement("inbox", "receive_inline")
 TAKE = read_statement("inbox", "take")
 
+PARAMETERS = ", ".join(f"${n}" for n in range(1, 15))
+RECEIVE = "select onceward.receive_inline({})"
+QUEUE_FAILED = "select onceward.queue_failed_inline($1, $2, $3, $4, $5)"
+MOST_LITERAL_BYTES = 8 << 10
+"""A larger body is sent as a parameter, in a round trip of its own: parsing it as SQL would cost more."""
+WAIT = f"set local lock_timeout = {int(WAIT_S * 1000)}"
 SAVEPOINT = "set local lock_timeout = 0; savepoint handler"
+IS_STORED = "select where current_setting('onceward.stored_event', true) = '{}'"
+STORED = "SELECT 1"
+"""The command tag of `IS_STORED` for a new event. A script returns no rows, only the tag of its last statement."""
 CHECK_NOW = "set constraints all immediate"
 """Check deferred constraints before the commit, while the event can still be kept if one of them fails."""
 NOBODY = 0
@@ -64,6 +74,7 @@ class Inline:
         self._waiting = waiting
         self._open_tx = open_tx
         self._most_at_once = most_at_once
+        self._numbering = Numbering(store.number)
         self._running = 0
 
     async def receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
@@ -92,9 +103,10 @@ class Inline:
                 answer = await self._wait_for_turn(event.seq, handler)
                 return answer._replace(duplicate=False)
             return await self._again(event, handler)
+        numbered = await self._numbering.next()
         try:
-            async with self._transaction() as tx:
-                return await self._insert_and_run(tx, placed, payload, handler)
+            async with self._db.acquire() as conn:
+                return await self._insert_and_run(conn, numbered, placed, payload, handler)
         except asyncpg.LockNotAvailableError:
             return answers.still_running()
         except KnownEvent as known:
@@ -106,69 +118,41 @@ class Inline:
         async with self._db.acquire() as conn, Transaction(conn, role="engine", lock_timeout_s=WAIT_S) as tx:
             yield tx
 
-    async def _insert_and_run(self, tx: Transaction, placed: Placed, payload: Any, handler: Handler) -> Answer:
-        lease = new_lease()
+    async def _insert_and_run(
+        self, conn: Connection, numbered: Numbered, placed: Placed, payload: Any, handler: Handler
+    ) -> Answer:
         id = UUID(bytes=time_ids(1)[0])
-        common = placed.common
-        source = common.source
-        row = await tx.fetchrow(
-            RECEIVE_INLINE,
-            id,
-            source.webhook_id,
-            placed.event_id,
-            source.organization,
-            source.provider.name,
-            common.type,
-            placed.payload_text,
-            placed.raw,
-            common.headers,
-            placed.signature,
-            common.task,
-            QUEUE,
-            lease,
-            source.stored_route,
-        )
+        work = _work(numbered, id, placed, payload)
+        tx = self._open_tx(conn, work)
+        if not await _insert(tx, work, id, placed):
+            raise KnownEvent(await self._find(conn, placed))
         gate("inline-inserted")
-        if row is None:
-            first = await tx.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
-            if first is None:
-                raise Unavailable(f"event {placed.event_id!r} was deleted while its duplicate was received")
-            self._store.reused_ids.note(source, stored_type=first["type"], type=common.type)
-            raise KnownEvent(standing(first))
-        event = StoredEvent(
-            row["seq"],
-            id,
-            source.webhook_id,
-            placed.event_id,
-            source.provider.name,
-            common.type,
-            payload,
-            {},
-            source.organization,
-            row["received_at"],
-            source.name,
-        )
-        work = Claimed(
-            event.seq, "event", common.task, source.organization, 0, 0, None, None, None, None, None, None, lease
-        )
-        work.body = event
-        return await self._run(tx, work, handler, common.followers)
+        return await self._run(tx, work, handler, is_queued=False)
 
-    async def _run(self, locked: Transaction, work: Claimed, handler: Handler, followers: tuple[str, ...]) -> Answer:
-        """Run the handler in the open transaction that locks the work, mark the outcome, and commit. A failure keeps the event."""
+    async def _find(self, conn: Connection, placed: Placed) -> Stored:
+        """Return the state of an event that was stored before."""
+        source = placed.common.source
+        first = await conn.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
+        if first is None:
+            raise Unavailable(f"event {placed.event_id!r} was deleted while its duplicate was received")
+        self._store.reused_ids.note(source, stored_type=first["type"], type=placed.common.type)
+        return standing(first)
+
+    async def _run(self, tx: Transaction, work: Claimed, handler: Handler, *, is_queued: bool) -> Answer:
+        """Run the handler in the open transaction that locks the event, mark the outcome, and commit. A failure keeps the event.
+
+        `is_queued` says whether the event has work already, which its lease then fences.
+        """
         work.started_at = datetime.now(UTC)
         work.db = self._db
-        if followers:
-            await enqueue_followers(work, followers, locked)
-        tx = self._open_tx(locked.conn, work)
-        await tx.take_over(locked, SAVEPOINT)
         async with tx:
             failure: Exception
             try:
                 async with asyncio.timeout(handler.task.timeout_s):
                     value = await handler.task.run(work, tx)
                 gate("inline-before-commit")
-                await tx.commit(f"{CHECK_NOW}; {final_statement(work, NOBODY, value)}")
+                final = final_statement(work, NOBODY, value) if is_queued else _success(work, value)
+                await tx.commit(f"{CHECK_NOW}; {final}")
                 gate("inline-after-commit")
                 return Answer(value.http_status if isinstance(value, Reply) else 200, answers.result(value))
             except OutcomeUnknown:
@@ -181,6 +165,8 @@ class Inline:
                 raise Unavailable(f"the transaction was lost: {type(failure).__name__}") from failure
             await tx.rollback_to("handler")
             outcome = judge(handler.task, work, failure)
+            if not is_queued:
+                await tx.execute(QUEUE_FAILED, work.id, work.organization, work.task, QUEUE, work.lease)
             await settle(tx.conn, work, NOBODY, outcome, critical=handler.task.critical)
             gate("inline-failed")
         return _answer_to(failure, work)
@@ -224,7 +210,9 @@ class Inline:
             lease,
         )
         work.body = stored(event)
-        return await self._run(tx, work, handler, ())
+        own = self._open_tx(tx.conn, work)
+        await own.take_over(tx, SAVEPOINT)
+        return await self._run(own, work, handler, is_queued=True)
 
     async def _wait(self, seq: int) -> Answer:
         """Wait up to `WAIT_S` seconds for the result of a running event. After that, ask the sender to retry."""
@@ -238,6 +226,47 @@ class KnownEvent(OncewardError):
     def __init__(self, stored: Stored) -> None:
         super().__init__(stored.seq)
         self.stored = stored
+
+
+def _work(numbered: Numbered, id: UUID, placed: Placed, payload: Any) -> Claimed:
+    """Return the event as work that this request holds. It exists only in this process, unless the handler fails."""
+    common, source = placed.common, placed.common.source
+    no_headers: dict[str, str] = {}
+    names = (source.webhook_id, placed.event_id, source.provider.name, common.type)
+    unused = (0, 0, None, None, None, None, None, None)
+    work = Claimed(numbered.seq, "event", common.task, source.organization, *unused, new_lease())
+    work.body = StoredEvent(
+        numbered.seq, id, *names, payload, no_headers, source.organization, numbered.received_at, source.name
+    )
+    return work
+
+
+async def _insert(tx: Transaction, work: Claimed, id: UUID, placed: Placed) -> bool:
+    """Open the handler's transaction with the new event. Return False, with no transaction open, for a duplicate."""
+    common, source = placed.common, placed.common.source
+    values = (
+        *(work.id, work.body.received_at, id, source.webhook_id, placed.event_id, source.organization),
+        *(source.provider.name, common.type, placed.payload or None, placed.payload == AS_RAW, placed.raw),
+        *(common.headers, placed.signature, source.stored_route),
+    )
+    if not common.followers and len(placed.raw or b"") + len(placed.payload or "") <= MOST_LITERAL_BYTES:
+        received = RECEIVE.format(", ".join(map(literal, values)))
+        if await tx.open(f"{WAIT}; {received}; {SAVEPOINT}", IS_STORED.format(work.id)) == STORED:
+            return True
+        await tx.rollback()
+        return False
+    async with Transaction(tx.conn, role="engine", lock_timeout_s=WAIT_S) as locked:
+        is_new: bool = await locked.fetchval(RECEIVE.format(PARAMETERS), *values)
+        if is_new:
+            await enqueue_followers(work, common.followers, locked)
+            await tx.take_over(locked, SAVEPOINT)
+    return is_new
+
+
+def _success(work: Claimed, value: Any) -> str:
+    """Return the statement that records the success of an event that this transaction has stored."""
+    values = (work.id, work.organization, work.task, work.started_at, result_json(value))
+    return f"select onceward.succeed_inline({', '.join(map(literal, values))})"
 
 
 def _answer_to(failure: Exception, work: Claimed) -> Answer:

@@ -37,7 +37,7 @@ REJECTED = counter(
 )
 DIRECT_DECLINED = counter(
     "webhook_direct_declined_total",
-    "Requests that arrived in one piece but took the ASGI path instead of the direct path, by reason.",
+    "Small requests that had arrived but took the ASGI path instead of the direct path, by reason.",
     ("reason",),
 )
 UNAVAILABLE = counter(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from onceward.context import Context
 from onceward.inbox import Inbox, UpkeepOptions
-from onceward.web.asgi import Mount
+
+if TYPE_CHECKING:
+    from onceward.web.asgi import Mount
 
 
 def inbox(context: Context) -> Inbox:
@@ -31,5 +34,7 @@ def inbox(context: Context) -> Inbox:
 
 def mounts(context: Context) -> Sequence[Mount]:
     """Mount `/webhooks` as bare ASGI, with a direct path from the HTTP parser."""
+    from onceward.web.asgi import Mount
+
     receiver = context.part(Inbox).receiver
     return (Mount("/webhooks", receiver, direct=receiver.direct),)

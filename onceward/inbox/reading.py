@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
+from onceward.inbox.event import payload_of
 from onceward.statements import read_statement
 
 SHOW = """
@@ -15,7 +16,7 @@ select e.*, coalesce(s.name, 'sql') as source, w.lease is not null as running, w
   from onceward.webhook_events e
   left join onceward.sources s on s.webhook_id = e.webhook_id
   left join onceward.work w on w.id = e.seq
- where {} = $1 and ($2::uuid is null or e.organization_id = $2)
+ where {} and ($2::uuid is null or e.organization_id = $2)
  order by e.seq desc limit 1
 """
 
@@ -79,20 +80,17 @@ async def show(
         return None
     attempts = tuple(Attempt(**dict(each)) for each in await conn.fetch(ATTEMPTS, row["seq"]))
     status = "processing" if row["status"] == "pending" and row["running"] else row["status"]
-    values = {each.name: row[each.name] for each in fields(Whole) if each.name not in ("status", "attempts_made")}
-    return Whole(status=status, attempts_made=attempts, **values)
+    computed = {"status": status, "payload": payload_of(row), "attempts_made": attempts}
+    return Whole(**computed, **{each.name: row[each.name] for each in fields(Whole) if each.name not in computed})
 
 
 async def _find(conn: Connection | Transaction | Database, ref: str, organization: UUID | None) -> Any:
     if ref.isascii() and ref.isdigit() and len(ref) < 19:
-        row = await conn.fetchrow(SHOW.format("e.seq"), int(ref), organization)
+        row = await conn.fetchrow(SHOW.format("e.seq = $1"), int(ref), organization)
         if row is not None:
             return row
     try:
-        return await conn.fetchrow(SHOW.format("e.id"), UUID(ref), organization)
+        return await conn.fetchrow(SHOW.format("e.id = $1"), UUID(ref), organization)
     except ValueError:
-        # With the ids of all sources, the index on (webhook_id, event_id) is used. Only events that other programs
-        # inserted may have an unknown webhook_id.
-        known = SHOW.format("e.webhook_id = any(array(select webhook_id from onceward.sources)) and e.event_id")
-        row = await conn.fetchrow(known, ref, organization)
-        return row or await conn.fetchrow(SHOW.format("e.event_id"), ref, organization)
+        named = "e.seq = any(array(select onceward.events_named($1)))"
+        return await conn.fetchrow(SHOW.format(named), ref, organization)

@@ -96,7 +96,7 @@ class Receiver:
         self._clock = clock
         self._body_within_s = body_within_s
         self.commits: GroupCommit[Batch, Sequence[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
-        self.direct = Direct(catalog, placer, self.commits, waiting, clock=clock)
+        self.direct = Direct(catalog, placer, self.commits, waiting, self._take, clock=clock)
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._slow: set[asyncio.Task[Any]] = set()
 
@@ -234,7 +234,7 @@ class Receiver:
         with span(f"webhook {source.name}", parent=parent), traced():
             return await self._take(source, intake, payments=payments)
 
-    async def _take(self, source: Source, intake: Intake, *, payments: bool) -> Answer:
+    async def _take(self, source: Source, intake: Intake, *, payments: bool = False) -> Answer:
         """Store the events of a verified request, or handle them, and return the answer."""
         provider, config = source.provider, source.config
         inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 MOST_RAW_BYTES = 4 << 20
 MOST_COMMONS = 1000
 AS_RAW = ""
-"""Stands for a payload that equals the raw body. PostgreSQL then parses the raw body."""
+"""Stands for a payload that equals the raw body. It is stored once, and parsed when it is read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,11 +50,6 @@ class Placed(NamedTuple):
     raw: bytes | None
     signature: str | None
     unstorable: bool
-
-    @property
-    def payload_text(self) -> str | None:
-        """Return the payload as JSON text, from `payload` or from the raw body."""
-        return self.raw.decode() if self.payload == AS_RAW and self.raw is not None else self.payload
 
 
 Batch = Sequence[Placed]
@@ -89,11 +84,7 @@ class Placer:
         if self._version != self._catalog.version:
             self._forget()
         common = self._commons.get((source.route, item.type, headers)) or self._common(source, item, headers)
-        if item.unstorable:
-            payload = None
-        else:
-            # Compared by identity: a payload that was split off or unwrapped has its own text.
-            payload = AS_RAW if raw is not None and item.text is raw else exact_json.dumps(item.payload)
+        payload = None if item.unstorable else _payload(source, item, raw)
         return Placed(common, item.event_id, payload, raw, signature, item.unstorable)
 
     def _forget(self) -> None:
@@ -157,6 +148,14 @@ class Placer:
             # The app's own function failed. The event is still stored, without an order.
             log.warning("ordering.failed", task=route.task, error=type(error).__name__)
             return None
+
+
+def _payload(source: Source, item: ReceivedItem, raw: bytes | None) -> str:
+    # Compared by identity: a payload that was split off or unwrapped has its own text.
+    if raw is None or item.text is not raw:
+        return exact_json.dumps(item.payload)
+    # Workers in other languages read the column `payload`, which only a plain column lets them insert, too.
+    return raw.decode() if source.mode == "external" else AS_RAW
 
 
 def batch(

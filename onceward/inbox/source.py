@@ -68,15 +68,19 @@ class Source:
     signature_headers: tuple[str, ...] = ()
     route: str = ""
     """The name used to look up handlers: the source's name, unless the request address implies another."""
-    only_stores: bool = field(init=False)
-    """Whether requests are answered right after the commit, and verification neither fetches nor writes anything."""
+    verifies_alone: bool = field(init=False)
+    """Whether verification neither fetches nor writes anything, so that it never waits."""
 
     def __post_init__(self) -> None:
         if not self.route:
             object.__setattr__(self, "route", self.name)
         binds = type(self.provider).transmission_id is not Provider.transmission_id
-        only_stores = (self.mode != "inline" or self.paused) and not self.provider.fetches and not binds
-        object.__setattr__(self, "only_stores", only_stores)
+        object.__setattr__(self, "verifies_alone", not self.provider.fetches and not binds)
+
+    @property
+    def is_inline(self) -> bool:
+        """Return whether events are handled inside their requests."""
+        return self.mode == "inline" and not self.paused
 
     @property
     def stored_route(self) -> str | None:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from itertools import accumulate
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from onceward.work import Item, Waker, insert
 RECEIVE = read_statement("inbox", "receive")
 RECEIVE_ALIKE = read_statement("inbox", "receive_alike")
 STANDING = read_statement("inbox", "standing")
+NUMBER = read_statement("inbox", "number_events")
 BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON that the database cannot hold')"
 
 FLUSH_TIMEOUT_S = 10.0
@@ -119,6 +121,11 @@ class Store:
                 bare = [each._replace(payload=None, unstorable=True) for each in batches[0]]
                 return await self._flush([bare])
         return await self._flush(batches)
+
+    async def number(self, count: int) -> Sequence[Any]:
+        """Return numbers for new events, each with the time of the database."""
+        async with self._connection() as conn:
+            return await conn.fetch(NUMBER, count, timeout=FLUSH_TIMEOUT_S)
 
     async def flush_one(self, placed: Placed) -> list[Sequence[Stored]]:
         """Store and commit one event."""
@@ -235,10 +242,16 @@ def _in_order(placed: Sequence[Placed], commons: Sequence[Common]) -> list[int]:
 def _own(placed: Sequence[Placed]) -> tuple[Any, ...]:
     """Return the values that differ between events. Ids and signatures are printable, so newlines can separate them."""
     payloads = [each.payload for each in placed]
+    bodies = [each.raw or b"" for each in placed]
+    ends = list(accumulate(map(len, bodies)))
+    # A batch may store its body with the first event only. The others have no body, not an empty one.
+    starts = ["" if each.raw is None else str(end - len(each.raw) + 1) for each, end in zip(placed, ends, strict=True)]
     return (
         "\n".join([each.event_id for each in placed]),
         None if payloads.count(AS_RAW) == len(payloads) else payloads,
-        [each.raw for each in placed],
+        b"".join(bodies),
+        "\n".join(starts),
+        "\n".join([str(len(body)) for body in bodies]),
         "\n".join([each.signature or "" for each in placed]),
     )
 

@@ -10,20 +10,22 @@ from datetime import timedelta
 from functools import partial
 
 import structlog
+from asyncpg import Record
 
-from onceward.db import Database
+from onceward.db import Connection, Database
 from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
-from onceward.inbox.sources import park
+from onceward.inbox.stripping import Stripping
 from onceward.statements import read_statement
-from onceward.work import Loop, Waker, in_batches
+from onceward.work import Loop, Waker, Walk, in_batches
 
 log = structlog.get_logger(__name__)
 
 ROUTE = read_statement("inbox", "route_unhandled")
 STRAYED = read_statement("inbox", "move_strayed")
 GIVE_UP = read_statement("inbox", "finish_unhandled")
+STRAY_PAUSED = read_statement("inbox", "park_strays")
 
 WARN_ONCE = """
 insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflict do nothing returning 1
@@ -31,9 +33,11 @@ insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflic
 
 TAKE_COUNTS = read_statement("inbox", "take_counts")
 PACED = read_statement("inbox", "find_ready_rate_lane")
-PRUNE = read_statement("inbox", "strip_events")
 PRUNE_LATER = read_statement("inbox", "strip_events_later")
 FORGET = read_statement("inbox", "forget_events")
+
+AT_ONCE = 1000
+"""How many unhandled events a statement looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,7 @@ class UpkeepOptions:
     sql_claim_expiry_s: float = 900.0
     keep: timedelta = timedelta(days=30)
     keep_keys: timedelta = timedelta(days=400)
+    strip_pause_s: float = 1.0
 
 
 class Upkeep:
@@ -54,6 +59,9 @@ class Upkeep:
         self._catalog = catalog
         self._waker = waker
         self._options = options or UpkeepOptions()
+        self._strayed, self._stray_paused = Walk(), Walk()
+        self._routed = self._given_up = 0
+        """Ids of the last unhandled events that were examined. Zero: the next step begins with the first."""
         self._routing = Loop("unhandled", self.route, every_s=1.0)
         self._loops = [
             self._routing,
@@ -79,23 +87,46 @@ class Upkeep:
             self._routing.nudge()
 
     async def route(self) -> int:
-        """Move unhandled events to the queue `events` if a live worker handles their type; return how many."""
-        rows = await self._db.fetch(ROUTE)
-        if rows:
-            self._waker.wake(QUEUE)
-        return len(rows)
+        """Move unhandled events to the queue `events` if a live worker handles their type; return how many.
+
+        Looks at the next events after those of the last call, and goes on for as long as it finds some to move.
+        """
+        moved = 0
+        while True:
+            row = await self._db.fetchrow(ROUTE, self._routed, AT_ONCE)
+            assert row is not None
+            self._routed = _position(row)
+            moved += row["done"]
+            if row["done"]:
+                self._waker.wake(QUEUE)
+            if not row["done"] or not self._routed:
+                return moved
 
     async def give_up(self) -> int:
-        """Mark events that had no handler for `unhandled_after_s` as done; return how many. Log each type once."""
+        """Mark events that had no handler for `unhandled_after_s` as done; return how many. Log each type once.
+
+        Looks at the next events after those of the last call, and goes on for as long as it finds some to mark.
+        """
         patience_s = self._options.unhandled_after_s
+        given_up = 0
         async with self._db.acquire() as conn:
-            await conn.fetch(STRAYED, patience_s)
-            rows = await conn.fetch(GIVE_UP, patience_s, patience_s)
-            for row in rows:
-                if await conn.fetchval(WARN_ONCE, row["provider"], row["type"]):
-                    hint = f'write @app.on("{row["provider"]}", "{row["type"]}"), then `onceward events replay --type {row["type"]} --unhandled`'
-                    log.warning("event_type.unhandled", provider=row["provider"], type=row["type"], hint=hint)
-        return sum(row["count"] for row in rows)
+            window = await self._strayed.next(conn)
+            await conn.fetch(STRAYED, patience_s, window.after, window.through)
+            while True:
+                row = await conn.fetchrow(GIVE_UP, patience_s, patience_s, self._given_up, AT_ONCE)
+                assert row is not None
+                self._given_up = _position(row)
+                given_up += row["done"]
+                for each in row["types"] or ():
+                    await self._warn_once(conn, each["provider"], each["type"], each["source"])
+                if not row["done"] or not self._given_up:
+                    return given_up
+
+    async def _warn_once(self, conn: Connection, provider: str, type: str, source: str | None) -> None:
+        """Warn at the first event of a type. Other sources of the same provider may send the type too."""
+        if await conn.fetchval(WARN_ONCE, provider, type):
+            hint = f'write @app.on("{provider}", "{type}"), then `onceward events replay --type {type} --unhandled`'
+            log.warning("event_type.unhandled", source=source, provider=provider, type=type, hint=hint)
 
     async def expire(self) -> int:
         """Release events that were claimed through SQL and never marked; return how many."""
@@ -104,10 +135,10 @@ class Upkeep:
 
     async def park_strays(self) -> None:
         """Park events of paused sources that were committed while the source was being paused."""
-        for source in self._catalog.sources():
-            if source.paused:
-                async with self._db.acquire() as conn:
-                    await park(conn, source.webhook_id, source.mode, paused=True)
+        if any(source.paused for source in self._catalog.sources()):
+            async with self._db.acquire() as conn:
+                window = await self._stray_paused.next(conn)
+                await conn.execute(STRAY_PAUSED, window.after, window.through)
 
     async def pace(self) -> None:
         """Wake the workers when a rate-limited source may run its next event, instead of waiting for their next poll."""
@@ -136,9 +167,15 @@ class Upkeep:
         )
         for days in (None, *(row["retention_days"] for row in rows)):
             keep = self._options.keep if days is None else timedelta(days=days)
-            looked += await in_batches(partial(self._db.fetchval, PRUNE, keep, days), at_once=at_once)
+            pause_s = self._options.strip_pause_s
+            looked += await Stripping(db=self._db, keep=keep, days=days, at_once=at_once, pause_s=pause_s).all()
         await in_batches(partial(self._db.fetchval, PRUNE_LATER), at_once=at_once)
         await in_batches(partial(self._db.fetchval, FORGET, self._options.keep_keys), at_once=at_once)
         async with self._db.acquire() as conn:
             await transmissions.forget(conn, self._options.keep_keys)
         return looked
+
+
+def _position(row: Record) -> int:
+    """Return the id after which the next call continues: zero if this one saw the last event."""
+    return row["last"] if row["seen"] == AT_ONCE else 0

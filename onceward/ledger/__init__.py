@@ -18,8 +18,9 @@ if TYPE_CHECKING:
         OverDrawn,
         UnknownAccount,
         UnknownJournal,
+        named_errors,
     )
-    from onceward.ledger.journals import post, reverse, settle, void
+    from onceward.ledger.journals import post, post_alone, reverse, settle, void
     from onceward.ledger.model import Account, Balance, Entry, Journal, Kind, Part, StatementLine, TrialBalance
 
 __all__ = [
@@ -44,8 +45,10 @@ __all__ = [
     "balance",
     "check",
     "checkpoint",
+    "named_errors",
     "open_account",
     "post",
+    "post_alone",
     "reverse",
     "settle",
     "statement",

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.progress import progress
 from onceward.cli.rendering import JsonOption, document, listing, say, verdict
 from onceward.cli.session import opened_database, run
 
@@ -24,14 +25,24 @@ def register(cli: typer.Typer) -> None:
 
 
 @group.command("check")
-def check(as_json: JsonOption = False) -> None:
-    """Recompute the ledgers of all organizations from their entries. Changes nothing; exits with 1 on a difference."""
+def check(
+    full: Annotated[
+        bool, typer.Option("--full", help="Check every journal again, also those that an earlier run has proven.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Recompute the ledgers of all organizations from their entries. Changes nothing; exits with 1 on a difference.
+
+    Journals, entries and checkpoints are checked since the last run without problems; what depends on sums of all entries
+    (bounded accounts, reversals, pending journals) always from the beginning.
+    """
     from onceward.ledger.checks import CHECKS
     from onceward.trust.invariants import verify
 
     async def work() -> list[Any]:
         async with opened_database() as db:
-            return await verify(db, CHECKS)
+            with progress() as tell:
+                return await verify(db, CHECKS, full=full, tell=tell)
 
     results = run(work())
     if as_json:

@@ -10,13 +10,15 @@ Journals never change: a settlement or reversal is a new journal, limited to the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
+from uuid import UUID
 
-from onceward.db import Transaction
+from onceward.db import Database, Transaction
 from onceward.ledger.errors import InvalidEntry, NotPossible, UnknownJournal, named_errors
 from onceward.ledger.model import Entry, Journal, Part, checked_amount, checked_key
 
 POST = "select journal_id, fresh from onceward.ledger_post($1, $2, $3, $4, $5, $6, $7)"
+POST_ALONE = "select journal_id, fresh from onceward.ledger_post_alone($1, $2, $3, $4, $5, $6, $7, $8)"
 DRAW = "select journal_id, fresh from onceward.ledger_draw($1, $2, $3, $4, $5, $6)"
 PARTS = "select id from onceward.ledger_entries where journal_id = $1 order by id limit 2"
 
@@ -25,21 +27,43 @@ async def post(
     tx: Transaction, entries: Sequence[Entry], *, key: str, memo: str | None = None, pending: bool = False
 ) -> Journal:
     """Post these entries as one journal. A repeated call with the same key and content returns the first journal."""
-    if not entries:
-        raise InvalidEntry(f"journal {key!r} has no entries: give at least one Entry, or do not call post")
     with named_errors():
-        row = await tx.fetchrow(
-            POST,
-            checked_key(key),
-            [entry.debit for entry in entries],
-            [entry.credit for entry in entries],
-            [entry.amount for entry in entries],
-            [entry.currency for entry in entries],
-            memo,
-            pending,
-        )
+        row = await tx.fetchrow(POST, *_values(entries, key, memo, pending))
     assert row is not None
     return Journal(row["journal_id"], key, row["fresh"])
+
+
+async def post_alone(
+    db: Database,
+    organization: UUID,
+    entries: Sequence[Entry],
+    *,
+    key: str,
+    memo: str | None = None,
+    pending: bool = False,
+) -> Journal:
+    """Post a journal that is a transaction of its own, in one round trip: for a service that does nothing else.
+
+    If the connection is lost, call it again: the key makes sure that the journal is posted once.
+    """
+    with named_errors():
+        row = await db.fetchrow(POST_ALONE, organization, *_values(entries, key, memo, pending))
+    assert row is not None
+    return Journal(row["journal_id"], key, row["fresh"])
+
+
+def _values(entries: Sequence[Entry], key: str, memo: str | None, pending: bool) -> tuple[Any, ...]:
+    if not entries:
+        raise InvalidEntry(f"journal {key!r} has no entries: give at least one Entry, or do not call post")
+    return (
+        checked_key(key),
+        [entry.debit for entry in entries],
+        [entry.credit for entry in entries],
+        [entry.amount for entry in entries],
+        [entry.currency for entry in entries],
+        memo,
+        pending,
+    )
 
 
 async def reverse(

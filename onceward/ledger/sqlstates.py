@@ -13,6 +13,9 @@ SQLSTATES = (
     SqlState("OW106", "No journal of this organization has that id."),
     SqlState("OW107", "A journal in this state cannot be settled, voided or reversed."),
     SqlState("OW108", "The amount to reverse or settle is more than what is left of the original."),
-    SqlState("OW109", "A checkpoint of the ledger was requested inside another transaction."),
+    SqlState(
+        "OW109",
+        "A checkpoint, or a journal that is a transaction of its own, was requested inside another transaction.",
+    ),
     SqlState("OW110", "The account is already open with another kind or another bound."),
 )

@@ -22,6 +22,7 @@ from onceward.db import Connection, Database
 from onceward.limits.admission import GLOBAL
 from onceward.statements import read_statement
 from onceward.work.loop import Loop
+from onceward.work.statements import QUEUES
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +30,8 @@ LEVELS = (3, 5, 10)
 EVERY_S = 10.0
 
 CHANGE = read_statement("limits", "change_limit")
-BACKLOG = read_statement("limits", "count_backlog")
+MOST_BACKLOG = 1000
+"""Due work is counted up to this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class AdaptiveLimit:
         # Smoothed, so that a short peak does not lower the limit.
         self._cpu = cpu if self._cpu is None else self._cpu * 0.7 + cpu * 0.3
         async with self._db.acquire() as conn:
-            load = Load(self._cpu, memory, await conn.fetchval(BACKLOG))
+            load = Load(self._cpu, memory, await _backlog(conn))
             return await self._change(conn, load)
 
     async def _change(self, conn: Connection, load: Load) -> int | None:
@@ -114,6 +116,11 @@ class AdaptiveLimit:
         if changed is not None:
             log.info("limit.changed", limit=GLOBAL, before=current, after=changed, reason=reason)
         return changed
+
+
+async def _backlog(conn: Connection) -> int:
+    """Return how much work is due and waits for a worker, up to a limit."""
+    return min(sum(row["due"] for row in await conn.fetch(QUEUES, MOST_BACKLOG)), MOST_BACKLOG)
 
 
 def measure_machine() -> tuple[float, float]:

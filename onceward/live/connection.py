@@ -18,6 +18,8 @@ import orjson
 from onceward.live.access import Viewer
 from onceward.live.errors import LiveError, QueryFault
 from onceward.live.group import Group
+from onceward.live.interests import Follow, LiveSubscription
+from onceward.live.outgoing import OutgoingText
 from onceward.live.topics import TopicChannel
 from onceward.trust import Identity
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from onceward.live.hub import Hub
 
 Send = Callable[[str], Coroutine[Any, Any, None]]
+"""Sends a text, after the network has accepted the text before it."""
+Write = Callable[[bytes], bool]
+"""Writes a WebSocket frame at once and returns True, or returns False: then `Send` waits, or finds the client gone."""
 
 GONE = (OSError, RuntimeError)
 """The exceptions for a send to a disconnected client. They depend on the ASGI server."""
@@ -48,45 +53,17 @@ def _resumed(started: Coroutine[Any, Any, None], waits_for: Any) -> Generator[An
         return
 
 
-class LiveSubscription:
-    """A client's subscription to a group. `sent` is the hash of the result that the client has."""
-
-    __slots__ = ("answered", "connection", "failed", "group", "id", "sent")
-
-    def __init__(self, connection: Connection, id: int, group: Group, sent: str | None) -> None:
-        self.connection = connection
-        self.id = id
-        self.group = group
-        self.sent = sent
-        self.answered = False
-        self.failed: LiveError | None = None
-
-
-class Follow:
-    """A client's subscription to a topic. `position` is the position of the last message sent."""
-
-    __slots__ = ("channel", "connection", "first", "gap", "id", "position")
-
-    def __init__(self, connection: Connection, id: int, channel: TopicChannel) -> None:
-        self.connection = connection
-        self.id = id
-        self.channel = channel
-        self.position: int | None = None
-        """None until the earlier messages have been loaded."""
-        self.first: list[str] | None = None
-        self.gap = False
-
-
 class Connection:
     """A connection after `hello`. `close` releases everything that belongs to it."""
 
     __slots__ = (
         "_closed",
-        "_dirty",
         "_holder",
         "_pump",
         "_replies",
         "_send",
+        "_write",
+        "dirty",
         "hub",
         "identity",
         "interests",
@@ -97,7 +74,9 @@ class Connection:
         "waits",
     )
 
-    def __init__(self, hub: Hub, identity: Identity | None, send: Send, *, transport: str) -> None:
+    def __init__(
+        self, hub: Hub, identity: Identity | None, send: Send, *, transport: str, write: Write | None = None
+    ) -> None:
         self.hub = hub
         self.identity = identity
         self.transport = transport
@@ -108,7 +87,9 @@ class Connection:
         self.sent_version = ""
         self.last_sent = time.monotonic()
         self._send = send
-        self._dirty: dict[LiveSubscription | Follow, None] = {}
+        self._write = write
+        self.dirty: dict[LiveSubscription | Follow, None] = {}
+        """What has changed since the last frame, in the order of the changes."""
         self._replies: list[str] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._closed = False
@@ -156,7 +137,7 @@ class Connection:
         interest = self.interests.pop(id, None)
         if interest is None:
             return
-        self._dirty.pop(interest, None)
+        self.dirty.pop(interest, None)
         if isinstance(interest, LiveSubscription):
             self.hub.leave(interest.group, interest)
         else:
@@ -191,7 +172,7 @@ class Connection:
     # -- frames -------------------------------------------------------------------------------------------
 
     def mark(self, interest: LiveSubscription | Follow) -> None:
-        self._dirty[interest] = None
+        self.dirty[interest] = None
 
     def reply(self, message: dict[str, Any]) -> None:
         """Send a message that is not part of a frame."""
@@ -206,15 +187,17 @@ class Connection:
 
     def flush(self) -> None:
         """Send everything that is marked, now or after the frame that is being sent."""
-        while self._pump is None and not self._closed:
-            text = self._next()
-            if text is None:
+        while (self.dirty or self._replies or self.waits) and self._pump is None and not self._closed:
+            outgoing = self._next()
+            if outgoing is None:
                 return
             self.last_sent = time.monotonic()
             self.hub.frames.sent += 1
             # The network nearly always accepts a frame at once. Only a send that must wait gets a task.
-            sending = self._send(text)
             try:
+                if self._write is not None and self._write(outgoing.frame):
+                    continue
+                sending = self._send(outgoing.text)
                 waits_for = sending.send(None)
             except StopIteration:
                 continue
@@ -234,19 +217,31 @@ class Connection:
             self._pump = None
         self.flush()
 
-    def _next(self) -> str | None:
+    def _next(self) -> OutgoingText | None:
         if self._replies:
             replies, self._replies = self._replies, None
             if len(replies) == 1:
-                return replies[0]
-            return f'{{"type":"batch","messages":[{",".join(replies)}]}}'
-        return self._frame()
+                return OutgoingText(replies[0])
+            return OutgoingText(f'{{"type":"batch","messages":[{",".join(replies)}]}}')
+        if len(self.dirty) == 1 and not self.waits:
+            (only,) = self.dirty
+            if isinstance(only, LiveSubscription) and only.has_new_result:
+                self.dirty.clear()
+                return self._shared_frame(only)
+        frame = self._frame()
+        return None if frame is None else OutgoingText(frame)
+
+    def _shared_frame(self, subscription: LiveSubscription) -> OutgoingText:
+        """Return the frame with a new result, the same as for other clients that had the same version before it."""
+        has = subscription.sent
+        subscription.mark_sent()
+        version = self.version()
+        before, self.sent_version = self.sent_version, version
+        return self.hub.frames.with_result(subscription.group, subscription.id, has, before, version)
 
     def _frame(self) -> str | None:
         """Return a frame with everything that has changed since the last one, or None if nothing has."""
-        if not self._dirty and not self.waits:
-            return None
-        dirty, self._dirty = self._dirty, {}
+        dirty, self.dirty = self.dirty, {}
         results: list[str] = []
         topics: list[str] = []
         for interest in dirty:
@@ -276,13 +271,11 @@ class Connection:
             return
         if group.text is None:
             return
-        if subscription.sent != group.hash:
-            results.append(f'{{"id":{subscription.id},"hash":"{group.hash}","data":{group.text}}}')
+        if subscription.has_new_result:
+            results.append(group.result_text(subscription.id, subscription.sent))
         elif not subscription.answered or subscription.failed is not None:
             results.append(f'{{"id":{subscription.id},"same":true}}')
-        subscription.sent = group.hash
-        subscription.answered = True
-        subscription.failed = None
+        subscription.mark_sent()
 
     def _add_messages(self, follow: Follow, topics: list[str]) -> None:
         if follow.position is None:

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from onceward.db import loudness
 from onceward.live import client_files, metrics, origin
-from onceward.live.connection import Connection
+from onceward.live.connection import Connection, Write
 from onceward.live.credentials import SESSION_COOKIE, Authenticate, Credentials
 from onceward.live.errors import BadMessage, LiveError, TooMuch
 from onceward.live.options import LiveOptions
@@ -131,7 +131,8 @@ class LiveEndpoint:
                 raise BadMessage("the first message must be hello")
             credentials = _with_hello(from_headers, hello)
             identity = await self._authenticate(credentials)
-            return self.service.welcome(identity, hello, send_text, transport="websocket"), credentials
+            write = _direct_write(scope)
+            return self.service.welcome(identity, hello, send_text, transport="websocket", write=write), credentials
         except (TimeoutError, LiveError, TrustError) as error:
             await _close(send, error)
             return None
@@ -309,6 +310,12 @@ class LiveEndpoint:
         entry.connection.close()
         with contextlib.suppress(OSError, RuntimeError):
             await entry.end(code, reason)
+
+
+def _direct_write(scope: Scope) -> Write | None:
+    """Return the function of our own web server that writes an encoded frame. Other servers have none."""
+    extension = scope.get("extensions", {}).pop("onceward.websocket.write", None)
+    return None if extension is None else extension["write"]
 
 
 def _headers(scope: Scope) -> dict[str, str]:

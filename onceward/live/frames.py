@@ -7,13 +7,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from onceward.live import metrics
+from onceward.live.outgoing import OutgoingText
 
 if TYPE_CHECKING:
-    from onceward.live.connection import Connection, Follow, LiveSubscription
+    from onceward.live.connection import Connection
+    from onceward.live.group import Group
+    from onceward.live.interests import Follow, LiveSubscription
 
 HOLD_S = 0.1
 """How long results wait for other results of the same client, so that one frame carries them together."""
 SLICE = 250
+MOST_SHARED = 64
+"""The maximum number of frames that are kept for other clients while frames are sent."""
 
 
 class FrameSender:
@@ -23,16 +28,20 @@ class FrameSender:
         self.sent = 0
         """The number of frames that connections have sent since they were last counted."""
         self._changed: set[Connection] = set()
+        self._shared: dict[tuple[Group, str | None, int, str | None, str, str], OutgoingText] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def mark(self, interest: LiveSubscription | Follow) -> None:
-        """Mark a subscription or follow, and with it its connection, as changed."""
-        interest.connection.mark(interest)
-        self._changed.add(interest.connection)
+    def mark_all(self, interests: Iterable[LiveSubscription | Follow]) -> None:
+        """Mark subscriptions or follows, and with them their connections, as changed. There may be thousands."""
+        changed = self._changed
+        for interest in interests:
+            connection = interest.connection
+            connection.dirty[interest] = None
+            changed.add(connection)
 
     def add(self, connections: Iterable[Connection]) -> None:
         """Mark connections as changed, without a change of a subscription or follow."""
@@ -47,8 +56,9 @@ class FrameSender:
 
         All other changed connections get their frame after `HOLD_S`.
         """
-        ready = [each for each in connections if each in self._changed and each.settled()]
-        self._changed.difference_update(ready)
+        changed = self._changed
+        ready = [each for each in connections if each in changed and each.settled()]
+        changed.difference_update(ready)
         self._send(ready)
         if self._changed and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(HOLD_S, self._send_held)
@@ -66,3 +76,21 @@ class FrameSender:
         self.sent = 0
         if start + SLICE < len(connections):
             asyncio.get_running_loop().call_soon(self._send, connections, start + SLICE)
+        else:
+            self._shared.clear()
+
+    def with_result(self, group: Group, id: int, has: str | None, before: str, version: str) -> OutgoingText:
+        """Return the frame that brings a client with subscription `id` from one version to the next.
+
+        Subscribers of a group that had the same version and result (`has`) get the same frame, encoded once.
+        """
+        key = (group, group.hash, id, has, before, version)
+        frame = self._shared.get(key)
+        if frame is None:
+            text = f'{{"type":"frame","from":"{before}","to":"{version}","results":[{group.result_text(id, has)}]}}'
+            frame = OutgoingText(text)
+            if len(group.subscribers) > 1:
+                if len(self._shared) >= MOST_SHARED:
+                    self._shared.clear()
+                self._shared[key] = frame
+        return frame

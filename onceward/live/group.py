@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from onceward.live.access import Viewer
+from onceward.live.difference import difference
 from onceward.live.errors import LiveError
 from onceward.live.feed import Change
 from onceward.live.query import Dependency, QueryDefinition
 
 if TYPE_CHECKING:
-    from onceward.live.connection import LiveSubscription
+    from onceward.live.interests import LiveSubscription
 
 GroupKey = tuple[str, str, Viewer]
 
@@ -29,6 +30,7 @@ class Group:
         "arguments",
         "behind",
         "behind_since",
+        "changes",
         "definition",
         "dependencies",
         "error",
@@ -63,6 +65,8 @@ class Group:
         self.dependencies: frozenset[Dependency] = frozenset()
         self.text: str | None = None
         self.hash: str | None = None
+        self.changes: tuple[str, str] | None = None
+        """The hash of the result before this one, and the changes since then as JSON."""
         self.error: LiveError | None = None
         self.behind: int | None = behind
         self.behind_since = time.monotonic()
@@ -75,6 +79,18 @@ class Group:
         self.last_ms = 0.0
         self.stale: asyncio.TimerHandle | None = None
         self.leaving: asyncio.TimerHandle | None = None
+
+    def take_result(self, text: str, hash: str) -> None:
+        """Keep a new result, and its difference from the one before: most subscribers have that one."""
+        changes = None if self.text is None or not self.subscribers else difference(self.text, text)
+        self.changes = None if changes is None or self.hash is None else (self.hash, changes)
+        self.text, self.hash, self.error = text, hash, None
+
+    def result_text(self, id: int, sent: str | None) -> str:
+        """Return the result as the entry of a frame, for the subscription with this id, whose client has `sent`."""
+        if self.changes is not None and self.changes[0] == sent:
+            return f'{{"id":{id},"hash":"{self.hash}","from":"{sent}","changes":{self.changes[1]}}}'
+        return f'{{"id":{id},"hash":"{self.hash}","data":{self.text}}}'
 
     def fall_behind(self, number: int) -> None:
         if self.behind is None:

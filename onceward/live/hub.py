@@ -15,11 +15,12 @@ from uuid import UUID
 from onceward.db import FAILED, Database, end
 from onceward.live import metrics
 from onceward.live.access import Viewer
-from onceward.live.connection import Connection, LiveSubscription
+from onceward.live.connection import Connection
 from onceward.live.errors import LiveError, QueryFault, TooMuch
 from onceward.live.feed import Advance
 from onceward.live.frames import FrameSender
 from onceward.live.group import DependencyIndex, Group
+from onceward.live.interests import LiveSubscription
 from onceward.live.options import LiveOptions
 from onceward.live.query import QueryDefinition
 from onceward.live.running import run
@@ -122,8 +123,7 @@ class Hub:
             channel = self.channels.get((message.organization, message.topic))
             if channel is not None:
                 channel.add(message)
-                for follow in channel.followers:
-                    self.frames.mark(follow)
+                self.frames.mark_all(channel.followers)
         self.frames.add(self.waiting)
         if advance.messages or self.waiting:
             self.frames.send_all_ready()
@@ -140,7 +140,7 @@ class Hub:
         for channel in self.channels.values():
             for follow in channel.followers:
                 follow.gap = True
-                self.frames.mark(follow)
+            self.frames.mark_all(channel.followers)
         self.frames.send_all_ready()
 
     # -- groups ------------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class Hub:
         group.failures = 0
         self._expire_later(group, outcome.stale_in_s)
         if outcome.hash != group.hash or group.error is not None:
-            group.text, group.hash, group.error = outcome.text, outcome.hash, None
+            group.take_result(outcome.text, outcome.hash)
             self._publish(group)
 
     def _failed(self, group: Group, shown: LiveError, error: BaseException | None) -> None:
@@ -291,5 +291,4 @@ class Hub:
             self._enqueue(group)  # without effect while it runs; that run sets the next expiry
 
     def _publish(self, group: Group) -> None:
-        for subscription in group.subscribers:
-            self.frames.mark(subscription)
+        self.frames.mark_all(group.subscribers)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from onceward.context import Context
-from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
-from onceward.web.asgi import Mount
-from onceward.web.auth import verifier_from
+from onceward.live import LiveOptions, LiveRegistry
+
+if TYPE_CHECKING:
+    from onceward.live import LiveNode
+    from onceward.web.asgi import Mount
 
 
 def wake_ups(context: Context) -> None:
@@ -17,6 +20,9 @@ def wake_ups(context: Context) -> None:
 
 def node(context: Context) -> LiveNode:
     """Create the live node with the queries of the app and of all features."""
+    from onceward.live import LiveNode, authenticator
+    from onceward.web.auth import verifier_from
+
     settings = context.settings
     registry = LiveRegistry()
     registry.include(context.app.live)
@@ -41,4 +47,7 @@ def node(context: Context) -> LiveNode:
 
 
 def mounts(context: Context) -> Sequence[Mount]:
+    from onceward.live import LiveNode
+    from onceward.web.asgi import Mount
+
     return (Mount("/live", context.part(LiveNode).endpoint),)

@@ -9,10 +9,11 @@ from uuid import UUID
 
 from onceward.live import metrics, presence
 from onceward.live.access import Caller, Viewer, admit
-from onceward.live.connection import Connection, Follow, LiveSubscription, Send
+from onceward.live.connection import Connection, Send, Write
 from onceward.live.errors import LiveError, SubscriptionRefused, TooMuch
 from onceward.live.feed import broken_between
 from onceward.live.hub import Hub
+from onceward.live.interests import Follow, LiveSubscription
 from onceward.live.options import LiveOptions
 from onceward.live.protocol import Drop, FollowTopic, Hello, Message, Pong, Present, Subscribe, Wait
 from onceward.live.query import QueryDefinition
@@ -41,7 +42,9 @@ class Service:
 
     # -- connect and disconnect --------------------------------------------------------------------------------------------
 
-    def welcome(self, identity: Identity | None, hello: Hello, send: Send, *, transport: str) -> Connection:
+    def welcome(
+        self, identity: Identity | None, hello: Hello, send: Send, *, transport: str, write: Write | None = None
+    ) -> Connection:
         """Accept a client and return its connection. Raises `TooMuch` if a connection limit is reached."""
         organization = None if identity is None else identity.organization
         if len(self.hub.connections) >= self.options.max_connections:
@@ -49,7 +52,7 @@ class Service:
         same = self.hub.connected[organization]
         if organization is not None and same >= self.options.max_connections_per_organization:
             raise TooMuch(f"the organization has reached its limit of {same} live connections on this node")
-        connection = Connection(self.hub, identity, send, transport=transport)
+        connection = Connection(self.hub, identity, send, transport=transport, write=write)
         metrics.CONNECTIONS.labels(transport).inc()
         connection.reply(
             {

@@ -31,7 +31,8 @@ async def trim(db: Database, *, retention_s: float, topic_retention_s: float, to
         await tx.execute("update onceward.feed_state set trimmed = $1::text::pg_snapshot", mark)
         command_tag = await tx.execute(TRIM_FEED, mark)
         await tx.execute(TRIM_TOPICS, topic_retention_s, mark)
-        await tx.execute(TRIM_LONG_TOPICS, 2 * topic_replay, mark)
+        # A message is deleted when it has been visible for the retention time, at the latest one more after that.
+        await tx.execute(TRIM_LONG_TOPICS, 2 * topic_replay, mark, 3 * retention_s + 60)
         await tx.execute(
             "delete from onceward.feed_marks where taken_at < clock_timestamp() - make_interval(secs => $1)",
             retention_s * 2,

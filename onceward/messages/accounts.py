@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from onceward.messages import channels
 from onceward.messages.channel import Channel
-from onceward.messages.channels import BrevoChannel, SlackChannel, SmsChannel, WhatsAppChannel
 from onceward.messages.channels.sms import Callback, no_callback
 from onceward.messages.errors import NotConfigured
 from onceward.services import NotSet, ServiceName, Services
@@ -38,14 +38,14 @@ class OrganizationChannels:
             case "sms":
                 twilio = await self._services.twilio(organization)
                 sender = _sender(twilio.sender, "twilio.from", organization)
-                return SmsChannel(twilio, sender=sender, callback=self._callback)
+                return channels.SmsChannel(twilio, sender=sender, callback=self._callback)
             case "whatsapp":
-                return WhatsAppChannel(await self._services.whatsapp(organization))
+                return channels.WhatsAppChannel(await self._services.whatsapp(organization))
             case "slack":
-                return SlackChannel(await self._services.slack(organization))
+                return channels.SlackChannel(await self._services.slack(organization))
             case _:
                 brevo = await self._services.brevo(organization)
-                return BrevoChannel(brevo, sender=_sender(brevo.sender, "brevo.from", organization))
+                return channels.BrevoChannel(brevo, sender=_sender(brevo.sender, "brevo.from", organization))
 
 
 def _sender(value: str | None, secret: str, organization: UUID) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time
+from time import monotonic
 from typing import Any, Literal
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from onceward.db import Connection
 from onceward.statements import read_statement
 
 LOAD = read_statement("messages", "load_messages")
+FINISH = read_statement("messages", "finish_messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,16 @@ class Message:
     now: datetime
     attachments: Sequence[dict[str, Any]] | None = field(default=None, repr=False)
     context: Mapping[str, Any] | None = field(default=None, repr=False)
+    sending_for_s: float | None = None
+    """Time since the first send without an answer, by the database's clock, when the message was loaded."""
+    loaded_at: float = field(default_factory=monotonic)
 
 
 class MessageKind:
-    """Loads claimed messages for the worker."""
+    """Loads claimed messages for the worker, and acknowledges many at once."""
 
     name: Literal["message"] = "message"
+    finish = FINISH
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Message]:
         return {row["id"]: Message(*row) for row in await conn.fetch(LOAD, ids)}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceward.context import Context
-from onceward.inbox.callbacks import StatusCallbacks
 from onceward.live import Query, QueryDefinition
 from onceward.messages import inbox
-from onceward.messages.service import MessageService
+
+if TYPE_CHECKING:
+    from onceward.messages.service import MessageService
 
 LATEST = 20
 
 
 def channels(context: Context) -> MessageService:
+    from onceward.inbox.callbacks import StatusCallbacks
+    from onceward.messages.service import MessageService
+
     engine = context.engine
     return MessageService(
         context.database,

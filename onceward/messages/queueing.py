@@ -21,7 +21,6 @@ MAX_KEY_CHARACTERS = 500
 MAX_DATA_BYTES = 256 << 10
 AT_ONCE = 5000
 
-KEEP_TEMPLATE = read_statement("messages", "keep_template")
 INSERT = read_statement("messages", "queue_messages")
 EXISTING = read_statement("messages", "find_messages")
 CANCEL = read_statement("messages", "cancel_messages")
@@ -64,7 +63,6 @@ async def queue(
     if used != "email" and any(each.attachments for each in sendings):
         raise ValueError(f"channel {used} cannot carry attachments: only email can")
     retry = POLICIES[policy or template.policy]
-    await tx.execute(KEEP_TEMPLATE, tx.organization, template.name, template.version, template.content)
     queued: list[Queued] = []
     context = caller_text()
     for start in range(0, len(sendings), AT_ONCE):
@@ -84,6 +82,7 @@ async def queue(
             queue_of(used),
             retry.max_attempts,
             None if context is None else RawJson(context),
+            template.content,
         )
         queued += await _in_input_order(tx, part, {row["key"]: row["id"] for row in rows})
     if waker is not None:

@@ -7,21 +7,29 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
-from babel import Locale, UnknownLocaleError
-from babel.dates import format_date, format_datetime, format_time
-from babel.numbers import format_decimal
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, pass_context
-from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from markupsafe import Markup
-
+from onceward.lazy import lazy_module
 from onceward.messages.errors import MissingVariable
 from onceward.messages.templates import Template
 from onceward.providers.outbound.money import format_amount
 from onceward.work import PayloadInvalid
+
+if TYPE_CHECKING:
+    import babel
+    import jinja2
+    import markupsafe
+    from babel import dates, numbers
+    from jinja2 import exceptions, sandbox
+else:
+    babel = lazy_module("babel")
+    jinja2 = lazy_module("jinja2")
+    markupsafe = lazy_module("markupsafe")
+    dates = lazy_module("babel.dates")
+    numbers = lazy_module("babel.numbers")
+    exceptions = lazy_module("jinja2.exceptions")
+    sandbox = lazy_module("jinja2.sandbox")
 
 LAYOUT = Path(__file__).parent / "layout.html"
 
@@ -65,9 +73,9 @@ def render(
     def fill(source: str, *, html: bool, **more: Any) -> str:
         try:
             return _compiled(source, html).render({**values, **more})
-        except UndefinedError as error:
+        except jinja2.UndefinedError as error:
             raise MissingVariable(f"template {template.name!r} ({chosen}): {error.message}") from None
-        except (TemplateError, SecurityError, TypeError, ValueError, ArithmeticError) as error:
+        except (jinja2.TemplateError, exceptions.SecurityError, TypeError, ValueError, ArithmeticError) as error:
             raise PayloadInvalid(f"template {template.name!r} ({chosen}): {error}") from None
 
     subject = " ".join(fill(parts["subject"], html=False).split())
@@ -80,7 +88,7 @@ def render(
         _layout(),
         html=True,
         subject=subject,
-        content=Markup(content),
+        content=markupsafe.Markup(content),
         brand=brand,
         lang=chosen,
         why=words["why"].format(brand=brand),
@@ -96,7 +104,7 @@ def check(template: Template) -> None:
         for part, source in parts.items():
             try:
                 _compiled(source, part == "html")
-            except TemplateSyntaxError as error:
+            except jinja2.TemplateSyntaxError as error:
                 raise PayloadInvalid(
                     f"template {template.name!r}, {locale} {part}, line {error.lineno}: {error.message}"
                 ) from None
@@ -122,9 +130,9 @@ def _compiled(source: str, html: bool) -> Any:
 
 
 @lru_cache(maxsize=2)
-def _environment(html: bool) -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, autoescape=html, trim_blocks=True, lstrip_blocks=True
+def _environment(html: bool) -> sandbox.ImmutableSandboxedEnvironment:
+    environment = sandbox.ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined, autoescape=html, trim_blocks=True, lstrip_blocks=True
     )
     filters = cast("dict[str, Any]", environment.filters)  # pyright: ignore[reportUnknownMemberType]
     for name, function in (
@@ -134,7 +142,7 @@ def _environment(html: bool) -> ImmutableSandboxedEnvironment:
         ("time", _time),
         ("datetime", _datetime),
     ):
-        filters[name] = pass_context(function)
+        filters[name] = jinja2.pass_context(function)
     filters["cut"] = cut
     return environment
 
@@ -148,11 +156,11 @@ def cut(text: Any, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def _locale(context: Any) -> Locale:
+def _locale(context: Any) -> babel.Locale:
     try:
-        return Locale.parse(str(context["_locale"]).replace("-", "_"))
-    except (UnknownLocaleError, ValueError):
-        return Locale("en")
+        return babel.Locale.parse(str(context["_locale"]).replace("-", "_"))
+    except (babel.UnknownLocaleError, ValueError):
+        return babel.Locale("en")
 
 
 def _money(context: Any, minor: int, currency: str) -> str:
@@ -161,7 +169,7 @@ def _money(context: Any, minor: int, currency: str) -> str:
 
 
 def _number(context: Any, value: Any) -> str:
-    return format_decimal(value, locale=_locale(context))
+    return numbers.format_decimal(value, locale=_locale(context))
 
 
 def _moment(context: Any, value: Any) -> datetime:
@@ -173,13 +181,15 @@ def _moment(context: Any, value: Any) -> datetime:
 
 def _date(context: Any, value: Any, format: str = "long") -> str:
     if isinstance(value, str) and len(value) == 10:
-        return format_date(date.fromisoformat(value), format=format, locale=_locale(context))
-    return format_date(_moment(context, value), format=format, locale=_locale(context))
+        return dates.format_date(date.fromisoformat(value), format=format, locale=_locale(context))
+    return dates.format_date(_moment(context, value), format=format, locale=_locale(context))
 
 
 def _time(context: Any, value: Any, format: str = "short") -> str:
-    return format_time(_moment(context, value), format=format, locale=_locale(context), tzinfo=context["_zone"])
+    return dates.format_time(_moment(context, value), format=format, locale=_locale(context), tzinfo=context["_zone"])
 
 
 def _datetime(context: Any, value: Any, format: str = "long") -> str:
-    return format_datetime(_moment(context, value), format=format, locale=_locale(context), tzinfo=context["_zone"])
+    return dates.format_datetime(
+        _moment(context, value), format=format, locale=_locale(context), tzinfo=context["_zone"]
+    )

@@ -7,19 +7,19 @@ if the service can be queried, and otherwise marks it as `unknown` for the opera
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, assert_never
 from uuid import UUID
 
 import structlog
-from obstore.store import MemoryStore
 
 from onceward.db import Database
 from onceward.messages import metrics
 from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.attachments import LoadedAttachment, load_attachments
+from onceward.messages.beginning import Beginnings, BeginningSend
 from onceward.messages.channel import Channel, Letter
 from onceward.messages.endings import message_end_hook
 from onceward.messages.errors import (
@@ -86,12 +86,13 @@ class Sender:
         own_channels: OrganizationChannels | None = None,
     ) -> None:
         self._db = db
-        self._files = files or Files(MemoryStore())
+        self._files = files or Files.in_memory()
         self._channels: dict[str, Channel] = {channel.name: channel for channel in channels}
         self._own_channels = own_channels
         self._templates = templates
         self._limits = Limits(db, limits or {})
         self._options = options or SendingOptions()
+        self._beginnings = Beginnings(db)
         self._parking = {name: Parking(db, name) for name in CHANNELS}
         self._versions: dict[tuple[UUID | None, str, str], Template] = {}
 
@@ -227,9 +228,7 @@ class Sender:
         for _ in range(MOST_MISSED):
             slot = await self._limits.wait(message.channel, channel.sender, letter.to)
             blind = not channel.readable and not channel.repeatable_for_s
-            verdict: str = await self._db.fetchval(
-                "select onceward.begin_send($1, $2, $3, $4)", work.id, work.lease, blind, again
-            )
+            verdict = await self._beginnings.begin(BeginningSend(work.id, work.lease, blind, again))
             match verdict:
                 case "go" if slot is None or not slot.late:
                     if again and _key_forgotten(message, channel):
@@ -304,7 +303,11 @@ class Sender:
 
 
 def _key_forgotten(message: Message, channel: Channel) -> bool:
-    """Return whether the service may have forgotten the key of the first send without an answer."""
-    if not channel.repeatable_for_s or message.sending_since is None:
+    """Return whether the service may have forgotten the key of the first send without an answer.
+
+    The clock of this process is not used. A negative age means that the database's clock has moved back: nobody knows the age.
+    """
+    if not channel.repeatable_for_s or message.sending_for_s is None:
         return False
-    return (datetime.now(UTC) - message.sending_since).total_seconds() >= channel.repeatable_for_s
+    age_s = message.sending_for_s + (time.monotonic() - message.loaded_at)
+    return not 0 <= age_s < channel.repeatable_for_s

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.channel import Channel
-from onceward.messages.channels import (
-    BrevoChannel,
-    DashboardChannel,
-    FolderChannel,
-    PushChannel,
-    SlackChannel,
-    SlackWebhookChannel,
-    SmsChannel,
-    SmtpChannel,
-    WhatsAppChannel,
-)
+from onceward.messages.channels.dashboard import DashboardChannel
 from onceward.messages.channels.sms import Callback, no_callback
 from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots
@@ -27,15 +18,12 @@ from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.pruning import strip_old
 from onceward.messages.sender import Sender, SendingOptions
 from onceward.messages.templates import Templates
-from onceward.providers.outbound.brevo import Brevo
-from onceward.providers.outbound.slack import Slack, SlackWebhook
-from onceward.providers.outbound.smtp import Encryption, Relay, Smtp
-from onceward.providers.outbound.twilio import Twilio
-from onceward.providers.outbound.webpush import VapidKey, WebPush
-from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.services import Files, Services
 from onceward.settings import Settings
 from onceward.work import Loop, Registry, Waker
+
+if TYPE_CHECKING:
+    from onceward.providers.outbound.smtp import Encryption
 
 ENCRYPTION: dict[str, Encryption] = {"starttls": "starttls", "implicit": "tls", "none": "none"}
 
@@ -99,15 +87,24 @@ def configured_channels(
     *,
     sms_callback: Callback = no_callback,
 ) -> list[Channel]:
-    """Return email, dashboard, and each other channel that has an account in the settings."""
+    """Return email, dashboard, and each other channel that has an account in the settings. Imports only those."""
     channels: list[Channel] = [_mail(settings, client), DashboardChannel(db)]
     if settings.slack_bot_token is not None:
+        from onceward.messages.channels import SlackChannel
+        from onceward.providers.outbound.slack import Slack
+
         channels.append(
             SlackChannel(Slack(client, settings.slack_bot_token.get_secret_value(), base_url=settings.slack_url))
         )
     elif settings.slack_webhook_url is not None:
+        from onceward.messages.channels import SlackWebhookChannel
+        from onceward.providers.outbound.slack import SlackWebhook
+
         channels.append(SlackWebhookChannel(SlackWebhook(guarded, settings.slack_webhook_url.get_secret_value())))
     if settings.twilio_account_sid and settings.twilio_auth_token and settings.twilio_from:
+        from onceward.messages.channels import SmsChannel
+        from onceward.providers.outbound.twilio import Twilio
+
         twilio = Twilio(
             client,
             settings.twilio_account_sid,
@@ -116,11 +113,17 @@ def configured_channels(
         )
         channels.append(SmsChannel(twilio, sender=settings.twilio_from, callback=sms_callback))
     if settings.whatsapp_access_token and settings.whatsapp_phone_number_id:
+        from onceward.messages.channels import WhatsAppChannel
+        from onceward.providers.outbound.whatsapp import WhatsApp
+
         token = settings.whatsapp_access_token.get_secret_value()
         channels.append(
             WhatsAppChannel(WhatsApp(client, settings.whatsapp_phone_number_id, token, base_url=settings.whatsapp_url))
         )
     if settings.webpush_private_key and settings.webpush_subject:
+        from onceward.messages.channels import PushChannel
+        from onceward.providers.outbound.webpush import VapidKey, WebPush
+
         vapid = VapidKey(settings.webpush_private_key.get_secret_value())
         channels.append(PushChannel(WebPush(guarded, vapid=vapid, subject=settings.webpush_subject)))
     return channels
@@ -128,11 +131,17 @@ def configured_channels(
 
 def _mail(settings: Settings, client: ServiceClient) -> Channel:
     if settings.brevo_api_key is not None:
+        from onceward.messages.channels import BrevoChannel
+        from onceward.providers.outbound.brevo import Brevo
+
         return BrevoChannel(
             Brevo(client, settings.brevo_api_key.get_secret_value(), base_url=settings.brevo_url),
             sender=settings.mail_from,
         )
     if settings.smtp_host is not None:
+        from onceward.messages.channels import SmtpChannel
+        from onceward.providers.outbound.smtp import Relay, Smtp
+
         relay = Relay(
             host=settings.smtp_host,
             port=settings.smtp_port,
@@ -141,6 +150,8 @@ def _mail(settings: Settings, client: ServiceClient) -> Channel:
             encryption=ENCRYPTION[settings.smtp_tls],
         )
         return SmtpChannel(Smtp(relay), sender=settings.mail_from)
+    from onceward.messages.channels import FolderChannel
+
     return FolderChannel(settings.data_dir / "mail", sender=settings.mail_from)
 
 

@@ -18,11 +18,13 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from onceward.db import RawJson
 from onceward.errors import OncewardError
 from onceward.messages.errors import UnknownTemplate
 from onceward.messages.hours import Window
@@ -36,7 +38,7 @@ class BadTemplate(OncewardError, ValueError):
     """The error text names the file and the problem."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Template:
     """One version of a template. `locales` maps a language to its parts: subject, text, html, texts for single channels."""
 
@@ -45,14 +47,15 @@ class Template:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     sample: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
-    @property
-    def content(self) -> dict[str, Any]:
-        """The content that the database stores. Equal content has an equal version."""
-        return {"locales": {k: dict(v) for k, v in self.locales.items()}, "options": dict(self.options)}
+    @cached_property
+    def content(self) -> RawJson:
+        """The content that the database stores, as JSON. Equal content has an equal version."""
+        content = {"locales": {k: dict(v) for k, v in self.locales.items()}, "options": dict(self.options)}
+        return RawJson(orjson.dumps(content, option=orjson.OPT_SORT_KEYS).decode())
 
-    @property
+    @cached_property
     def version(self) -> str:
-        return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+        return hashlib.sha256(self.content.encode()).hexdigest()[:16]
 
     @property
     def category(self) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from onceward.db import Connection, Database, Transaction
 from onceward.http import GuardedClient, HttpError
@@ -36,8 +35,15 @@ coalesce((select s.failed from onceward.endpoint_statistics s where s.endpoint_i
 (select s.last_triggered_at from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id) as last_triggered_at
 """
 OWN = "coalesce(e.organization_id, '00000000-0000-0000-0000-000000000000') = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')"
-LIST = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and not e.direct and {OWN} order by e.created_at"
-LIST_ALL = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null order by e.created_at limit 1000"
+MOST_LISTED = 1000
+AFTER = """
+($2::uuid is null or (e.created_at, e.endpoint_id) > (
+    select l.created_at, l.endpoint_id from onceward.endpoints l where l.endpoint_id = $2))
+ order by e.created_at, e.endpoint_id limit $3
+"""
+LIST = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and not e.direct and {OWN} and {AFTER}"
+LIST_ALL = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and ($1::uuid is null) and {AFTER}"
+COUNT = f"select count(*) from onceward.endpoints e where e.deleted_at is null and not e.direct and {OWN}"
 ONE = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and e.endpoint_id = $2 and {OWN}"
 INSERT = f"""
 insert into onceward.endpoints as e
@@ -83,7 +89,7 @@ class Endpoints:
             await check_subscription(tx, fields.events)
             # Locked before the count: two concurrent registrations may both see room for one more endpoint.
             await tx.execute("select pg_advisory_xact_lock(hashtextextended($1, 8))", f"endpoints {organization}")
-            if len(await tx.fetch(LIST, organization)) >= MOST_PER_ORGANIZATION:
+            if await tx.fetchval(COUNT, organization) >= MOST_PER_ORGANIZATION:
                 raise Invalid(
                     "url", f"the organization already has {MOST_PER_ORGANIZATION} endpoints; delete one first"
                 )
@@ -131,9 +137,20 @@ class Endpoints:
             checked,
         )
 
-    async def list(self, organization: UUID | None, *, all_organizations: bool = False) -> list[Endpoint]:
+    async def list(
+        self,
+        organization: UUID | None,
+        *,
+        all_organizations: bool = False,
+        after: UUID | None = None,
+        limit: int = MOST_LISTED,
+    ) -> list[Endpoint]:
+        """Return endpoints, oldest first. For the next page, pass the last id of this one as `after`."""
         async with self._db.acquire() as conn:
-            rows = await (conn.fetch(LIST_ALL) if all_organizations else conn.fetch(LIST, organization))
+            if all_organizations:
+                rows = await conn.fetch(LIST_ALL, None, after, limit)
+            else:
+                rows = await conn.fetch(LIST, organization, after, limit)
         return [self._endpoint(row) for row in rows]
 
     async def get(self, organization: UUID | None, endpoint_id: UUID) -> Endpoint:
@@ -320,6 +337,8 @@ def open_headers(box: SecretBox, endpoint_id: UUID, sealed: bytes | None) -> dic
 async def ensure_signing_key(tx: Transaction, box: SecretBox, organization: UUID | None) -> None:
     """Create the organization's ed25519 key pair unless it exists. `tx` must run as the engine."""
     key_id: UUID = await tx.fetchval("select gen_random_uuid()")
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     private = Ed25519PrivateKey.generate()
     await tx.execute(
         "insert into onceward.signing_keys (key_id, organization_id, private_key, public_key) values ($1, $2, $3, $4)"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from onceward import __version__
-from onceward.context import Context
 from onceward.db import Database
-from onceward.engine import Engine
 from onceward.outbox import Catalogue, Outbox, OutboxOptions
 from onceward.outbox.owners import TEMPLATE, Notice
 from onceward.settings import Settings
 from onceward.trust import SecretBox
+
+if TYPE_CHECKING:
+    from onceward.context import Context
+    from onceward.engine import Engine
 
 
 def options_from(settings: Settings) -> OutboxOptions:

@@ -162,12 +162,16 @@ async def cancel(db: Database, organization: UUID | None, id: int, *, actor: Act
     return bool(done)
 
 
-async def listed(db: Database, organization: UUID | None, *, limit: int = 50) -> list[Resend]:
+async def listed(
+    db: Database, organization: UUID | None, *, before: int | None = None, limit: int = 50
+) -> list[Resend]:
     """Return the bulk resends of an organization, newest first."""
     rows = await db.fetch(
-        f"select {COLUMNS} from onceward.resends where organization_id is not distinct from $1 order by id desc limit $2",
+        f"select {COLUMNS} from onceward.resends where organization_id is not distinct from $1"
+        " and ($3::bigint is null or id < $3) order by id desc limit $2",
         organization,
         limit,
+        before,
     )
     return [Resend(**dict(row)) for row in rows]
 

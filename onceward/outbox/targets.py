@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from onceward.db import Connection
+from onceward.lazy import lazy_module
 from onceward.outbox.endpoints import open_headers
 from onceward.outbox.schedule import WAITS_S, quick_tries
 from onceward.outbox.signing import LiveSecret, Signer
 from onceward.statements import read_statement
 from onceward.trust import SecretBox
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ed25519
+else:
+    ed25519 = lazy_module("cryptography.hazmat.primitives.asymmetric.ed25519")
 
 MOST_CACHED = 10_000
 
@@ -71,7 +75,7 @@ class Targets:
         private = None
         if row["private_key"] is not None:
             seed = box.open(row["private_key"], table="onceward.signing_keys", row=row["key_id"], column="private_key")
-            private = Ed25519PrivateKey.from_private_bytes(seed)
+            private = ed25519.Ed25519PrivateKey.from_private_bytes(seed)
         waits = WAITS_S if row["retry_waits_s"] is None else tuple(row["retry_waits_s"])
         return Target(
             endpoint_id=row["endpoint_id"],

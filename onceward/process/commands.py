@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onceward.cli.lean import process_age_s
 from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import boxed, say
-from onceward.cli.session import configure_process, features_here, run, spare_collector
+from onceward.cli.session import configure_process, features_with, run, spare_collector
 
 if TYPE_CHECKING:
     from onceward.feature import Role
@@ -71,10 +72,10 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
 
     settings = load_settings(**overrides)
     configure_process(settings)
-    process = Process(load_app(path), settings, features_here())
+    app = load_app(path)
+    process = Process(app, settings, features_with(app), age_s=process_age_s())
 
     def ready() -> None:
-        spare_collector()
         address = f" at {process.web.url}" if process.web is not None else ""
         database = "an embedded PostgreSQL" if settings.database_url is None else "PostgreSQL"
         say(f"{process.app.name} is up{address} on {database} ({', '.join(sorted(roles))}); press Ctrl-C to stop")
@@ -82,5 +83,6 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
             boxed(f"Log in as {process.login_account} (this link works once, for 24 hours):", process.login_url)
         elif process.web is not None:
             say("for a new login link: `onceward users login-link ADDRESS` (`onceward users ls` lists the addresses)")
+        spare_collector()
 
     run(process.run(roles, ready=ready))

@@ -10,21 +10,28 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
+from onceward import __version__
 from onceward.app import Onceward
 from onceward.connections import connection_budget
 from onceward.context import Context
 from onceward.db import Database, FunctionFile, Migration, MigrationError, Unavailable, wait_for_server
 from onceward.db.configured import ConfiguredDatabase
+from onceward.db.errors import NewerSchema
+from onceward.db.migration_files import known
+from onceward.db.processes import ProcessNote
 from onceward.engine import Engine
 from onceward.feature import EVERY_ROLE, Features, Role, resolve
 from onceward.health import Health
+from onceward.process.stages import Stages
 from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
-from onceward.trust.sessions import admin_link, save_web_address
-from onceward.web.server import WebServer, check_address
+
+if TYPE_CHECKING:
+    from onceward.web.server import WebServer
 
 log = get_logger("onceward.process")
 
@@ -43,9 +50,21 @@ class Component(Protocol):
 class Process:
     """One process of Onceward: the engine's features and those of an app."""
 
-    def __init__(self, app: Onceward, settings: Settings, features: Features, *, listens: bool = True) -> None:
-        """With `listens=False` the role `web` opens no port: another server calls `process.web.asgi`."""
+    def __init__(
+        self,
+        app: Onceward,
+        settings: Settings,
+        features: Features,
+        *,
+        listens: bool = True,
+        age_s: float | None = None,
+    ) -> None:
+        """With `listens=False` the role `web` opens no port: another server calls `process.web.asgi`.
+
+        `age_s` is how long the operating system's process has existed; the log line of the start includes it.
+        """
         self.listens = listens
+        self._stages = Stages(imports_s=age_s)
         self.app = app
         self.settings = settings
         self.features = features.plus(app.features())
@@ -56,6 +75,9 @@ class Process:
         """The login link that `up` prints for an administrator while no administrator is logged in."""
         self.login_account: str | None = None
         """The account that `login_url` opens."""
+        self.too_old: NewerSchema | None = None
+        """Why the process must end: the schema was contracted beyond what this code knows."""
+        self._stop_requested = asyncio.Event()
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._opening = ConfiguredDatabase(settings, self.features.migrations)
 
@@ -68,6 +90,8 @@ class Process:
         """Return the HTTP server, or None if the process does not have the role `web`."""
         if self.context is None or "web" not in self.context.roles:
             return None
+        from onceward.web.server import WebServer
+
         return self.context.part(WebServer)
 
     async def start(self, roles: Iterable[Role] = EVERY_ROLE) -> None:
@@ -76,27 +100,46 @@ class Process:
         check_prefixes(self.features.settings)
         warn_of_unknown_names(self.features.settings)
         if "web" in chosen and self.listens:
+            from onceward.web.server import check_address
+
             check_address(self.settings)
         self.app.services.configure(self.settings)
         self._undo.append(("services", self.app.services.aclose))
         try:
             self._undo.append(("database", self._opening.close))
             wait_s = self.settings.database_wait_s
+            # The modules of the parts are imported in a thread while PostgreSQL answers.
+            loading = asyncio.create_task(asyncio.to_thread(self._import_parts, chosen))
+            self._undo.append(("imports", partial(_ended, loading)))
             await self._opening.open(wait_s=wait_s)
             self.health.add("database", self._ask_database)
+            self._stages.end("database")
             await wait_for_server(self._prepare_schema, limit_s=wait_s)
-            for name, component in self._make_parts(chosen):
+            await wait_for_server(self._note_process, limit_s=wait_s)
+            self._stages.end("schema")
+            await loading
+            parts = self._make_parts(chosen)
+            self._stages.end("parts_made")
+            for name, component in parts:
                 await wait_for_server(component.start, limit_s=wait_s)
                 self._undo.append((name, component.stop))
             await self._prepare_login(chosen)
+            self._stages.end("parts_started")
         except BaseException:
             await self.stop()
             raise
-        budget = connection_budget(pool_max=self.settings.pool_max, roles=chosen, pgbouncer=self.settings.pgbouncer)
+        budget = connection_budget(
+            pool_max=self.settings.pool_max,
+            roles=chosen,
+            pgbouncer=self.settings.pgbouncer,
+            servers=self.settings.database_servers,
+        )
         log.info(
             "process.started",
             app=self.app.name,
             roles=sorted(chosen),
+            duration_ms=self._stages.total_ms,
+            stages_ms=self._stages.in_ms,
             connections_max=budget.total,
             connections=str(budget),
         )
@@ -119,7 +162,7 @@ class Process:
 
     async def run(self, roles: Iterable[Role] = EVERY_ROLE, *, ready: Callable[[], None] | None = None) -> None:
         """Start, run until SIGINT or SIGTERM, then stop. After a second signal, do not wait for running work."""
-        stop_requested = asyncio.Event()
+        stop_requested = self._stop_requested
         loop = asyncio.get_running_loop()
         running = asyncio.current_task()
 
@@ -148,11 +191,15 @@ class Process:
             await self.stop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
+        if self.too_old is not None:
+            raise self.too_old
 
     async def _prepare_login(self, roles: frozenset[Role]) -> None:
         """Store the address of the web server, and create the login link that `up` prints."""
         if self.web is None or not self.listens:
             return
+        from onceward.trust.sessions import admin_link, save_web_address
+
         url = self.settings.public_url or self.web.url
         async with self.database.acquire() as conn:
             await save_web_address(conn, url)
@@ -169,16 +216,39 @@ class Process:
         if self.database.is_away:
             raise Unavailable("PostgreSQL refuses new connections")
 
+    async def _note_process(self) -> None:
+        note = ProcessNote(
+            self.database,
+            known(self.features.migrations),
+            service=self.settings.service,
+            version=__version__,
+            on_too_old=self._on_too_old,
+        )
+        await note.start()
+        self._undo.append(("process note", note.stop))
+
+    def _on_too_old(self, reason: NewerSchema) -> None:
+        log.error("process.too_old", reason=str(reason))
+        self.too_old = reason
+        self.health.add("schema", self._refuse_too_old)
+        self._stop_requested.set()
+
+    async def _refuse_too_old(self) -> None:
+        """The check of `/readyz` that fails."""
+        assert self.too_old is not None
+        raise self.too_old
+
     async def _prepare_schema(self) -> None:
         pending = await self._opening.pending_migrations()
-        if not pending:
-            return
-        if not self.settings.auto_migrate:
+        needed = [file for file in pending if not (isinstance(file, Migration) and file.contracts)]
+        if needed and not self.settings.auto_migrate:
             raise MigrationError(
-                f"{len(pending)} migrations or function files are pending, the first is {pending[0]}, and "
+                f"{len(needed)} migrations or function files are pending, the first is {needed[0]}, and "
                 "ONCEWARD_AUTO_MIGRATE is false: run `onceward migrate`"
             )
-        applied = await self._opening.migrate()
+        applied = await self._opening.migrate() if pending and self.settings.auto_migrate else []
+        if not applied:
+            return
         migrations = [str(file) for file in applied if isinstance(file, Migration)]
         functions = [str(file) for file in applied if isinstance(file, FunctionFile)]
         for name in migrations:
@@ -188,6 +258,10 @@ class Process:
         )
 
     # -- the parts -----------------------------------------------------------------------------------------
+
+    def _import_parts(self, roles: frozenset[Role]) -> None:
+        for part in self.features.parts(roles):
+            resolve(part.make)
 
     def _make_parts(self, roles: frozenset[Role]) -> list[tuple[str, Component]]:
         """Create the parts of these roles in starting order. A factory finds the parts before it in the context."""
@@ -212,3 +286,8 @@ class Process:
                 context.add(component)
                 components.append((part.name, component))
         return components
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Wait for the end of a thread, which cannot be interrupted. If the start failed before, its error does not matter."""
+    await asyncio.gather(task, return_exceptions=True)

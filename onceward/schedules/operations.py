@@ -40,9 +40,12 @@ async def overview(db: Database | Connection) -> list[dict[str, Any]]:
     return [dict(row) for row in await db.fetch(LIST)]
 
 
-async def history(db: Database | Connection, name: str, *, limit: int = 20) -> list[dict[str, Any]]:
-    """Return the latest runs of one schedule, each with the items that failed."""
-    runs: list[dict[str, Any]] = [{**dict(row), "errors": list[Any]()} for row in await db.fetch(RUNS, name, limit)]
+async def history(
+    db: Database | Connection, name: str, *, before: int | None = None, limit: int = 20
+) -> list[dict[str, Any]]:
+    """Return the latest runs of one schedule with an id below `before`, each with the items that failed."""
+    rows = await db.fetch(RUNS, name, limit, before)
+    runs: list[dict[str, Any]] = [{**dict(row), "errors": list[Any]()} for row in rows]
     by_id: dict[int, Any] = {run["id"]: run for run in runs}
     for row in await db.fetch(ERRORS, list(by_id), 1000):
         by_id[row["run_id"]]["errors"].append(dict(row))

@@ -16,7 +16,7 @@ from onceward.schedules import NoSuchSchedule, Schedule, operations
 from onceward.trust import Identity
 from onceward.web.api import engine_of
 from onceward.web.auth import require
-from onceward.web.fields import Moment, example
+from onceward.web.fields import Moment, Number, example
 from onceward.web.problems import Problem, invalid_request
 
 Eng = Annotated[Engine, Depends(engine_of)]
@@ -69,11 +69,18 @@ def _reading(router: APIRouter) -> None:
 
     @router.get("/{name}/runs")
     async def list_runs(  # pyright: ignore[reportUnusedFunction]
-        engine: Eng, _identity: Admin, name: Name, limit: Annotated[int, Query(ge=1, le=1000)] = 20
+        engine: Eng,
+        _identity: Admin,
+        name: Name,
+        before: Number | None = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 20,
     ) -> list[dict[str, Any]]:
-        """Return the latest runs of a schedule, newest first, each with the items that failed."""
+        """Return the runs of a schedule, newest first, each with the items that failed.
+
+        `before` is the last id of the previous page.
+        """
         await _require(engine, name)
-        return await operations.history(engine.db, name, limit=limit)
+        return await operations.history(engine.db, name, before=before, limit=limit)
 
 
 def _changing(router: APIRouter) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -17,7 +18,7 @@ from onceward.schedules.schedule import Schedule, decide
 from onceward.schedules.timing import jitter_s, next_after
 from onceward.statements import read_statement
 from onceward.trust import severity
-from onceward.work import Loop, Waker
+from onceward.work import Loop, Waker, in_batches
 
 log = structlog.get_logger(__name__)
 
@@ -116,7 +117,7 @@ class Scheduler:
         """Delete the item marks of runs that succeeded a day ago, then old runs with all their rows."""
         while await self._db.fetchval(PRUNE_MARKS, self._keep_marks):
             pass
-        await self._db.execute(PRUNE, self._keep)
+        await in_batches(partial(self._db.fetchval, PRUNE, self._keep))
 
 
 async def write_run(

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import obstore
-from obstore.store import MemoryStore, S3Store
-
+from onceward.lazy import lazy_module
 from onceward.private_files import PrivateFolder
 
 from .errors import NotSet
 
-Store = PrivateFolder | S3Store | MemoryStore
+if TYPE_CHECKING:
+    import obstore
+    from obstore import store as stores
+
+    Store = PrivateFolder | stores.S3Store | stores.MemoryStore
+else:
+    obstore = lazy_module("obstore")
+    stores = lazy_module("obstore.store")
 
 
 class Files:
@@ -22,6 +27,11 @@ class Files:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    @classmethod
+    def in_memory(cls) -> Files:
+        """Return files that end with the process, for tests."""
+        return cls(stores.MemoryStore())
 
     @classmethod
     def at(cls, url: str | None, data_dir: Path) -> Files:
@@ -33,7 +43,9 @@ class Files:
             case "s3":
                 # A store on this machine or in this network may have no certificate.
                 return cls(
-                    S3Store(parts.netloc, prefix=parts.path.strip("/") or None, client_options={"allow_http": True})
+                    stores.S3Store(
+                        parts.netloc, prefix=parts.path.strip("/") or None, client_options={"allow_http": True}
+                    )
                 )
             case "file":
                 return cls(PrivateFolder(Path(parts.path)))
@@ -44,7 +56,7 @@ class Files:
         if isinstance(self._store, PrivateFolder):
             await asyncio.to_thread(self._store.put, path, content)
             return
-        attributes: Any = {"Content-Type": content_type} if isinstance(self._store, S3Store) else None
+        attributes: Any = {"Content-Type": content_type} if isinstance(self._store, stores.S3Store) else None
         await obstore.put_async(self._store, path, content, attributes=attributes)
 
     async def get(self, path: str) -> bytes | None:

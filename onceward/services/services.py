@@ -11,30 +11,32 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from uuid import UUID
 
-from onceward.http import ServiceClient
-from onceward.providers.outbound.brevo import Brevo
-from onceward.providers.outbound.calcom import CalCom
-from onceward.providers.outbound.daily import Daily
-from onceward.providers.outbound.ga4 import Ga4
-from onceward.providers.outbound.hubspot import HubSpot
-from onceward.providers.outbound.mixpanel import Mixpanel
-from onceward.providers.outbound.openai import OpenAI
-from onceward.providers.outbound.paypal import PayPal
-from onceward.providers.outbound.posthog import PostHog
-from onceward.providers.outbound.segment import Segment
-from onceward.providers.outbound.slack import Slack
-from onceward.providers.outbound.stripe import Stripe
-from onceward.providers.outbound.twilio import Twilio
-from onceward.providers.outbound.whatsapp import WhatsApp
-from onceward.settings import Settings, load_settings
+from onceward.settings import load_settings
 
 from .catalog import CATALOG, ServiceAccount, resolve_account
-from .clients import BUILD
 from .errors import NotSet
 from .files import Files
+
+if TYPE_CHECKING:
+    from onceward.http import ServiceClient
+    from onceward.providers.outbound.brevo import Brevo
+    from onceward.providers.outbound.calcom import CalCom
+    from onceward.providers.outbound.daily import Daily
+    from onceward.providers.outbound.ga4 import Ga4
+    from onceward.providers.outbound.hubspot import HubSpot
+    from onceward.providers.outbound.mixpanel import Mixpanel
+    from onceward.providers.outbound.openai import OpenAI
+    from onceward.providers.outbound.paypal import PayPal
+    from onceward.providers.outbound.posthog import PostHog
+    from onceward.providers.outbound.segment import Segment
+    from onceward.providers.outbound.slack import Slack
+    from onceward.providers.outbound.stripe import Stripe
+    from onceward.providers.outbound.twilio import Twilio
+    from onceward.providers.outbound.whatsapp import WhatsApp
+    from onceward.settings import Settings
 
 ServiceName = Literal[
     "stripe",
@@ -202,6 +204,8 @@ class Services:
         account = await self._account(name, organization)
         service = self._clients.get(account)
         if service is None:
+            from .clients import BUILD  # imports the clients of all services
+
             service = self._clients[account] = BUILD[name](http, account, self.settings)
             _shrink(self._clients)
         else:
@@ -235,6 +239,8 @@ class Services:
     def _opened(self) -> ServiceClient:
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:  # a session works only in the loop that opened it
+            from onceward.http import ServiceClient
+
             self._http, self._loop = ServiceClient(), loop
             self._clients.clear()
             self._reading = asyncio.Lock()

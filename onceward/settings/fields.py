@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from onceward.settings.database_url import selects_primary, servers_of
+from onceward.settings.environment import AsText, EnvironmentModel
 
 PREFIX = "ONCEWARD_"
 
-Words = Annotated[tuple[str, ...], NoDecode]
+Words = Annotated[tuple[str, ...], AsText]
 """A list of values separated by commas."""
 
 
-class Settings(BaseSettings):
+class Settings(EnvironmentModel):
     """The settings of one process. They are frozen, and the composition root passes them to every part."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
+    environment_prefix: ClassVar[str] = PREFIX
 
     # -- Process -----------------------------------------------------------------------------------
     app: str | None = Field(default=None, description="The app to run if the command names none: `pkg.module:app`.")
@@ -75,7 +75,16 @@ class Settings(BaseSettings):
     )
     auto_migrate: bool = Field(
         default=True,
-        description="Apply pending migrations at start; if false, refuse to start while a migration is pending.",
+        description="Apply pending migrations at start; if false, refuse to start while a migration is pending that this version "
+        "needs (docs/upgrading.md).",
+    )
+    migration_lock_timeout_ms: int = Field(
+        default=500,
+        ge=10,
+        description="Milliseconds that a migration waits for a lock before it rolls back, lets the traffic pass and tries again.",
+    )
+    migration_wait_s: float = Field(
+        default=600.0, ge=0, description="Seconds after which a migration that does not get its locks gives up."
     )
 
     # -- HTTP --------------------------------------------------------------------------------------
@@ -284,7 +293,7 @@ class Settings(BaseSettings):
     slack_channel: str | None = Field(
         default=None, description="Slack channel for notification types without a channel of their own."
     )
-    slack_channels: Annotated[dict[str, str], NoDecode] = Field(
+    slack_channels: Annotated[dict[str, str], AsText] = Field(
         default_factory=dict,
         description='Slack channel per notification type, as JSON: `{"CRON_FAILURE": "#ops"}`.',
     )
@@ -463,12 +472,15 @@ class Settings(BaseSettings):
         return tuple(key.strip() for key in text.split(",") if key.strip())
 
     @property
+    def database_servers(self) -> int:
+        """Return how many servers the database URL names."""
+        return 1 if self.database_url is None else len(servers_of(self.database_url.get_secret_value()))
+
+    @property
     def url(self) -> str:
         """Return the public URL of this service, or the listening address if no public URL is set."""
         return self.public_url or f"http://{self.host}:{self.port}"
 
 
-class FeatureSettings(BaseSettings):
+class FeatureSettings(EnvironmentModel):
     """Base of the settings that a feature or an app declares: each field is read from `ONCEWARD_<NAME>_<FIELD>`."""
-
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)

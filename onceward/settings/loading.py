@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from pydantic import SecretStr, ValidationError
-from pydantic_settings import BaseSettings
 
 from onceward.errors import OncewardError
+from onceward.settings.environment import EnvironmentModel
 from onceward.settings.fields import PREFIX, FeatureSettings, Settings
 
 DYNAMIC_PREFIXES = ("ONCEWARD_SOURCE_", "ONCEWARD_TEST_")
@@ -63,7 +63,7 @@ def all_settings(declared: Declared = (), *, current: Settings | None = None) ->
     return rows
 
 
-def _rows(prefix: str, model: type[BaseSettings], current: BaseSettings | None) -> list[Setting]:
+def _rows(prefix: str, model: type[EnvironmentModel], current: EnvironmentModel | None) -> list[Setting]:
     rows: list[Setting] = []
     for name, field in model.model_fields.items():
         default = _show(field.get_default(call_default_factory=True))
@@ -117,17 +117,17 @@ def warn_of_unknown_names(declared: Declared) -> None:
         log.warning("%s", unknown)
 
 
-M = TypeVar("M", bound=BaseSettings)
+M = TypeVar("M", bound=EnvironmentModel)
 
 
 def _load(model: type[M], prefix: str, given: Mapping[str, Any]) -> M:
     try:
-        return model(_env_prefix=prefix, **given)
+        return model(_prefix=prefix, **given)
     except ValidationError as error:
         raise SettingsError("\n".join(_lines(error, model, prefix, given))) from None
 
 
-def _lines(error: ValidationError, model: type[BaseSettings], prefix: str, given: Mapping[str, Any]) -> list[str]:
+def _lines(error: ValidationError, model: type[EnvironmentModel], prefix: str, given: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     for problem in error.errors(include_input=False, include_url=False, include_context=False):
         reason = problem["msg"].removeprefix("Value error, ")

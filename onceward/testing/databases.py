@@ -19,6 +19,7 @@ import asyncpg
 
 from onceward.db import migrate
 from onceward.db.embedded import EmbeddedPostgres
+from onceward.db.migrations import CREATE_MIGRATIONS
 from onceward.feature import Migrations
 
 SERVER_VARIABLE = "ONCEWARD_TEST_SERVER"
@@ -128,8 +129,8 @@ class TestDatabases:
 
 
 def fingerprint(migrations: Sequence[Migrations]) -> str:
-    """Return a hash of every SQL file that the migrations consist of."""
-    digest = hashlib.sha256()
+    """Return a hash of every SQL file that the migrations consist of, and of the tables that record them."""
+    digest = hashlib.sha256(CREATE_MIGRATIONS.encode())
     for line in migrations:
         functions = line.functions.rglob("*.sql") if line.functions is not None else ()
         for path in (*sorted(line.directory.glob("*.sql")), *sorted(functions)):

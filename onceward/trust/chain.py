@@ -15,6 +15,7 @@ from typing import Any
 
 from onceward.db import Connection
 from onceward.statements import read_statement
+from onceward.trust.invariants import Mark, Tell, forget_mark, read_mark, save_mark
 
 START = bytes(32)
 HASH_BYTES = 32
@@ -59,12 +60,17 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class ChainReport:
-    """The result of the proof. Without `problems`, every sealed entry is unchanged."""
+    """The result of the proof. Without `problems`, every entry that was checked is unchanged.
+
+    `entries` were checked now; `earlier` ones by earlier proofs. The next proof continues from `mark`.
+    """
 
     head: Head
     entries: int
+    earlier: int
     pending: int
     problems: tuple[str, ...]
+    mark: Mark
 
     @property
     def ok(self) -> bool:
@@ -83,37 +89,97 @@ def link_hash(previous: bytes, number: int, ids: Sequence[int], hashes: bytes) -
     return digest.digest()
 
 
-async def prove(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> ChainReport:
-    """Check the whole chain in one snapshot. `known` are heads from the logs, which must still be part of the chain."""
+CHECK = "trust.audit_chain"
+"""The name of the check whose mark all proofs of the chain share."""
+
+
+async def prove(
+    conn: Connection,
+    *,
+    known: Sequence[Head] = (),
+    full: bool = True,
+    most_problems: int = 100,
+    tell: Tell | None = None,
+) -> ChainReport:
+    """Check the chain in one snapshot. `known` are heads from the logs, which must still be part of the chain.
+
+    Without `full`, only the seals after the last proof are checked, and that they follow from it. A proof without problems
+    moves the mark; after one with problems the next checks everything.
+    """
+    since = {} if full else await read_mark(conn, CHECK)
     async with conn.transaction(isolation="repeatable_read", readonly=True):
-        return await prove_within(conn, known=known, most_problems=most_problems)
+        report = await prove_within(conn, known=known, since=since, most_problems=most_problems, tell=tell)
+    if not report.ok:
+        await forget_mark(conn, CHECK)
+    elif report.mark != since:
+        await save_mark(conn, CHECK, report.mark)
+    return report
 
 
-async def prove_within(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> ChainReport:
-    """Check the whole chain in the caller's transaction."""
-    return await _Proof(conn, known, most_problems).run()
+async def prove_within(
+    conn: Connection,
+    *,
+    known: Sequence[Head] = (),
+    since: Mark | None = None,
+    most_problems: int = 100,
+    tell: Tell | None = None,
+) -> ChainReport:
+    """Check the chain in the caller's transaction, from the mark `since` on."""
+    return await _Proof(conn, known, since or {}, most_problems, tell).run()
 
 
 class _Proof:
-    def __init__(self, conn: Connection, known: Sequence[Head], most_problems: int) -> None:
+    def __init__(
+        self, conn: Connection, known: Sequence[Head], since: Mark, most_problems: int, tell: Tell | None
+    ) -> None:
         self.conn = conn
         self.known = {head.number: head for head in known}
+        self.first = Head.parse(since["head"]) if since else Head(0, START)
+        self.highest: int = since.get("highest", 0)
+        self.earlier: int = since.get("entries", 0)
         self.most = most_problems
+        self.tell = tell
         self.problems: list[str] = []
         self.erased: set[int] = set()
         self.entries = 0
 
     async def run(self) -> ChainReport:
-        last = Head(0, START)
-        async for link in self.conn.cursor("select * from onceward.audit_seals order by number", prefetch=20):
+        last, first_highest = self.first, self.highest
+        await self._earlier_seals()
+        seals: int = await self.conn.fetchval("select coalesce(max(number), 0) from onceward.audit_seals")
+        links = self.conn.cursor(
+            "select * from onceward.audit_seals where number > $1 order by number", last.number, prefetch=20
+        )
+        async for link in links:
             last = await self._link(link, last)
+            if self.tell is not None:
+                self.tell(f"seal {last.number} of {seals}")
             if len(self.problems) >= self.most:
                 self.problems.append(f"... stopped after {self.most} problems")
                 break
         else:
-            await self._whole(last)
+            await self._whole(last, first_highest)
         pending = await self.conn.fetchval("select count(*) from onceward.audit_pending")
-        return ChainReport(last, self.entries, pending, tuple(self.problems))
+        mark = {"head": str(last), "highest": self.highest, "entries": self.earlier + self.entries}
+        return ChainReport(last, self.entries, self.earlier, pending, tuple(self.problems), mark)
+
+    async def _earlier_seals(self) -> None:
+        """Check that the seal of the last proof, and known heads before it, are still in the chain."""
+        numbers = {self.first.number, *self.known} if self.first.number else set[int]()
+        rows = await self.conn.fetch(
+            "select number, hash from onceward.audit_seals where number = any($1) and number <= $2",
+            list(numbers),
+            self.first.number,
+        )
+        stored = {row["number"]: row["hash"] for row in rows}
+        for number in sorted(number for number in numbers if number <= self.first.number):
+            expected = [self.known[number].hash] if number in self.known else []
+            if number == self.first.number:
+                expected.append(self.first.hash)
+            if number not in stored:
+                self.problems.append(f"seal {number} is missing, although it was proven earlier")
+            elif any(hash != stored[number] for hash in expected):
+                self.problems.append(f"seal {number} differs from the known head: the chain was rewritten")
 
     async def _link(self, link: Any, last: Head) -> Head:
         number: int = link["number"]
@@ -133,6 +199,7 @@ class _Proof:
             sealed = hashes[position * HASH_BYTES : (position + 1) * HASH_BYTES]
             self._entry(one, rows.get(one), sealed, number)
         self.entries += len(ids)
+        self.highest = max(self.highest, max(ids, default=0))
         return Head(number, link["hash"])
 
     def _entry(self, one: int, row: Any, sealed: bytes, number: int) -> None:
@@ -150,14 +217,14 @@ class _Proof:
             elif hashlib.sha256(salt + row[part].encode()).digest() != row[f"{part}_hash"]:
                 self.problems.append(f"entry {one} of seal {number}: its {part} was changed")
 
-    async def _whole(self, last: Head) -> None:
+    async def _whole(self, last: Head, first_highest: int) -> None:
         """Check what no single link can show."""
         for number, known in self.known.items():
             if number > last.number:
                 self.problems.append(
                     f"the chain ends at seal {last.number}, but the head {known} is known: its end was cut off"
                 )
-        for row in await self.conn.fetch(UNSEALED):
+        for row in await self.conn.fetch(UNSEALED, first_highest, self.first.number):
             self.problems.append(f"entry {row['id']} is neither sealed nor pending: its seal was removed")
         recorded = {row["id"] for row in await self.conn.fetch(ERASURES)} if self.erased else set[int]()
         for one in sorted(self.erased - recorded):

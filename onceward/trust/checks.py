@@ -9,7 +9,7 @@ from onceward.db import Connection
 from onceward.feature import SealedColumn
 from onceward.statements import read_statement
 from onceward.trust import chain
-from onceward.trust.invariants import Check
+from onceward.trust.invariants import Check, Proven, Resumed, resumable
 from onceward.trust.secrets import SecretBox, unreadable
 
 TENANT_TABLES = read_statement("trust", "check_tenant_tables")
@@ -49,9 +49,10 @@ async def check_definer_functions_are_closed(conn: Connection) -> Sequence[str]:
     return problems
 
 
-async def check_audit_chain(conn: Connection) -> Sequence[str]:
+async def prove_audit_chain(conn: Connection, resumed: Resumed) -> Proven:
     """No audit entry has been changed, deleted or moved since it was sealed."""
-    return (await chain.prove_within(conn)).problems
+    report = await chain.prove_within(conn, since=resumed.mark, tell=resumed.tell)
+    return Proven(report.problems, report.mark)
 
 
 def check_secrets_can_be_opened(box: SecretBox, columns: Iterable[SealedColumn]) -> Check:
@@ -63,5 +64,5 @@ CHECKS: tuple[Check, ...] = (
     Check("trust.tenant_tables_are_protected", check_tenant_tables_are_protected),
     Check("trust.app_role_cannot_bypass", check_app_role_cannot_bypass),
     Check("trust.definer_functions_are_closed", check_definer_functions_are_closed),
-    Check("trust.audit_chain", check_audit_chain),
+    resumable(chain.CHECK, prove_audit_chain),
 )

@@ -30,10 +30,10 @@ INSTANCE = "$1::uuid is null"
 """The scope of tables that belong to no organization: they are searched only for the whole instance."""
 
 CANDIDATE: Mapping[Kind, str] = {
-    "whole": "lower(btrim(t.{column}::text)) = any($2::text[])",
-    "text": "exists (select from unnest($3::text[]) n where position(n in lower(t.{column}::text)) > 0)",
+    "whole": "lower(btrim({value}::text)) = any($2::text[])",
+    "text": "exists (select from unnest($3::text[]) n where position(n in lower({value}::text)) > 0)",
     "body": "exists (select from unnest($3::text[]) n where position(lower(encode(convert_to(n, 'UTF8'), 'escape'))"
-    " in lower(encode(t.{column}, 'escape'))) > 0)",
+    " in lower(encode({value}, 'escape'))) > 0)",
 }
 
 
@@ -69,6 +69,8 @@ class Eraser:
     name: str
     table: str
     columns: Mapping[str, Kind]
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    """SQL that reads a column, where its content is not in the column itself."""
     blank: Mapping[str, str] = field(default_factory=dict[str, str])
     together: bool = False
     delete: bool = False
@@ -196,9 +198,9 @@ async def find(
     """
     if await tx.fetchval("select to_regclass($1) is null", eraser.table):
         return
-    columns = ", ".join(f"{_value(column, kind)} as {column}" for column, kind in eraser.columns.items())
+    columns = ", ".join(f"{_value(eraser, column, kind)} as {column}" for column, kind in eraser.columns.items())
     names = "".join(f", t.{name}::text" for name in eraser.names)
-    candidate = " or ".join(_candidate(column, kind) for column, kind in eraser.columns.items())
+    candidate = " or ".join(_candidate(eraser, column, kind) for column, kind in eraser.columns.items())
     # The last conditions tell PostgreSQL the types of parameters that the statement may not use otherwise.
     statement = (
         f"select t.ctid::text as found_row, {eraser.waits} as found_waits, {eraser.key} as found_key,"
@@ -220,12 +222,14 @@ async def find(
             )
 
 
-def _value(column: str, kind: Kind) -> str:
-    return f"t.{column}" if kind in ("body", "list") else f"t.{column}::text"
+def _value(eraser: Eraser, column: str, kind: Kind) -> str:
+    value = eraser.values.get(column, f"t.{column}")
+    return value if kind in ("body", "list") else f"{value}::text"
 
 
-def _candidate(column: str, kind: Kind) -> str:
-    return CANDIDATE[kind if kind in CANDIDATE else "text"].format(column=column)
+def _candidate(eraser: Eraser, column: str, kind: Kind) -> str:
+    value = eraser.values.get(column, f"t.{column}")
+    return CANDIDATE[kind if kind in CANDIDATE else "text"].format(value=value)
 
 
 def _matches(person: Person, kind: Kind, value: Any) -> bool:

@@ -12,14 +12,19 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
-import aiohttp
-import jwt as pyjwt
-
+from onceward.lazy import lazy_module
 from onceward.trust.errors import NotAuthenticated, TrustError
 from onceward.trust.identity import Identity
+
+if TYPE_CHECKING:
+    import aiohttp
+    import jwt as pyjwt
+else:
+    aiohttp = lazy_module("aiohttp")
+    pyjwt = lazy_module("jwt")
 
 SHARED = frozenset({"HS256", "HS384", "HS512"})
 SIGNED = frozenset({"RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"})

@@ -19,6 +19,7 @@ SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 Role = Literal["owner", "operator", "viewer"]
 
 SAVE_USER = read_statement("trust", "save_user")
+ACT_FOR = "select onceward.act_for($1, $2)"
 
 
 class OrganizationExists(TrustError):
@@ -114,13 +115,9 @@ async def act_for(tx: Transaction, organization: UUID | str, *, actor: str | Non
         raise AlreadyActing(
             f"this transaction acts for {tx.organization} and cannot also act for {requested}: enqueue a job for it"
         )
-    # Set before the check: the app role sees an organization only while it acts for it.
-    await tx.set_organization(requested)
-    if not await tx.fetchval("select 1 from onceward.organizations where organization_id = $1", requested):
-        await tx.execute("select set_config('onceward.organization', '', true)")
-        tx.organization = None
+    if not await tx.fetchval(ACT_FOR, requested, actor):
         raise UnknownOrganization(f"organization {requested} does not exist")
-    await audit.record(tx, "organization.acted_for", entity_type="organization", entity_id=requested, actor=actor)
+    tx.organization = requested
 
 
 # -- people --------------------------------------------------------------------------------------------------

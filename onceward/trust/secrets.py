@@ -8,22 +8,22 @@ A sealed value consists of version (1 byte), key id (4), nonce (12), ciphertext 
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets as random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from onceward.db import Connection, Database, Transaction
 from onceward.feature import SealedColumn
 from onceward.settings import Settings
 from onceward.statements import read_statement
 from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 VERSION = b"\x01"
 KEY_ID_BYTES = 4
@@ -36,9 +36,9 @@ MATCHING_COLUMNS = read_statement("trust", "count_sealed_columns")
 
 
 def _derive(key: str, purpose: bytes, length: int) -> bytes:
-    return HKDF(algorithm=SHA256(), length=length, salt=None, info=b"onceward secrets v1 " + purpose).derive(
-        key.encode()
-    )
+    """Return a key for one purpose: HKDF-SHA256 (RFC 5869) without salt, of at most one block."""
+    extracted = hmac.digest(bytes(32), key.encode(), "sha256")
+    return hmac.digest(extracted, b"onceward secrets v1 " + purpose + b"\x01", "sha256")[:length]
 
 
 class SecretBox:
@@ -47,6 +47,7 @@ class SecretBox:
     def __init__(self, keys: Sequence[str]) -> None:
         if not keys:
             raise BadSecretKey("ONCEWARD_SECRET_KEY is empty: create a key with `openssl rand -base64 32`")
+        self._keys: dict[bytes, bytes] = {}
         self._ciphers: dict[bytes, AESGCM] = {}
         for number, key in enumerate(keys, start=1):
             if len(key) < SHORTEST_KEY:
@@ -54,8 +55,8 @@ class SecretBox:
                     f"key {number} of ONCEWARD_SECRET_KEY has {len(key)} characters, but needs {SHORTEST_KEY}: "
                     "create a key with `openssl rand -base64 32`"
                 )
-            self._ciphers[_derive(key, b"id", KEY_ID_BYTES)] = AESGCM(_derive(key, b"key", 32))
-        self.current = next(iter(self._ciphers))
+            self._keys[_derive(key, b"id", KEY_ID_BYTES)] = _derive(key, b"key", 32)
+        self.current = next(iter(self._keys))
 
     @classmethod
     def from_directory(cls, directory: Path) -> SecretBox:
@@ -67,26 +68,38 @@ class SecretBox:
         return cls(path.read_text(encoding="ascii").split())
 
     def knows(self, key_id: bytes) -> bool:
-        return key_id in self._ciphers
+        return key_id in self._keys
+
+    def _cipher(self, key_id: bytes) -> AESGCM | None:
+        """Return the cipher of a key. `cryptography` takes a tenth of a process's memory, so it is loaded when needed."""
+        if key_id not in self._ciphers and key_id in self._keys:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+            self._ciphers[key_id] = AESGCM(self._keys[key_id])
+        return self._ciphers.get(key_id)
 
     def seal(self, plain: bytes, *, table: str, row: object, column: str) -> bytes:
         """Encrypt a value for exactly this table, row and column."""
         header = VERSION + self.current
         nonce = random.token_bytes(NONCE_BYTES)
         place = _place(header, table, row, column)
-        return header + nonce + self._ciphers[self.current].encrypt(nonce, plain, place)
+        cipher = self._cipher(self.current)
+        assert cipher is not None
+        return header + nonce + cipher.encrypt(nonce, plain, place)
 
     def open(self, sealed: bytes, *, table: str, row: object, column: str) -> bytes:
         """Decrypt a value. Raises `Tampered` if it was changed, or sealed for another table, row or column."""
         header, nonce = sealed[: 1 + KEY_ID_BYTES], sealed[1 + KEY_ID_BYTES : HEADER_BYTES]
         if len(sealed) < HEADER_BYTES + 16 or not header.startswith(VERSION):
             raise Tampered(f"{table}.{column} of row {row} is not a sealed value")
-        cipher = self._ciphers.get(header[1:])
+        cipher = self._cipher(bytes(header[1:]))
         if cipher is None:
             raise UnknownSecretKey(
                 f"{table}.{column} of row {row} is encrypted with key {header[1:].hex()}, which is not in "
                 "ONCEWARD_SECRET_KEY: add that key after the new one"
             )
+        from cryptography.exceptions import InvalidTag
+
         try:
             return cipher.decrypt(nonce, sealed[HEADER_BYTES:], _place(header, table, row, column))
         except InvalidTag:

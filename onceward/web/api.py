@@ -19,7 +19,7 @@ from onceward.health import Health
 from onceward.settings import Settings
 from onceward.trust.secrets import secret_box
 from onceward.web import auth, idempotency, openapi, problems
-from onceward.web.health import health_router
+from onceward.web.health import health_routes
 from onceward.web.requests import RequestContext
 from onceward.web.slashes import SlashRedirect
 
@@ -55,7 +55,8 @@ def create_api(
     api.state.key_store = store = idempotency.KeyStore(database, lambda: secret_box(settings))
     for add in error_handlers:
         add(api)
-    api.include_router(health_router(health))
+    for route in health_routes(health):  # as routes of FastAPI, which names the route of a request for the metrics
+        api.add_api_route(route.path, route.endpoint, include_in_schema=False)
     for router in routers:
         api.include_router(router)
     if settings.cors_origins:

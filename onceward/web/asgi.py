@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 class Mount:
     """Everything at `prefix` and below it goes to `app` (`/live` takes `/live` and `/live/sse`, not `/lively`).
 
-    Requests that arrive in one piece are first offered to `direct`, without ASGI; see `protocol.py`.
+    Small requests that have arrived are first offered to `direct`, without ASGI; see `protocol.py`.
     """
 
     prefix: str
@@ -35,7 +35,7 @@ class Dispatcher:
         self._api = api
         self._mounted: list[tuple[str, ASGIApp]] = []
         self.direct: tuple[str, Callable[..., bool]] | None = None
-        """A prefix, and the callable that is first offered its requests that arrive in one piece; see `protocol.py`."""
+        """A prefix, and the callable that is first offered its small requests that have arrived; see `protocol.py`."""
 
     def mount(self, mount: Mount) -> None:
         """Pass everything at the mount's prefix to its application. A prefix can be mounted only once."""

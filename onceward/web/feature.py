@@ -15,7 +15,7 @@ FEATURE = Feature(
         Part("dashboard", "onceward.web.parts:dashboard", roles=WEB, stage="base"),
         Part("expired idempotency keys", "onceward.web.parts:expired_keys", roles=WEB, stage="base"),
         Part("web server", "onceward.web.parts:server", roles=WEB, stage="web"),
-        Part("health server", "onceward.web.parts:health_server", stage="app"),
+        Part("health server", "onceward.web.health_server:health_server", stage="app"),
     ),
     routes="onceward.web.parts:routers",
     pages="onceward.web.dashboard.pages:PAGES",

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from onceward.health import Health
 from onceward.telemetry.metrics import render
 
 
-def health_router(health: Health) -> APIRouter:
+def health_routes(health: Health) -> list[Route]:
     """Return the routes `/healthz`, `/readyz` and `/metrics`."""
-    router = APIRouter(include_in_schema=False)
 
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    async def healthz(_request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
 
-    async def readyz() -> Response:
+    async def readyz(_request: Request) -> Response:
         results = await health.look()
         ready = not health.stopping and all(result.reason is None for result in results)
         body = {
@@ -25,11 +25,8 @@ def health_router(health: Health) -> APIRouter:
         }
         return JSONResponse(body, status_code=200 if ready else 503)
 
-    async def metrics() -> Response:
+    async def metrics(_request: Request) -> Response:
         text, content_type = render()
         return Response(text, media_type=content_type)
 
-    router.add_api_route("/healthz", healthz)
-    router.add_api_route("/readyz", readyz)
-    router.add_api_route("/metrics", metrics)
-    return router
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 
 from onceward import __version__
 from onceward.context import Context
@@ -14,9 +14,8 @@ from onceward.web.api import create_api
 from onceward.web.asgi import Dispatcher
 from onceward.web.dashboard import Site, dashboard_router
 from onceward.web.dashboard.live import part_query
-from onceward.web.health import health_router
 from onceward.web.idempotency import PRUNE
-from onceward.web.server import HealthServer, WebServer
+from onceward.web.server import WebServer
 from onceward.work import Loop
 
 
@@ -60,14 +59,3 @@ def server(context: Context) -> WebServer:
         for mount in make(context):
             dispatcher.mount(mount)
     return WebServer(dispatcher, context.settings, listens=context.listens)
-
-
-def health_server(context: Context) -> HealthServer | None:
-    """Return the server for probes and metrics of a process without the role `web`, if its port is configured."""
-    port = context.settings.health_port
-    if port is None or "web" in context.roles:
-        return None
-    context.features.load("metrics")
-    api = FastAPI(openapi_url=None)
-    api.include_router(health_router(context.health))
-    return HealthServer(api, context.settings.model_copy(update={"port": port}))

@@ -1,9 +1,10 @@
-"""HTTP/1.1 as in `guard.py`, with a direct path for requests that arrive in one piece.
+"""HTTP/1.1 as in `guard.py`, with a direct path for requests that are small and arrive at once.
 
 uvicorn creates a scope, an event and a task for every request, and writes a response in two pieces. For a webhook this
 costs more than the rest of its handling. So a mounted callable may handle a POST directly: as soon as its last byte was
-read, without a task, and with one write for the response. The callable is offered only requests that were read in one
-piece. All other requests, and those that the callable declines, take the usual path through ASGI.
+read, without a task, and with one write for the response. The callable is offered only requests whose body is small and
+arrives within about a second, in any number of pieces. All other requests, and those that the callable declines, take the usual
+path through ASGI.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from onceward.web.edge import Edge
 from onceward.web.guard import BETWEEN, BODY, HEAD, GuardedProtocol, RequestRefused
 
 Pairs = list[tuple[bytes, bytes]]
+
+MOST_HELD_BYTES = 64 * 1024
+"""The largest part of a body that is held back: as much as uvicorn buffers before it stops reading."""
+HELD_S = 1.0
+"""A body that takes longer goes to the application piece by piece, which limits its time."""
 
 
 class TakesWhole(Protocol):
@@ -64,12 +70,20 @@ class DirectProtocol(GuardedProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._held is not None:
-            # The request did not arrive in one piece: the usual path limits its size and time.
-            try:
-                self._take_usual_path()
-            except RequestRefused:
-                self._refuse_noted()
+        if self._held is not None and len(self._held) > MOST_HELD_BYTES:
+            self._release()
+
+    def visit(self, now: float) -> None:
+        if self._held is not None and now - self._since >= HELD_S:
+            self._release()
+        super().visit(now)
+
+    def _release(self) -> None:
+        """Let a large or slow request take the usual path, which limits its size and time."""
+        try:
+            self._take_usual_path()
+        except RequestRefused:
+            self._refuse_noted()
 
     def on_headers_complete(self) -> None:
         self._check_head()
@@ -95,6 +109,7 @@ class DirectProtocol(GuardedProtocol):
         if self._held is None:
             super().on_body(body)
         else:
+            self._got_body = True
             self._held = self._held + body if self._held else body
 
     def on_message_complete(self) -> None:

@@ -107,12 +107,16 @@ def listen(settings: Settings, *, backlog: int, setting: str = "ONCEWARD_PORT") 
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=backlog)
+        listener = socket.create_server((host, port), family=family, backlog=backlog)
     except OSError as error:
         raise CannotListen(
             f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; "
             f"stop the process that uses the port, or set {setting} (and ONCEWARD_HOST)"
         ) from error
+    # Accepted connections inherit it. Otherwise, on the event loop of asyncio, the body of an answer waits 40 ms for the
+    # client to acknowledge the head: asyncio sets it only on sockets that it creates, uvloop on all.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def check_address(settings: Settings) -> None:

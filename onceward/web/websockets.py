@@ -11,14 +11,18 @@ import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.protocol import State
 
 from onceward.web.edge import Address, Edge, FrameBudget
 
 if TYPE_CHECKING:
     from websockets.frames import Frame
+    from websockets.http11 import Request
 
 PIECE = 1024
 """Bytes that are parsed before the budget is checked: at most about 150 frames."""
+WRITE_EXTENSION = "onceward.websocket.write"
+"""The ASGI extension with `write(frame)`, for an application that sends one encoded frame to many clients."""
 TOO_MANY_FRAMES = 4429
 LINGER_S = 1.0
 """Seconds that a client over the limit has to read the close code."""
@@ -42,11 +46,19 @@ class LeanWebSocket(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        # The next message waits until the network has accepted the whole message before it.
+        self.transport.set_write_buffer_limits(high=0)
         self.edge.enter(self, self._address)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.edge.leave(self, self._address)
         super().connection_lost(exc)
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent and not self.config.ws_per_message_deflate:
+            scope = cast("dict[str, Any]", self.scope)
+            scope["extensions"][WRITE_EXTENSION] = {"write": self.write}
 
     # -- frames --------------------------------------------------------------------------------------------------------
 
@@ -88,6 +100,18 @@ class LeanWebSocket(WebSocketsSansIOProtocol):
             self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True
         self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def write(self, frame: bytes) -> bool:
+        """Write a whole unmasked frame at once. Return False without writing if a send must wait or is too late."""
+        if (
+            not self.writable.is_set()
+            or self.conn.state is not State.OPEN
+            or self.close_sent
+            or self.transport.is_closing()
+        ):
+            return False
+        self.transport.write(frame)
+        return True
 
     def handle_text(self, event: Frame) -> None:
         if self.handshake_complete:

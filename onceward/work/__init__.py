@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from onceward.work.policy import EVENTS, JOBS, RetryOption, RetryPolicy, as_policy, waits
     from onceward.work.task import BatchResults, Kind, MessageHook, Registry, Task
     from onceward.work.wake import Waker
+    from onceward.work.walk import Walk, Window
     from onceward.work.worker import Worker, WorkerOptions
 
 __all__ = [
@@ -75,6 +76,8 @@ __all__ = [
     "TimedOut",
     "Trace",
     "Waker",
+    "Walk",
+    "Window",
     "Worker",
     "WorkerOptions",
     "as_policy",

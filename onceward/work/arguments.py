@@ -30,11 +30,12 @@ class Arguments:
         self.name = name
         self.model = _model(function, name, injected, open_ended=open_ended)
         self._validate: Callable[[Any], BaseModel] = self.model.__pydantic_validator__.validate_python
+        self._to_json: Callable[[BaseModel], bytes] = self.model.__pydantic_serializer__.to_json
 
     def dump(self, arguments: dict[str, Any]) -> str:
         """Return the arguments as JSON. Raise an error that names the argument that does not fit the signature."""
         try:
-            text = self.model(**arguments).model_dump_json()
+            text = self._to_json(self._validate(arguments)).decode()
         except ValidationError as error:
             raise TypeError(f"{self.name}: argument {self._problem(error)}") from None
         except ValueError as error:

@@ -14,6 +14,7 @@ class Claimed:
 
     __slots__ = (
         "args",
+        "arrival",
         "attempts",
         "body",
         "bundle",
@@ -67,6 +68,8 @@ class Claimed:
         self.lease = lease
         self.context = context
         """The request id, user and tier of the request that caused the job, if a request did."""
+        self.arrival = 0
+        """The number of its arrival in the queue of this process, which decides whose turn it is."""
         self.body: Any = None
         self.db: Any = None
         self.host: Any = None

@@ -46,9 +46,15 @@ async def cancel(db: Database, id: int, *, actor: str | Identity, reason: str = 
     return outcome
 
 
-async def queues(db: Database) -> list[dict[str, Any]]:
-    """Return the depth of each queue and the age of its oldest due work."""
-    return [dict(row) for row in await db.fetch(QUEUES)]
+MOST_COUNTED = 10_000
+
+
+async def queues(db: Database, *, most: int = MOST_COUNTED) -> list[dict[str, Any]]:
+    """Return the depth of each queue and the age of its oldest due work.
+
+    Each number is exact up to `most` and never larger. `more` is true if a number is only a lower bound.
+    """
+    return [dict(row) for row in await db.fetch(QUEUES, most)]
 
 
 async def workers(db: Database) -> list[dict[str, Any]]:

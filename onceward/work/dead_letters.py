@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,8 @@ from onceward.work.statements import DEAD_LETTER_GROUPS, FIND_DEAD_LETTERS, HIST
 
 DEFAULT_LIMIT = 100
 AT_ONCE = 100
+"""How many dead letters a transaction changes."""
+PAGE = 1000
 
 
 class NoFilter(OncewardError, ValueError):
@@ -62,6 +64,10 @@ class Acted:
     skipped: dict[int, str] = field(default_factory=dict[int, str])
 
 
+AfterBatch = Callable[[Acted], bool]
+"""Gets what is done so far, after each commit. False: stop."""
+
+
 async def find(
     conn: Transaction | Database, filter: DeadLetterFilter, *, limit: int = DEFAULT_LIMIT, before: int | None = None
 ) -> list[DeadLetter]:
@@ -93,50 +99,99 @@ async def history(conn: Transaction | Database, id: int) -> list[dict[str, Any]]
     return [dict(row) for row in await conn.fetch(HISTORY, id)]
 
 
+async def pages(
+    db: Database,
+    filter: DeadLetterFilter,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    at_once: int = PAGE,
+    before: int | None = None,
+) -> AsyncGenerator[list[DeadLetter]]:
+    """Yield up to `limit` of the selected dead letters in pages, newest first, so that not all are in memory at once."""
+    while limit > 0:
+        letters = await find(db, filter, limit=min(limit, at_once), before=before)
+        if not letters:
+            return
+        yield letters
+        limit -= len(letters)
+        before = letters[-1].id
+
+
 async def replay(
-    db: Database, filter: DeadLetterFilter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
+    db: Database,
+    filter: DeadLetterFilter,
+    *,
+    actor: str | Identity,
+    reason: str,
+    limit: int = DEFAULT_LIMIT,
+    after_batch: AfterBatch | None = None,
 ) -> Acted:
     """Make dead letters due again. They keep their ids, so effects that are already committed do not happen twice."""
-    return await _act(db, "replay", filter, actor=actor, reason=reason, limit=limit)
+    return await _act(db, "replay", filter, actor=actor, reason=reason, limit=limit, after_batch=after_batch)
 
 
 async def discard(
-    db: Database, filter: DeadLetterFilter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
+    db: Database,
+    filter: DeadLetterFilter,
+    *,
+    actor: str | Identity,
+    reason: str,
+    limit: int = DEFAULT_LIMIT,
+    after_batch: AfterBatch | None = None,
 ) -> Acted:
     """Remove dead letters from the list for good."""
-    return await _act(db, "discard", filter, actor=actor, reason=reason, limit=limit)
+    return await _act(db, "discard", filter, actor=actor, reason=reason, limit=limit, after_batch=after_batch)
 
 
 async def _act(
-    db: Database, verb: str, filter: DeadLetterFilter, *, actor: str | Identity, reason: str, limit: int
+    db: Database,
+    verb: str,
+    filter: DeadLetterFilter,
+    *,
+    actor: str | Identity,
+    reason: str,
+    limit: int,
+    after_batch: AfterBatch | None,
 ) -> Acted:
     if filter.empty:
         raise NoFilter(f"{verb} needs a filter: ids, kind, task, provider, reason, error, since, until or organization")
     if not reason.strip():
         raise ValueError(f"{verb} needs a reason, which is written to the audit log")
     acted = Acted()
-    letters = await find(db, filter, limit=limit)
-    for start in range(0, len(letters), AT_ONCE):
+    async for letters in pages(db, filter, limit=limit, at_once=AT_ONCE):
         async with db.transaction(role="engine") as tx:
-            await tx.execute(
-                "select set_config('onceward.operator', $1, true)", actor if isinstance(actor, str) else actor.actor
+            batch = await _act_on(tx, verb, letters, actor=actor, reason=reason)
+        # Counted after the commit: an interrupted batch has changed nothing.
+        acted.done.extend(batch.done)
+        acted.skipped.update(batch.skipped)
+        if after_batch is not None and not after_batch(acted):
+            break
+    return acted
+
+
+async def _act_on(
+    tx: Transaction, verb: str, letters: Sequence[DeadLetter], *, actor: str | Identity, reason: str
+) -> Acted:
+    acted = Acted()
+    await tx.execute(
+        "select set_config('onceward.operator', $1, true)", actor if isinstance(actor, str) else actor.actor
+    )
+    for letter in sorted(letters, key=lambda each: each.id):
+        state: str = await tx.fetchval(f"select onceward.{verb}($1)", letter.id)
+        if state in ("gone", "taken"):
+            acted.skipped[letter.id] = (
+                "newer work holds its unique key" if state == "taken" else "it is no longer a dead letter"
             )
-            for letter in sorted(letters[start : start + AT_ONCE], key=lambda each: each.id):
-                state: str = await tx.fetchval(f"select onceward.{verb}($1)", letter.id)
-                if state in ("gone", "taken"):
-                    acted.skipped[letter.id] = (
-                        "newer work holds its unique key" if state == "taken" else "it is no longer a dead letter"
-                    )
-                    continue
-                await audit.record(
-                    tx,
-                    f"dead_letter.{verb}",
-                    entity_type=letter.kind,
-                    entity_id=letter.id,
-                    actor=actor,
-                    reason=reason,
-                    organization=letter.organization_id,
-                    metadata={"task": letter.task, "reason": letter.reason},
-                )
-                acted.done.append(letter.id)
+            continue
+        await audit.record(
+            tx,
+            f"dead_letter.{verb}",
+            entity_type=letter.kind,
+            entity_id=letter.id,
+            actor=actor,
+            reason=reason,
+            organization=letter.organization_id,
+            metadata={"task": letter.task, "reason": letter.reason},
+        )
+        acted.done.append(letter.id)
     return acted

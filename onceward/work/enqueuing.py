@@ -12,10 +12,14 @@ from uuid import UUID
 from onceward.db import Connection, RawJson, Transaction
 from onceward.telemetry.caller import caller_text
 from onceward.work.job_task import BoundJob, ConfiguredJob, Options, same_organization
-from onceward.work.statements import ENQUEUE, ENQUEUE_UNIQUE
+from onceward.work.statements import ENQUEUE, ENQUEUE_ELSEWHERE, ENQUEUE_UNIQUE
 from onceward.work.wake import Waker
 
 AT_ONCE = 2000
+"""The most jobs in one statement."""
+LEAST_AT_ONCE = 250
+"""A call of at least twice as many jobs takes several statements, so that this process and PostgreSQL work at the same time."""
+PARTS = 4
 PLACEHOLDER = re.compile(r"\$(\d+)(?:::[a-z0-9]+(?:\[\])?)?")
 
 R_co = TypeVar("R_co", covariant=True)
@@ -98,7 +102,7 @@ PARAMETER_TYPES = (
     ),
     *("int", "int", "text[]", "bigint", "uuid", "bigint", "jsonb"),
 )
-"""The types of the parameters of `enqueue_unique.sql`, in order."""
+"""The types of the parameters of `enqueue_elsewhere.sql`, in order."""
 
 
 @overload
@@ -113,7 +117,7 @@ def enqueue_sql(
     """Return an enqueue as SQL text and parameters, for your own connection and transaction.
 
     `enqueue_sql(pack.for_organization(o).call(order=1), paramstyle="format")`. Run the statement in the transaction that
-    should cause the job. Workers find the job at their next poll.
+    should cause the job. It wakes idle workers at its commit.
 
     | paramstyle | for |
     |---|---|
@@ -125,9 +129,9 @@ def enqueue_sql(
     values = [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
     match paramstyle:
         case "numeric_dollar":
-            return ENQUEUE_UNIQUE, values
+            return ENQUEUE_ELSEWHERE, values
         case "format":
-            order = [int(number) - 1 for number in PLACEHOLDER.findall(ENQUEUE_UNIQUE)]
+            order = [int(number) - 1 for number in PLACEHOLDER.findall(ENQUEUE_ELSEWHERE)]
             return _with_placeholders(lambda _number: "%s"), [values[index] for index in order]
         case "named":
             named = {f"p{number}": value for number, value in enumerate(values, 1)}
@@ -138,7 +142,7 @@ def enqueue_sql(
 
 def _with_placeholders(placeholder: Callable[[int], str]) -> str:
     """Return the statement with other placeholders. Each has a cast, because only asyncpg asks the server for the types."""
-    text = "\n".join(line for line in ENQUEUE_UNIQUE.splitlines() if not line.startswith("--"))
+    text = "\n".join(line for line in ENQUEUE_ELSEWHERE.splitlines() if not line.startswith("--"))
     assert "%" not in text  # it would have to be doubled for psycopg
 
     def replaced(match: re.Match[str]) -> str:
@@ -154,14 +158,16 @@ async def insert(
     """Insert the items in order, in the current transaction of the connection. Every enqueue ends here.
 
     An iterator needs its `count`. It yields the next chunk while PostgreSQL writes the previous one, so the check of the
-    arguments costs no extra time.
+    arguments costs no extra time. A sequence of up to `AT_ONCE` items without unique keys takes one statement: a group
+    commit has no other transaction.
     """
     left = count if count is not None else len(cast("Sequence[Item]", jobs))
+    at_once = AT_ONCE if count is None else min(AT_ONCE, max(LEAST_AT_ONCE, -(-left // PARTS)))
     waiting = iter(jobs)
     enqueued: list[Enqueued[Any]] = []
     writing: asyncio.Task[list[Enqueued[Any]]] | None = None
     try:
-        while chunk := list(islice(waiting, AT_ONCE)):
+        while chunk := list(islice(waiting, at_once)):
             if writing is not None:
                 enqueued += await writing
             left -= len(chunk)
@@ -183,9 +189,10 @@ async def _write(conn: Connection, chunk: Sequence[Item], left: int, bundle: int
         alike = list(group)
         left -= len(alike)
         if not unique:
-            # The ids ascend in the order of the items; the rows may come back in another order.
-            rows = await conn.fetch(ENQUEUE, *_columns(alike, left, bundle))
-            enqueued += [Enqueued(id) for id in sorted(row[0] for row in rows)]
+            row = await conn.fetchrow(ENQUEUE, *_columns(alike, left, bundle))
+            assert row is not None
+            first, last, ids = row
+            enqueued += map(Enqueued, ids or range(first, last + 1))
             continue
         for each in alike:
             row = await conn.fetchrow(ENQUEUE_UNIQUE, *_parameters(each, bundle))
@@ -235,7 +242,7 @@ Settings = tuple[str, str, UUID | None, int | None, Options, str | None]
 
 
 def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> tuple[Any, ...]:
-    """Return the parameters of `enqueue.sql`. Items with the same settings refer to them by number."""
+    """Return the parameters of `enqueue.sql`. Items with the same settings refer to them by number; alike ones need none."""
     known: dict[Settings, int] = {}
     numbers: list[int] = []
     previous: Item | None = None
@@ -258,7 +265,7 @@ def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> tuple[Any, 
     options = [settings[4] for settings in known]
     return (
         [each.args for each in jobs],
-        numbers,
+        numbers if len(known) > 1 else [],
         left,
         bundle,
         [settings[0] for settings in known],

@@ -14,6 +14,8 @@ from onceward.db import FAILED, Backoff, Connection, end, loudness
 from onceward.work.claim import BEGINNING, ClaimQuery, claim, claim_lanes, claim_suspect
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
+from onceward.work.idle_flags import IdleFlags
+from onceward.work.idleness import Idleness, wait_for
 from onceward.work.leases import Leases
 from onceward.work.pacing import Pacing
 from onceward.work.slot import SuspectTurn
@@ -40,6 +42,7 @@ class Feeder:
         suspects: SuspectTurn,
         connections: ClaimConnections,
         kinds: Mapping[str, Kind],
+        flags: IdleFlags,
         *,
         queue: str,
         tasks: Collection[str],
@@ -56,6 +59,7 @@ class Feeder:
         self._names = sorted(tasks)
         self._worker = worker
         self._poll_s = poll_s
+        self._idleness = Idleness(flags, queue, poll_s=poll_s)
         self._work_expected = asyncio.Event()
         self._stopping = asyncio.Event()
         self._next_suspect = 0.0
@@ -78,6 +82,8 @@ class Feeder:
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=GRACE_S)
             await end(self._task)
+        with contextlib.suppress(*FAILED):  # a flag ends with its connection
+            await self._idleness.stop()
 
     def wake(self, *, rescued: bool = False) -> None:
         """New or rescued work was committed: start the next claim at the beginning, not at the watermark."""
@@ -97,8 +103,11 @@ class Feeder:
         backoff = Backoff()
         while not self._stopping.is_set():
             try:
-                if await self._step() == 0 and not self._stopping.is_set():
+                claimed = await self._step()
+                if claimed == 0 and not self._stopping.is_set():
                     await self._wait_for_work()
+                elif claimed:
+                    await self._idleness.found_work(claimed, full=self._mark != BEGINNING)
                 backoff.reset()
             except FAILED as error:
                 log.log(
@@ -130,11 +139,10 @@ class Feeder:
 
     async def _wait_for_work(self) -> None:
         """Wait for a wake-up, the next poll, or the time at which a skipped lane may run again."""
-        pause_s = self._poll_s if self._resume_s is None else min(self._poll_s, max(0.001, self._resume_s))
-        try:
-            async with asyncio.timeout(pause_s):
-                await self._work_expected.wait()
-        except TimeoutError:
+        pause_s = await self._idleness.pause_s()
+        if self._resume_s is not None:
+            pause_s = min(pause_s, max(0.001, self._resume_s))
+        if pause_s <= 0 or not await wait_for(self._work_expected, pause_s):
             self._has_lanes = True  # a poll looks for everything
             self._has_plain = True
 

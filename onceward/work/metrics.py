@@ -28,7 +28,11 @@ def count(queue: str, task: Task, outcome: str, seconds: float) -> None:
     spread.observe(seconds)
 
 
-DEPTH = gauge("onceward_queue_depth", "Unfinished work by state: due, later, running or dead.", ["queue", "state"])
+DEPTH = gauge(
+    "onceward_queue_depth",
+    "Unfinished work by state: due, later, running or dead. Exact up to 10,000; a larger number is shown as 10,000.",
+    ["queue", "state"],
+)
 OLDEST = gauge("onceward_queue_oldest_due_seconds", "Time that the oldest due work of a queue has waited.", ["queue"])
 
 

@@ -28,9 +28,11 @@ LENT = 2
 class Pacing:
     """Counts the running work of one queue and measures how fast it ends."""
 
-    def __init__(self, tasks: Collection[Task], *, concurrency: int) -> None:
+    def __init__(self, tasks: Collection[Task], *, concurrency: int, connections: int) -> None:
         outside = any(task.outside for task in tasks)
         self._places = concurrency
+        # Transactions run on the connections of the pool, so more work than that would only wait in this process.
+        self._at_once = min(concurrency, connections) if any(task.transactional for task in tasks) else concurrency
         self._per_slot = max((task.batch for task in tasks), default=1)
         self._prefetches = not outside
         self._lends = outside and all(task.ahead for task in tasks)
@@ -58,7 +60,7 @@ class Pacing:
             return max(0, free + min(MOST_AHEAD, int(AHEAD_FOR_S * self._per_s)))
         if not self._prefetches or self._mean_s > QUICK_S:
             return max(0, free)
-        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * self._places / self._mean_s))
+        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * self._at_once / self._mean_s))
         room = free + ahead
         return min(room, MOST_AT_ONCE) if room >= min(ahead, MOST_AT_ONCE) // 2 else 0
 

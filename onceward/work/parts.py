@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from onceward import __version__
 from onceward.context import Context
-from onceward.work import Loop, Worker, WorkerOptions
+from onceward.work import Loop
 from onceward.work.metrics import count, observe_queues
+
+if TYPE_CHECKING:
+    from onceward.work import Worker
 
 
 def default_attempts(context: Context) -> None:
@@ -24,6 +28,8 @@ def queue_gauges(context: Context) -> Loop:
 
 def worker(context: Context) -> Worker:
     """Return the worker for every kind of work that this process has registered."""
+    from onceward.work import Worker, WorkerOptions
+
     settings = context.settings
     options = WorkerOptions(
         concurrency=settings.worker_concurrency,

@@ -8,6 +8,7 @@ from onceward.db import Database
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.executor import Executor
 from onceward.work.feeder import Feeder
+from onceward.work.idle_flags import IdleFlags
 from onceward.work.leases import Leases
 from onceward.work.pacing import Pacing
 from onceward.work.slot import SuspectTurn
@@ -26,6 +27,7 @@ class QueueRunner:
         leases: Leases,
         suspects: SuspectTurn,
         connections: ClaimConnections,
+        flags: IdleFlags,
         *,
         queue: str,
         worker: int,
@@ -35,7 +37,7 @@ class QueueRunner:
     ) -> None:
         self.queue = queue
         tasks = {task.name: task for task in registry if task.queue == queue}
-        pacing = Pacing(tasks.values(), concurrency=concurrency)
+        pacing = Pacing(tasks.values(), concurrency=concurrency, connections=db.most_connections)
         self._slots = Slots(
             db, executor, leases, pacing, tasks, queue=queue, suspect_ended=self._suspect_ended, count=count
         )
@@ -46,6 +48,7 @@ class QueueRunner:
             suspects,
             connections,
             registry.kinds,
+            flags,
             queue=queue,
             tasks=tasks,
             worker=worker,

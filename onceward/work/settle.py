@@ -77,11 +77,14 @@ def result_json(result: Any) -> str | None:
 
 
 def final_statement(work: Claimed, worker: int, result: Any) -> str:
-    """Return the fenced acknowledgement as SQL text, for the round trip that commits a handler's transaction."""
+    """Return the fenced acknowledgement as SQL text, for the round trip that commits a handler's transaction.
+
+    It calls a procedure of the package that owns the kind.
+    """
     text = result_json(result)
     started = (work.started_at or datetime.now(UTC)).isoformat()
     return (
-        f"select onceward.succeed_or_fail({work.id}, {work.lease}, {worker}, "
+        f"call onceward.succeed_{work.kind}({work.id}, {work.lease}, {worker}, "
         f"'{started}', {'null' if text is None else quote(text) + '::jsonb'})"
     )
 

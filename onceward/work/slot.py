@@ -14,7 +14,7 @@ class Slot:
     """The state of one slot, with which the runner can cancel its handler."""
 
     __slots__ = (
-        "_upcoming",
+        "_following",
         "batch",
         "carried",
         "deadline",
@@ -27,7 +27,7 @@ class Slot:
         "work",
     )
 
-    def __init__(self, upcoming: Callable[[], Claimed | None]) -> None:
+    def __init__(self, following: Callable[[], Claimed | None]) -> None:
         self.task: asyncio.Task[None] | None = None
         self.work: Claimed | None = None
         self.batch: Sequence[Claimed] = ()
@@ -35,7 +35,7 @@ class Slot:
         self.next: Claimed | None = None
         """The work that this slot runs next, whatever the outcome of `work`."""
         self.carried: Carried | None = None
-        self._upcoming = upcoming
+        self._following = following
         self.deadline: float | None = None
         self.started = 0.0
         self.lent = False
@@ -60,7 +60,7 @@ class Slot:
             self.task.cancel()
 
     def following(self) -> Claimed | None:
-        self.next = self._upcoming()
+        self.next = self._following()
         return self.next
 
     def take_reason(self) -> BaseException | None:

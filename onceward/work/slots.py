@@ -23,6 +23,7 @@ from onceward.work.executor import Executor
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Cancelled, PayloadInvalid, TimedOut
 from onceward.work.pacing import Pacing
+from onceward.work.ready import Ready
 from onceward.work.slot import Slot
 from onceward.work.task import Task
 
@@ -55,11 +56,11 @@ class Slots:
         self._queue = queue
         self._suspect_ended = suspect_ended
         self._count = count
-        self.ready: deque[Claimed] = deque()
+        self.ready = Ready(tasks, connections=db.most_connections)
         self.hungry = asyncio.Event()
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._slots = [Slot(self._upcoming) for _ in range(pacing.most_slots)]
+        self._slots = [Slot(self._following) for _ in range(pacing.most_slots)]
         self._stopping = False
 
     # -- start and stop ----------------------------------------------------------------------------------------------------
@@ -75,9 +76,7 @@ class Slots:
 
     async def stop(self, grace_s: float) -> None:
         """Release work that has not started, wait for running work, then cancel and release it."""
-        waiting = list(self.ready)
-        self.ready.clear()
-        await self._release(waiting)
+        await self._release(self.ready.clear())
         deadline = time.monotonic() + grace_s
         while self._pacing.busy and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -112,22 +111,24 @@ class Slots:
             self._wake()
 
     def _wake(self) -> None:
-        """Wake as many idle slots as there are ready pieces of work and free places."""
-        for _ in range(min(len(self.ready), len(self._idle), self._pacing.free())):
+        """Wake as many idle slots as there are pieces of work that may start and free places."""
+        for _ in range(min(self.ready.startable, len(self._idle), self._pacing.free())):
             future = self._idle.popleft()
             if not future.done():
                 future.set_result(None)
 
     async def _slot(self, slot: Slot) -> None:
-        pacing = self._pacing
+        pacing, ready = self._pacing, self.ready
         while True:
-            if slot.next is None and (self._stopping or not self.ready or pacing.free() <= 0):
+            work, slot.next = slot.next or self._take(), None
+            if work is None:
                 self.hungry.set()
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._idle.append(future)
                 await future
                 continue
-            work, slot.next = slot.next or self.ready.popleft(), None
+            if ready.has_transactions:
+                ready.started(work)
             pacing.busy += 1
             try:
                 await self._run(slot, work)
@@ -143,12 +144,15 @@ class Slots:
                 log.exception("slot.failed", queue=self._queue, id=work.id, task=work.task)
                 self._give_up(slot)
             finally:
+                if ready.has_transactions:
+                    ready.ended(work)
                 pacing.ended(lent=slot.lent)
                 slot.lent = False
                 slot.work = None
                 slot.batch = ()
                 running.set(None)
-            if (self.ready or self._stopping) and pacing.runs_low(len(self.ready)):
+            waiting = len(ready)
+            if (waiting or self._stopping) and pacing.runs_low(waiting):
                 self.hungry.set()
 
     def _give_up(self, slot: Slot) -> None:
@@ -157,15 +161,24 @@ class Slots:
             if work is not None:
                 self._leases.give_up(work)
 
-    def _upcoming(self) -> Claimed | None:
-        """Remove and return the next ready piece of work if it needs its own transaction."""
-        if self._stopping or not self.ready:
+    def _take(self) -> Claimed | None:
+        """Remove and return the next work that a slot may start now."""
+        if self._stopping or self._pacing.free() <= 0:
             return None
-        work = self.ready[0]
-        task = self._tasks[work.task]
-        if not task.transactional or task.batch > 1 or (work.kind != "job" and work.body is None):
-            return None
-        return self.ready.popleft()
+        ready = self.ready
+        work = ready.take()
+        if (
+            ready.has_transactions
+            and work is not None
+            and not ready.needs_connection(work)
+            and ready.startable_transactions
+        ):
+            self._wake()  # a transaction may have ended in this slot, which leaves its place to another slot
+        return work
+
+    def _following(self) -> Claimed | None:
+        """Remove and return the work that a slot runs next on the connection that it has."""
+        return None if self._stopping else self.ready.take_following()
 
     async def _run(self, slot: Slot, work: Claimed) -> None:
         task = self._tasks[work.task]
@@ -178,7 +191,7 @@ class Slots:
         try:
             with work_span(work) if is_tracing() else NO_SPAN:
                 if task.batch > 1:
-                    slot.batch = batch = self._gather(work, task)
+                    slot.batch = batch = self.ready.take_batch(work, task.batch)
                     outcomes = await self._executor.run_batch(task, batch, slot)
                 else:
                     outcomes = (await self._executor.run(task, work, slot),)
@@ -190,18 +203,6 @@ class Slots:
         self._pacing.took(duration_s)
         for outcome in outcomes:
             self._count(self._queue, task, outcome, duration_s / len(outcomes))
-
-    def _gather(self, first: Claimed, task: Task) -> list[Claimed]:
-        """Return `first` and more ready work of the same task and organization, for one commit."""
-        batch = [first]
-        others: deque[Claimed] = deque()
-        while self.ready and len(batch) < task.batch:
-            work = self.ready.popleft()
-            has_body = work.kind == "job" or work.body is not None
-            same = work.task == task.name and work.organization == first.organization and has_body
-            (batch if same else others).append(work)
-        self.ready.extendleft(reversed(others))
-        return batch
 
     # -- timeouts and cancellation --------------------------------------------------------------------------------
 

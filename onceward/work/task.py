@@ -14,7 +14,11 @@ from onceward.work.policy import JOBS, RetryPolicy
 
 
 class Kind(Protocol):
-    """A kind of work: loads its bodies. The SQL function `onceward.settled_<name>` writes outcomes to its table."""
+    """A kind of work: loads its bodies. The SQL function `onceward.settled_<name>` writes outcomes to its table.
+
+    A kind with transactional tasks also has the procedure `onceward.succeed_<name>`, which acknowledges one success in the
+    handler's transaction.
+    """
 
     @property
     def name(self) -> str: ...

@@ -15,6 +15,7 @@ from onceward.work.statements import (
     RELEASE_UNKNOWN,
     SET_ASIDE_UNCLAIMED,
 )
+from onceward.work.walk import Walk
 
 log = structlog.get_logger(__name__)
 
@@ -35,13 +36,14 @@ async def release_unknown(conn: Connection, worker: int, known: Callable[[int], 
     return len(rows)
 
 
-async def release_orphans(conn: Connection, *, older_than_s: float = 60.0) -> int:
-    """Release rows whose lease has no row in `claims`.
+async def release_orphans(conn: Connection, walk: Walk | None = None, *, older_than_s: float = 60.0) -> int:
+    """Release the rows of the next window whose lease has no row in `claims`. Return how many.
 
     Such rows appear only if PostgreSQL loses commits: after a failover to a standby that lagged behind, or a crash with
     synchronous_commit off. The outcome of the work is lost, and its row in `claims` had been deleted before.
     """
-    rows = await conn.fetch(RELEASE_ORPHANS, older_than_s)
+    window = await (walk or Walk()).next(conn)
+    rows = await conn.fetch(RELEASE_ORPHANS, older_than_s, window.after, window.through)
     if rows:
         log.warning("orphaned_leases.released", count=len(rows), hint="did the database lose its last commits?")
     return len(rows)
@@ -54,10 +56,14 @@ async def forget_finished(conn: Connection, leases: Sequence[int]) -> None:
 
 
 async def set_aside_unclaimed(
-    conn: Connection, *, dead_after: timedelta = timedelta(hours=24)
+    conn: Connection, walk: Walk | None = None, *, dead_after: timedelta = timedelta(hours=24)
 ) -> dict[str, str | None]:
-    """Delay jobs whose name no live worker knows; after `dead_after` they become dead letters. Return their names."""
-    rows = await conn.fetch(SET_ASIDE_UNCLAIMED, dead_after.total_seconds())
+    """Delay jobs of the next window whose name no live worker knows; after `dead_after` they become dead letters.
+
+    Return their names.
+    """
+    window = await (walk or Walk()).next(conn)
+    rows = await conn.fetch(SET_ASIDE_UNCLAIMED, dead_after.total_seconds(), window.after, window.through)
     reasons = {row["task"]: row["dead_reason"] for row in rows}
     for task, reason in reasons.items():
         log.warning(

@@ -2,19 +2,22 @@
 
 In the same process a wake-up is a function call. Other processes get a NOTIFY in a separate transaction: inside the writing
 transaction NOTIFY would serialise all commits of the database. From a process without a worker the first wake-up is sent
-at once; those that follow within a few milliseconds are sent together. A lost wake-up delays work by at most one poll
-interval.
+at once; those that follow within a few milliseconds are sent together. A process that listens sends them on the connection that
+listens, so that it recognises and ignores its own: its workers have heard of the work already. Enqueues through SQL notify inside their transaction,
+but only while a worker is idle (`idle_flags`). A lost wake-up delays work by at most one poll interval.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
 
 from onceward.db import FAILED, Backoff, Connection, Database, end, loudness
+from onceward.work.idle_flags import IdleFlags
 
 CHANNEL = "onceward_work"
 COALESCE_S = 0.002
@@ -34,16 +37,21 @@ class Waker:
         self._db = db
         self._notify = notify and not db.pgbouncer
         self._listeners: list[Callable[[str], None]] = []
-        self._has_worker = False
+        self._queues_here: list[str] = []
         self._due: set[str] = set()
-        self._has_due = asyncio.Event()
+        self._has_task = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._listening: Connection | None = None
+        self._turn = asyncio.Lock()
+        self._own: Counter[str] = Counter()
+        """How many of our own notifications the listening connection has not returned yet, by queue."""
+        self.idle_flags = IdleFlags(CHANNEL, self._turn)
 
-    def listen(self, call: Callable[[str], None], *, works: bool = False) -> None:
-        """Call `call(queue)` on every wake-up from this process or another. `works`: the listener is a worker."""
+    def listen(self, call: Callable[[str], None], *, works_on: Sequence[str] = ()) -> None:
+        """Call `call(queue)` on every wake-up from this process or another. A worker lists its queues in `works_on`."""
         self._listeners.append(call)
-        self._has_worker = self._has_worker or works
+        self._queues_here += works_on
+        self._has_task.set()
 
     def wake(self, queue: str) -> None:
         """Notify listeners that new work of this queue was committed."""
@@ -51,7 +59,7 @@ class Waker:
             call(queue)
         if self._notify and self._task is not None:
             self._due.add(queue)
-            self._has_due.set()
+            self._has_task.set()
 
     async def start(self) -> None:
         if self._notify:
@@ -71,10 +79,17 @@ class Waker:
         if not due:
             return
         try:
-            await self._db.execute(NOTIFY, CHANNEL, sorted(due))
+            conn = self._listening
+            if conn is None or conn.is_closed():
+                await self._db.execute(NOTIFY, CHANNEL, sorted(due))
+            else:
+                async with self._turn:
+                    self._own.update(due)
+                    await conn.execute(NOTIFY, CHANNEL, sorted(due))
         except BaseException:
+            self._own.clear()  # a notification too many does no harm
             self._due |= due
-            self._has_due.set()
+            self._has_task.set()
             raise
 
     async def _flush_last(self) -> None:
@@ -92,18 +107,19 @@ class Waker:
         while True:
             try:
                 if self._listeners and (self._listening is None or self._listening.is_closed()):
-                    self._listening = await self._db.connect(application_name="onceward listen")
-                    await self._listening.add_listener(CHANNEL, self._on_notify)
+                    await self._connect()
                 try:
                     async with asyncio.timeout(5):
-                        await self._has_due.wait()
+                        await self._has_task.wait()
                 except TimeoutError:
                     continue
+                self._has_task.clear()
+                if not self._due:
+                    continue  # a listener came
                 # A worker of this process has heard of the work already, so the other processes can wait a moment.
-                pause = COALESCE_S if self._has_worker else next_flush - clock()
+                pause = COALESCE_S if self._queues_here else next_flush - clock()
                 if pause > 0:
                     await asyncio.sleep(pause)
-                self._has_due.clear()
                 next_flush = clock() + COALESCE_S
                 await self.flush()
                 backoff.reset()
@@ -111,6 +127,25 @@ class Waker:
                 log.log(loudness(error), "wakeups.interrupted", error=type(error).__name__)
                 await backoff.pause()
 
-    def _on_notify(self, _conn: Any, pid: int, _channel: str, payload: object) -> None:
+    async def _connect(self) -> None:
+        """Listen, and then wake the workers of this process: they may have looked for work before anybody listened."""
+        conn = await self._db.connect(application_name="onceward listen", durable=False)
+        conn.add_termination_listener(self._on_termination)
+        await conn.add_listener(CHANNEL, self._on_notify)
+        self._listening = conn
+        self._own.clear()
+        self.idle_flags.use(conn)
+        for queue in self._queues_here:
+            for call in self._listeners:
+                call(queue)
+
+    def _on_termination(self, _conn: Any) -> None:
+        self._has_task.set()
+
+    def _on_notify(self, conn: Any, pid: int, _channel: str, payload: object) -> None:
+        queue = str(payload)
+        if pid == conn.get_server_pid() and self._own[queue] > 0:
+            self._own[queue] -= 1
+            return
         for call in self._listeners:
-            call(str(payload))
+            call(queue)

@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from onceward.db import Database
+from onceward.db.turns import in_background
 from onceward.trust.metrics_events import record_metrics
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
@@ -30,6 +31,7 @@ from onceward.work.slot import SuspectTurn
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
 from onceward.work.wake import Waker
+from onceward.work.walk import WINDOW, Walk
 from onceward.work.worker_locks import WorkerLocks
 
 log = structlog.get_logger(__name__)
@@ -102,6 +104,7 @@ class Worker:
                 self._leases,
                 suspects,
                 self._claim_connections,
+                waker.idle_flags,
                 queue=queue,
                 worker=self.id,
                 concurrency=self._options.queue_concurrency.get(queue, self._options.concurrency),
@@ -125,6 +128,10 @@ class Worker:
         self._rescuer = Rescuer(
             apart_s=self._options.observe_s * 0.75, settle_s=self._options.settle_s, locks=self._locks
         )
+        self._unclaimed, self._orphans = (
+            Walk(),
+            Walk(size=4 * WINDOW),
+        )  # the cheaper and rarer look takes larger windows
         self._loops = [
             Loop("deadlines", self._check_deadlines, every_s=0.25),
             Loop("rescue", self.rescue, every_s=self._options.observe_s),
@@ -151,11 +158,12 @@ class Worker:
             on_cancel=lambda ids: loop.call_soon_threadsafe(self._cancel, ids) and None,
         )
         self._heartbeat.start()
-        self._waker.listen(self._wake, works=True)
-        for runner in self._runners:
-            runner.start()
-        for each in self._loops:
-            await each.start()
+        self._waker.listen(self._wake, works_on=self.identity.queues)
+        with in_background():
+            for runner in self._runners:
+                runner.start()
+            for each in self._loops:
+                await each.start()
         log.info("worker.started", worker=self.id, queues=self.identity.queues, tasks=len(self.identity.tasks))
 
     async def stop(self) -> None:
@@ -231,11 +239,11 @@ class Worker:
 
     async def _set_aside_unclaimed(self) -> None:
         async with self._db.acquire() as conn:
-            await set_aside_unclaimed(conn)
+            await set_aside_unclaimed(conn, self._unclaimed)
 
     async def _release_orphans(self) -> None:
         async with self._db.acquire() as conn:
-            await release_orphans(conn)
+            await release_orphans(conn, self._orphans)
 
     async def _prune(self) -> None:
         async def step(at_once: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.feature import WORKER, Feature, Part, Traced
+from onceward.feature import WORKER, Feature, Part, Traced, unique_key
 
 FEATURE = Feature(
     name="workflows",
@@ -17,5 +17,14 @@ FEATURE = Feature(
     pages="onceward.workflows.pages:PAGES",
     checks="onceward.workflows.checks:CHECKS",
     erasers="onceward.workflows.erasers:ERASERS",
-    traced=(Traced("onceward.workflows", "workflow", label="r.name", at="r.created_at", state="r.state"),),
+    traced=(
+        Traced(
+            "onceward.workflows",
+            "workflow",
+            label="r.name",
+            at="r.created_at",
+            state="r.state",
+            names=(unique_key(),),
+        ),
+    ),
 )

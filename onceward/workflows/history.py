@@ -46,6 +46,8 @@ class History:
     parent_id: int | None
     parent_position: int | None
     now: datetime
+    clock_moves: int | None
+    """How often times had been moved, because the database's clock had moved back, when the workflow was loaded."""
     recorders: Recorders
     steps: dict[int, Recorded] = field(default_factory=dict[int, Recorded])
 

@@ -15,7 +15,7 @@ from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotFound
 from onceward.trust.identity import Identity
-from onceward.work import in_batches
+from onceward.work import Walk, in_batches
 from onceward.workflows import starting
 from onceward.workflows.errors import WorkflowState
 
@@ -177,9 +177,16 @@ async def prune(db: Database, *, keep: timedelta) -> int:
     return deleted
 
 
-async def set_aside_unknown(conn: Connection, *, dead_after: timedelta = timedelta(hours=24)) -> set[str]:
-    """Postpone due workflows that no running worker knows. After `dead_after` they are dead letters. Return their names."""
-    names = {row["task"].removeprefix("workflow:") for row in await conn.fetch(UNKNOWN, dead_after)}
+async def set_aside_unknown(
+    conn: Connection, walk: Walk | None = None, *, dead_after: timedelta = timedelta(hours=24)
+) -> set[str]:
+    """Postpone due workflows of the next window that no running worker knows. After `dead_after` they are dead letters.
+
+    Return their names.
+    """
+    window = await (walk or Walk()).next(conn)
+    rows = await conn.fetch(UNKNOWN, dead_after, window.after, window.through)
+    names = {row["task"].removeprefix("workflow:") for row in rows}
     for name in names:
         log.warning("workflow.unclaimed", workflow=name, hint="no running worker has a workflow of this name")
     return names

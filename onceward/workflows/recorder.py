@@ -14,6 +14,7 @@ from onceward.work import GroupCommit
 
 RECORD = read_statement("workflows", "record")
 FINISH = read_statement("workflows", "finish")
+CLEAR_CRASHES = read_statement("workflows", "clear_crashes")
 
 
 class Record(NamedTuple):
@@ -31,6 +32,13 @@ class Record(NamedTuple):
     error: str | None
     due_s: float | None
     started_at: datetime | None
+
+
+class Survivor(NamedTuple):
+    """A run that got further than the run of its workflow that crashed."""
+
+    id: int
+    lease: int
 
 
 class Ending(NamedTuple):
@@ -67,12 +75,17 @@ class Recorder:
         self._db = ref(db)
         self._records: GroupCommit[Record, RecordedStep | None] = GroupCommit(self._record)
         self._endings: GroupCommit[Ending, Ended | None] = GroupCommit(self._finish)
+        self._survivors: GroupCommit[Survivor, None] = GroupCommit(self._clear_crashes)
 
     async def record(self, record: Record) -> RecordedStep | None:
         return await self._records.submit(record)
 
     async def finish(self, ending: Ending) -> Ended | None:
         return await self._endings.submit(ending)
+
+    async def clear_crashes(self, survivor: Survivor) -> None:
+        """Forget the crashes of a workflow, unless its lease was lost."""
+        await self._survivors.submit(survivor)
 
     @property
     def _database(self) -> Database:
@@ -91,3 +104,8 @@ class Recorder:
             rows = await conn.fetch(FINISH, *zip(*endings, strict=True))
         ended = {row[0]: Ended(row[1]) for row in rows}
         return [ended.get(each.id) for each in endings]
+
+    async def _clear_crashes(self, survivors: Sequence[Survivor]) -> Sequence[None]:
+        async with self._database.acquire() as conn:
+            await conn.execute(CLEAR_CRASHES, *zip(*survivors, strict=True))
+        return [None] * len(survivors)

@@ -32,7 +32,7 @@ from onceward.workflows.errors import (
 )
 from onceward.workflows.history import History
 from onceward.workflows.interruption import interrupting, is_transient
-from onceward.workflows.recorder import Ending, Record
+from onceward.workflows.recorder import Ending, Record, Survivor
 from onceward.workflows.step import Place, StepCall
 from onceward.workflows.task import QUEUE, WorkflowTask
 
@@ -45,7 +45,6 @@ WAKE_WITHIN_S = 60.0
 MAX_KEY = 300
 
 DECIDE = read_statement("workflows", "begin_compensation")
-UNSUSPECT = "update onceward.work set crashes = 0 where id = $1 and lease = $2 and crashes > 0"
 CHILDREN = read_statement("workflows", "list_waiting_children")
 CANCEL_CHILD = "select onceward.workflow_cancel_child_or_fail($1, $2, $3)"
 
@@ -197,7 +196,7 @@ class WorkflowRun:
                 raise HistoryChanged(0.0, "the lease was lost, or another transaction answered the step")
             if self._suspect:
                 # This run got further than the one that crashed: earlier crashes no longer count against the workflow.
-                await self.host.db.execute(UNSUSPECT, self.work.id, self.work.lease)
+                await self._recorder.clear_crashes(Survivor(self.work.id, self.work.lease))
                 self._suspect = False
         return recorded.due_at or self.history.now
 
@@ -222,7 +221,12 @@ class WorkflowRun:
         work = self.work
         with interrupting():
             parked_now: bool = await self.host.db.fetchval(
-                "select onceward.workflow_park($1, $2, $3, $4)", work.id, work.lease, parked.until, list(parked.waiting)
+                "select onceward.park_workflow($1, $2, $3, $4, $5)",
+                work.id,
+                work.lease,
+                parked.until,
+                list(parked.waiting),
+                self.history.clock_moves,
             )
         if not parked_now:
             raise Superseded

@@ -32,6 +32,9 @@ RATE_IN_PLACE_S = 5.0
 
 RESERVE = read_statement("workflows", "reserve_rate")
 
+DECISIONS = (Permanent, Retry, Snooze, Indeterminate)
+"""What a step raises to say how it ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -138,6 +141,8 @@ class StepCall(Generic[T]):
             except BaseException as error:
                 if isinstance(error, asyncpg.PostgresError) and error.sqlstate == LOST_LEASE:
                     raise Interrupted(Superseded()) from error
+                if isinstance(error, DECISIONS):
+                    raise  # what the step decided holds, and needs no connection of its own
                 note_lost_connection(error, conn)
                 if isinstance(error, Exception) and lost_connection(error):
                     # This attempt changed nothing. The executor decides how often a step may lose its connection.

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
+import asyncpg
+
 from onceward import Tx
 from onceward.messages import Recipient, save_recipient
 from onceward_apps.clinic import paying
@@ -19,6 +21,8 @@ from onceward_apps.clinic.store import appointments, conversations, people, room
 
 Row = Any
 EMAIL = re.compile(r"^[^@\s]+@[^@\s]+\.[^@\s]+$")
+PATIENT = ("reference", "name", "phone", "whatsapp", "email", "locale", "erased_at")
+"""The columns of a patient that a request can change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,8 @@ async def save_clinic(tx: Tx, *, name: str, timezone: str, locale: str, country_
     except (KeyError, ValueError, OSError):
         raise BadInput(f"timezone {timezone!r} is unknown: use an IANA name such as Asia/Singapore") from None
     row = await people.save_clinic(tx, name=name, timezone=timezone, locale=locale, country_code=country_code)
+    if row is None:
+        return await people.clinic(tx)
     await tx.audit("clinic.saved", entity_type="clinic", entity_id=tx.organization, actor=actor)
     return row
 
@@ -55,18 +61,23 @@ async def save_patient(tx: Tx, id: UUID | None, data: PatientData, *, actor: str
     if data.email is not None and not EMAIL.match(data.email):
         raise BadInput("email must be an address such as ann@example.com")
     patient_id = id or uuid4()
-    row = await people.save_patient(
-        tx,
-        patient_id,
-        reference=data.reference,
-        name=data.name,
-        phone=None if data.phone is None else normalize_number(data.phone, country_code=country),
-        whatsapp=None if data.whatsapp is None else normalize_number(data.whatsapp, country_code=country),
-        email=data.email,
-        locale=data.locale,
-    )
+    before = None if id is None else await people.patient(tx, id, lock=True)
+    try:
+        row = await people.save_patient(
+            tx,
+            patient_id,
+            reference=data.reference,
+            name=data.name,
+            phone=None if data.phone is None else normalize_number(data.phone, country_code=country),
+            whatsapp=None if data.whatsapp is None else normalize_number(data.whatsapp, country_code=country),
+            email=data.email,
+            locale=data.locale,
+        )
+    except asyncpg.UniqueViolationError as error:
+        raise NotAllowed("another patient of the clinic has this reference: use a different one") from error
     await save_recipient(tx, Recipient(ref=str(patient_id), email=row["email"], locale=row["locale"]))
-    await tx.audit("patient.saved", entity_type="patient", entity_id=patient_id, actor=actor)
+    if before is None or any(before[name] != row[name] for name in PATIENT):
+        await tx.audit("patient.saved", entity_type="patient", entity_id=patient_id, actor=actor)
     return row
 
 
@@ -102,7 +113,7 @@ async def create(
     id: UUID | None = None,
     actor: str,
 ) -> Row:
-    """Create an appointment. The same id twice is one appointment."""
+    """Create an appointment. The same id twice is one appointment, and a patient has one appointment at a time."""
     _check_time(starts_at)
     known = await patient(tx, patient_id)
     if known["erased_at"] is not None:
@@ -118,6 +129,9 @@ async def create(
         currency=currency.upper(),
     )
     if row is None:
+        known = await appointments.get(tx, appointment_id)
+        if known is None and await appointments.is_booked(tx, patient_id, starts_at):
+            raise NotAllowed(f"patient {patient_id} has an appointment at {starts_at} already")
         return await appointment(tx, appointment_id)
     await appointments.note(tx, row["id"], None, row["status"], "create", actor)
     await tx.audit("appointment.created", entity_type="appointment", entity_id=row["id"], actor=actor)
@@ -154,11 +168,23 @@ async def demand(tx: Tx, id: UUID, trigger: Trigger, *, actor: str) -> Row:
 
 
 async def reschedule(tx: Tx, id: UUID, starts_at: datetime, *, duration_minutes: int | None = None, actor: str) -> Row:
-    """Move an appointment to another time. Reminders of the old time are withdrawn, and the room gets new times."""
+    """Move an appointment to another time. Reminders of the old time are withdrawn, and the room gets new times.
+
+    An appointment that has this time already stays as it is.
+    """
     _check_time(starts_at)
+    before = await appointment(tx, id, lock=True)
+    if before["status"] in OPEN and (starts_at, duration_minutes or before["duration_minutes"]) == (
+        before["starts_at"],
+        before["duration_minutes"],
+    ):
+        return before
     await demand(tx, id, "reschedule", actor=actor)
     await withdraw_reminders(tx, id, "rescheduled")
-    row = await appointments.move(tx, id, starts_at, duration_minutes)
+    try:
+        row = await appointments.move(tx, id, starts_at, duration_minutes)
+    except asyncpg.UniqueViolationError as error:
+        raise NotAllowed(f"the patient has another appointment at {starts_at}") from error
     if row["room_name"] is not None:
         await request_room(tx, id)
     return row

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import typer
 
-from onceward.cli import CommandFailed, JsonOption, listing, run, say
-from onceward_apps.clinic.commands import ACTOR, AppointmentArgument, OrganizationOption, PatientArgument, acting, group
+from onceward.cli import ACTOR, CommandFailed, JsonOption, OrganizationOption, listing, run, say
+from onceward_apps.clinic.commands import AppointmentArgument, PatientArgument, acting, group
 
 PhoneOption = Annotated[str | None, typer.Option("--phone", help="Number for text messages.")]
 WhatsAppOption = Annotated[str | None, typer.Option("--whatsapp", help="Number for WhatsApp messages.")]

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from onceward.cli import CommandFailed, JsonOption, document, features_here, listing, opened_database, run, say
+from onceward.cli import (
+    ACTOR,
+    CommandFailed,
+    JsonOption,
+    OrganizationOption,
+    document,
+    features_here,
+    listing,
+    opened_database,
+    run,
+    say,
+    transaction_for,
+)
 
 if TYPE_CHECKING:
     from onceward import Tx
-    from onceward.db import Database
-
-ACTOR = "operator:cli"
 
 group = typer.Typer(no_args_is_help=True, help="Appointments of a clinic: payments, messages, video rooms, patients.")
 
-OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the clinic.")]
 AppointmentArgument = Annotated[UUID, typer.Argument(metavar="APPOINTMENT", help="Id of the appointment.")]
 PatientArgument = Annotated[UUID, typer.Argument(metavar="PATIENT", help="Id of the patient.")]
 
@@ -32,29 +39,12 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="clinic")
 
 
-@asynccontextmanager
-async def acting(organization: str) -> AsyncGenerator[Tx]:
+def acting(organization: str) -> AbstractAsyncContextManager[Tx]:
     """Open a transaction for a clinic, given by slug or id."""
-    async with opened(organization) as (_, tx):
-        yield tx
-
-
-@asynccontextmanager
-async def opened(organization: str) -> AsyncGenerator[tuple[Database, Tx]]:
-    from onceward import Engine
-    from onceward.trust import find_organization
     from onceward_apps.clinic import app
     from onceward_apps.clinic.errors import ClinicError
 
-    async with opened_database() as db:
-        async with db.acquire() as conn:
-            row = await find_organization(conn, organization)
-        engine = Engine(db, app.registry, event_types=app.event_types)
-        try:
-            async with engine.transaction(organization=row.organization_id) as tx:
-                yield db, tx
-        except ClinicError as error:
-            raise CommandFailed(str(error)) from error
+    return transaction_for(app, organization, refusals=ClinicError)
 
 
 @group.command("day")
@@ -153,9 +143,9 @@ def export_patient(patient: PatientArgument, organization: OrganizationOption) -
     from onceward_apps.clinic import privacy
 
     async def work() -> dict[str, Any]:
-        async with opened(organization) as (db, tx):
-            names = await privacy.names_of(tx, patient)
-            clinic = tx.organization
+        async with acting(organization) as tx:
+            names, clinic = await privacy.names_of(tx, patient), tx.organization
+        async with opened_database() as db:
             return await export(db, names, _erasers(), organization=clinic, actor=COMMAND_LINE)
 
     document(run(work()))
@@ -175,7 +165,7 @@ def erase_patient(
     from onceward_apps.clinic import privacy
 
     async def work() -> ErasureReport:
-        async with opened(organization) as (_, tx):
+        async with acting(organization) as tx:
             await privacy.check_erasable(tx, patient)
             names, clinic = await privacy.names_of(tx, patient), tx.organization
         async with opened_database() as db:

@@ -83,6 +83,7 @@ class ClinicDemo:
         self._seen: set[str] = set()
         self._client = ServiceClient()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_open = False
 
     @property
     def engine(self) -> Engine:
@@ -92,7 +93,11 @@ class ClinicDemo:
     def base_url(self) -> str:
         return self._context.part(WebServer).url
 
-    async def start(self) -> None:
+    async def open_services(self) -> None:
+        """Start the simulated services and call them from now on. The second call changes nothing."""
+        if self._is_open:
+            return
+        self._is_open = True
         await self.whatsapp.start()
         await self.daily.start()
         changes: dict[str, Any] = {}
@@ -105,6 +110,9 @@ class ClinicDemo:
         if changes:
             app.services.configure(app.services.settings.model_copy(update=changes))
         app.services.use("daily", Daily(self._client, "demo-key", base_url=self.daily.url))
+
+    async def start(self) -> None:
+        await self.open_services()
         await self.set_up()
         self._seen = set(self.stripe.books.events)
         self._go(self._relay())

@@ -5,6 +5,7 @@ One Stripe account may serve several apps: an event with another app's mark, or 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -41,6 +42,8 @@ class Charge(BaseModel):
 class Refund(BaseModel):
     id: str = Field(min_length=1, max_length=255)
     failure_reason: str | None = None
+    payment_intent: str | None = None
+    metadata: dict[str, str] = {}
 
 
 def by_intent(payload: Any) -> str:
@@ -54,10 +57,20 @@ def is_ours(metadata: dict[str, str]) -> bool:
 
 
 def appointment_of(metadata: dict[str, str]) -> UUID | None:
+    return id_in(metadata, "appointment_id")
+
+
+def id_in(metadata: dict[str, str], name: str) -> UUID | None:
     try:
-        return UUID(metadata.get("appointment_id", ""))
+        return UUID(metadata.get(name, ""))
     except ValueError:
         return None
+
+
+def sent_at(event: Event[Any]) -> datetime:
+    """Return Stripe's time of the event."""
+    created = event.payload.get("created")
+    return event.received_at if not isinstance(created, int) else datetime.fromtimestamp(created, UTC)
 
 
 @app.on(SOURCE, "payment_intent.succeeded", ordering=by_intent)
@@ -104,22 +117,21 @@ async def charge_refunded(event: Event[Charge], tx: Tx) -> dict[str, Any]:
     if await payments.by_intent(tx, charge.payment_intent) is None and not is_ours(charge.metadata):
         return _effect("not_ours")
     amount = from_stripe(charge.amount_refunded, charge.currency.upper())
-    return _effect(await paying.report_refunded(tx, charge.payment_intent, appointment_id, amount))
+    return _effect(await paying.report_refunded(tx, charge.payment_intent, appointment_id, amount, at=sent_at(event)))
 
 
 @app.on(SOURCE, "refund.failed", ordering=by_intent)
 async def refund_failed(event: Event[Refund], tx: Tx) -> dict[str, Any]:
     """The bank returned a refund: the patient does not have the money."""
     if tx.organization is None:
-        found = event.payload.get("data", {}).get("object", {})
-        clinic = await people.organization_of(tx, "payment", str(found.get("payment_intent") or ""))
+        clinic = await people.organization_of(tx, "payment", event.data.payment_intent or "")
         if clinic is None:
             return _effect("not_ours")
         await tx.act_for(clinic)
-    row = await payments.refund_by_provider_id(tx, event.data.id)
+    row = await payments.refund_reported(tx, event.data.id, id_in(event.data.metadata, "refund_id"))
     if row is None:
         return _effect("not_ours")
-    await paying.fail_refund(tx, row["id"], event.data.failure_reason or "failed")
+    await paying.fail_refund(tx, row["id"], event.data.failure_reason or "failed", at=sent_at(event))
     return _effect("refund_failed")
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from onceward import Tx
 from onceward_apps.clinic.errors import NotAllowed, NotFound, NotRefundable
 from onceward_apps.clinic.model import OPEN, Payment, judge_payment, payment_status
-from onceward_apps.clinic.store import appointments, payments
+from onceward_apps.clinic.store import appointments, payments, people
 
 Row = Any
+
+LINK_PAUSE = timedelta(minutes=1)
+"""A second request for a payment link within this time is the same request: a button may be pressed twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,10 @@ async def announce_paid(tx: Tx, appointment_id: UUID) -> None:
 
 async def fail(tx: Tx, received: Received, why: str | None) -> str:
     """Record a failed try to pay."""
-    appointment = None if received.appointment_id is None else await appointments.get(tx, received.appointment_id)
+    appointment = None
+    if received.appointment_id is not None:
+        # Before the payment, as everywhere.
+        appointment = await appointments.get(tx, received.appointment_id, lock=True)
     if appointment is None:
         return "unknown_appointment"
     row = await payments.failed(tx, received.intent, appointment["id"], received.amount, received.currency, why)
@@ -82,10 +89,10 @@ async def fail(tx: Tx, received: Received, why: str | None) -> str:
     return "failed"
 
 
-async def report_refunded(tx: Tx, intent: str, appointment_id: UUID | None, amount: int) -> str:
-    """Record the sum that Stripe has refunded of a payment, also before the payment itself is known."""
-    appointment = None if appointment_id is None else await appointments.get(tx, appointment_id)
-    row = await payments.refunded(tx, intent, None if appointment is None else appointment["id"], amount)
+async def report_refunded(tx: Tx, intent: str, appointment_id: UUID | None, amount: int, *, at: datetime) -> str:
+    """Record the sum that Stripe had refunded of a payment at a time, also before the payment itself is known."""
+    appointment = None if appointment_id is None else await appointments.get(tx, appointment_id, lock=True)
+    row = await payments.refunded(tx, intent, None if appointment is None else appointment["id"], amount, at)
     if row["appointment_id"] is not None:
         await refresh(tx, row["appointment_id"])
     if row["status"] == "expected":
@@ -122,12 +129,15 @@ async def refund(
     *,
     amount: int | None,
     reason: str,
-    key: str,
+    key: str | None,
     actor: str,
     payment_id: UUID | None = None,
 ) -> Row:
-    """Refund an amount of a payment, or what is left of it. The same key twice is one refund."""
-    if (known := await payments.refund_by_key(tx, key)) is not None:
+    """Refund an amount of a payment, or what is left of it. The same key twice is one refund.
+
+    Without a key, the same amount of a payment is refunded once for the same reason.
+    """
+    if key is not None and (known := await payments.refund_by_key(tx, key)) is not None:
         return known
     rows = [each for each in await payments.of_appointment(tx, appointment_id) if each["status"] == "succeeded"]
     if payment_id is not None:
@@ -140,6 +150,11 @@ async def refund(
         raise NotRefundable(f"appointment {appointment_id} has no payment that can be refunded")
     if amount is not None and not 0 < amount <= left:
         raise NotRefundable(f"amount {amount} is not between 1 and {left}, which is left of payment {row['id']}")
+    if key is None and amount is not None and await payments.was_refunded_for(tx, row["id"], amount, reason):
+        raise NotRefundable(
+            f"{amount} of payment {row['id']} was refunded for the same reason: give another reason or an Idempotency-Key"
+        )
+    key = key or f"appointment:{appointment_id}:refund:{uuid4()}"
     created = await _request(tx, row, amount or left, key=key, reason=reason, by=actor)
     await refresh(tx, appointment_id)
     if created is None:
@@ -166,6 +181,7 @@ async def settle(tx: Tx, refund_id: UUID, status: str, provider_id: str | None, 
     row = await payments.refund(tx, refund_id)
     if row is None:
         raise NotFound(f"there is no refund {refund_id}")
+    await _lock(tx, row)
     if status == "failed":
         return await fail_refund(tx, refund_id, failure or "failed")
     if status != "succeeded":
@@ -180,12 +196,14 @@ async def settle(tx: Tx, refund_id: UUID, status: str, provider_id: str | None, 
     return "succeeded"
 
 
-async def fail_refund(tx: Tx, refund_id: UUID, failure: str) -> str:
-    """Record that the patient did not get the money, and tell the administrators."""
-    if await payments.return_refund(tx, refund_id, failure) is None:
-        return "known"
+async def fail_refund(tx: Tx, refund_id: UUID, failure: str, *, at: datetime | None = None) -> str:
+    """Record that the patient does not have the money, and notify the administrators. `at` is Stripe's time of it."""
     row = await payments.refund(tx, refund_id)
-    assert row is not None
+    if row is None:
+        return "known"
+    await _lock(tx, row)
+    if await payments.return_refund(tx, refund_id, failure, at) is None:
+        return "known"
     await payments.count_own_refunds(tx, row["payment_id"])
     if row["appointment_id"] is not None:
         await refresh(tx, row["appointment_id"])
@@ -196,8 +214,17 @@ async def fail_refund(tx: Tx, refund_id: UUID, failure: str) -> str:
     return "failed"
 
 
+async def _lock(tx: Tx, refund: Row) -> None:
+    """Lock the appointment of a refund before its payment, as requests do: otherwise both may wait for each other."""
+    if refund["appointment_id"] is not None:
+        await appointments.get(tx, refund["appointment_id"], lock=True)
+
+
 async def request_link(tx: Tx, appointment_id: UUID) -> int:
-    """Request a payment page. A job opens it and sends the link to the patient. Return the number of the page."""
+    """Request a payment page. A job opens it and sends the link to the patient. Return the number of the page.
+
+    A page that was requested in the last minute is not followed by another one: the patient gets one link.
+    """
     from onceward_apps.clinic import jobs
 
     row = await appointments.get(tx, appointment_id, lock=True)
@@ -209,6 +236,8 @@ async def request_link(tx: Tx, appointment_id: UUID) -> int:
         raise NotAllowed(f"appointment {appointment_id} is {row['status']}: nothing is to be paid")
     if row["payment_status"] not in ("unpaid", "pending", "failed"):
         raise NotAllowed(f"the payment of appointment {appointment_id} is {row['payment_status']}")
+    if row["payment_link_at"] is not None and await people.now(tx) - row["payment_link_at"] < LINK_PAUSE:
+        return row["payment_links"]
     number = await appointments.next_payment_link(tx, appointment_id)
     await refresh(tx, appointment_id)
     await tx.enqueue(jobs.open_payment, appointment_id=appointment_id, number=number)

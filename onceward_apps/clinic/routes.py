@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BaseModel, Field
@@ -248,7 +248,10 @@ async def refund(
     requested: RefundIn,
     idempotency_key: Annotated[str | None, Header(max_length=100)] = None,
 ) -> dict[str, Any]:
-    """Refund a payment of an appointment, in full or in part. The same `Idempotency-Key` twice is one refund."""
+    """Refund a payment of an appointment, in full or in part. The same `Idempotency-Key` twice is one refund.
+
+    Without it, the same amount is refunded once for the same reason.
+    """
     async with acting(engine, who) as tx:
         await booking.appointment(tx, appointment_id, lock=True)
         row = await paying.refund(
@@ -256,7 +259,7 @@ async def refund(
             appointment_id,
             amount=requested.amount,
             reason=requested.reason,
-            key=f"appointment:{appointment_id}:refund:{idempotency_key or uuid4()}",
+            key=None if idempotency_key is None else f"appointment:{appointment_id}:refund:{idempotency_key}",
             actor=who.actor,
             payment_id=requested.payment_id,
         )

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from onceward.cli import CommandFailed, JsonOption, document, listing, opened_database, run, say
+from onceward.cli import ACTOR, CommandFailed, JsonOption, OrganizationOption, document, engine_for, listing, run, say
 
 if TYPE_CHECKING:
     from onceward import Engine
 
-ACTOR = "operator:cli"
-
 group = typer.Typer(no_args_is_help=True, help="Course generation: tiers, courses, costs.")
 
-OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
 CourseArgument = Annotated[UUID, typer.Argument(metavar="COURSE", help="Id of the course.")]
 
 
@@ -26,25 +22,12 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="coursegen")
 
 
-@asynccontextmanager
-async def acting(organization: str) -> AsyncGenerator[tuple[Engine, UUID]]:
+def acting(organization: str) -> AbstractAsyncContextManager[tuple[Engine, UUID]]:
     """Open the engine, and look up an organization by slug or id."""
-    from onceward import Engine
-    from onceward.limits import Tiers
-    from onceward.trust import find_organization
     from onceward_apps.coursegen import app
     from onceward_apps.coursegen.errors import CoursegenError
 
-    async with opened_database() as db:
-        async with db.acquire() as conn:
-            row = await find_organization(conn, organization)
-        engine = Engine(db, app.registry, event_types=app.event_types)
-        engine.tiers = Tiers.parse(app.services.settings.limit_tiers)
-        try:
-            yield engine, row.organization_id
-            await engine.stop()
-        except CoursegenError as error:
-            raise CommandFailed(str(error)) from error
+    return engine_for(app, organization, refusals=CoursegenError)
 
 
 @group.command("tier")

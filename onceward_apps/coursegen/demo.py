@@ -56,6 +56,30 @@ TITLES = (
 )
 
 
+def user_of(tier: str) -> UUID:
+    """Return the id of the simulated user of a tier."""
+    return uuid5(NAMESPACE, tier)
+
+
+def page_of(
+    user: UUID, organization: UUID, *, secret: SecretStr | None, audience: str | None, issuer: str | None
+) -> str | None:
+    """Return the path of the user's page with a token that is valid for a day. None: there is no secret to sign it."""
+    if secret is None:
+        return None
+    claims: dict[str, Any] = {
+        "sub": str(user),
+        "organization_id": str(organization),
+        "exp": int(time.time()) + 86400,
+        "jti": secrets.token_hex(8),
+    }
+    if audience:
+        claims["aud"] = audience
+    if issuer:
+        claims["iss"] = issuer
+    return f"/coursegen#token={jwt.encode(claims, secret.get_secret_value(), 'HS256')}"
+
+
 class CoursegenDemo:
     """A part of the process. Without a `crowd` the only courses are those of calls of `visit`."""
 
@@ -70,6 +94,7 @@ class CoursegenDemo:
         self.dice = random.Random()
         self.organization: UUID | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_open = False
 
     @property
     def engine(self) -> Engine:
@@ -80,7 +105,11 @@ class CoursegenDemo:
         assert self.organization is not None
         return self.organization
 
-    async def start(self) -> None:
+    async def open_services(self) -> None:
+        """Start the simulated model and call it from now on. The second call changes nothing."""
+        if self._is_open:
+            return
+        self._is_open = True
         await self.openai.start()
         app.services.configure(
             app.services.settings.model_copy(
@@ -91,6 +120,9 @@ class CoursegenDemo:
                 }
             )
         )
+
+    async def start(self) -> None:
+        await self.open_services()
         await self.set_up()
         self._print_link()
         if self._crowd:
@@ -121,25 +153,19 @@ class CoursegenDemo:
                 await courses.set_tier(tx, self.user(tier), tier)
 
     def user(self, tier: str) -> UUID:
-        return uuid5(NAMESPACE, tier)
+        return user_of(tier)
 
     def link_for(self, user: UUID) -> str | None:
         """Return the address of the user's page with a token, if this process can sign one."""
-        secret = self._context.settings.jwt_secret
-        if secret is None:
-            return None
-        claims: dict[str, Any] = {
-            "sub": str(user),
-            "organization_id": str(self._org),
-            "exp": int(time.time()) + 86400,
-            "jti": secrets.token_hex(8),
-        }
-        if self._context.settings.jwt_audience:
-            claims["aud"] = self._context.settings.jwt_audience
-        if self._context.settings.jwt_issuer:
-            claims["iss"] = self._context.settings.jwt_issuer
-        token = jwt.encode(claims, secret.get_secret_value(), "HS256")
-        return f"{self._context.part(WebServer).url}/coursegen#token={token}"
+        settings = self._context.settings
+        path = page_of(
+            user,
+            self._org,
+            secret=settings.jwt_secret,
+            audience=settings.jwt_audience,
+            issuer=settings.jwt_issuer,
+        )
+        return None if path is None else f"{self._context.part(WebServer).url}{path}"
 
     # -- the authors -------------------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ async def save_profile(
         number = None if whatsapp_jid is None else normalize_number(whatsapp_jid)
     except BadNumber as error:
         raise InvalidProfile(str(error)) from error
-    row = await states.save_profile(
+    row, is_changed = await states.save_profile(
         tx,
         user_id,
         whatsapp_jid=number,
@@ -108,7 +108,8 @@ async def save_profile(
     )
     if reengagement_opt_out is not None:
         await _tell_messages(tx, user_id, reengagement_opt_out)
-    await tx.audit("engagement_profile_saved", entity_type="EngagementUser", entity_id=user_id, actor=actor)
+    if is_changed:
+        await tx.audit("engagement_profile_saved", entity_type="EngagementUser", entity_id=user_id, actor=actor)
     return row
 
 

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import typer
 
-from onceward.cli import CommandFailed, Exit, JsonOption, document, features_with, listing, opened_database, run, say
+from onceward.cli import (
+    ACTOR,
+    CommandFailed,
+    Exit,
+    JsonOption,
+    OrganizationOption,
+    document,
+    features_with,
+    listing,
+    opened_database,
+    run,
+    say,
+    transaction_for,
+)
 
 if TYPE_CHECKING:
     from onceward import Tx
     from onceward_apps.engagement.simulation import Day
 
-ACTOR = "operator:cli"
-
 group = typer.Typer(no_args_is_help=True, help="Goodbyes and weekly reviews: who gets what, and why.")
 
-OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
 UserArgument = Annotated[UUID, typer.Argument(metavar="USER", help="Id of the user.")]
 
 
@@ -29,23 +39,12 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="engagement")
 
 
-@asynccontextmanager
-async def acting(organization: str) -> AsyncGenerator[Tx]:
+def acting(organization: str) -> AbstractAsyncContextManager[Tx]:
     """Open a transaction for an organization, given by slug or id."""
-    from onceward import Engine
-    from onceward.trust import find_organization
     from onceward_apps.engagement import app
     from onceward_apps.engagement.errors import EngagementError
 
-    async with opened_database() as db:
-        async with db.acquire() as conn:
-            row = await find_organization(conn, organization)
-        engine = Engine(db, app.registry, event_types=app.event_types)
-        try:
-            async with engine.transaction(organization=row.organization_id) as tx:
-                yield tx
-        except EngagementError as error:
-            raise CommandFailed(str(error)) from error
+    return transaction_for(app, organization, refusals=EngagementError)
 
 
 @group.command("funnel")

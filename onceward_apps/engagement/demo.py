@@ -62,12 +62,17 @@ class EngagementDemo:
         self.organization: UUID | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._number = 0
+        self._is_open = False
 
     @property
     def engine(self) -> Engine:
         return self._context.engine
 
-    async def start(self) -> None:
+    async def open_services(self) -> None:
+        """Start the simulated services and call them from now on. The second call changes nothing."""
+        if self._is_open:
+            return
+        self._is_open = True
         await self.whatsapp.start()
         await self.posthog.start()
         app.use_settings(self._settings)
@@ -81,6 +86,9 @@ class EngagementDemo:
                 }
             )
         )
+
+    async def start(self) -> None:
+        await self.open_services()
         await self.set_up()
         log.info("demo.engagement_opened", page=f"{self._context.part(WebServer).url}/dashboard/engagement")
         if self._crowd:

@@ -9,7 +9,7 @@ from onceward_apps.learning import certificates
 from onceward_apps.learning.errors import InvalidRequest, NotFound
 from onceward_apps.learning.progress import Standing
 from onceward_apps.learning.store import bookings as rows
-from onceward_apps.learning.store import teaching
+from onceward_apps.learning.store import enrollments, teaching
 
 
 async def correct(
@@ -18,12 +18,14 @@ async def correct(
     """Record that a student was present or absent, whatever was observed, and check for a certificate."""
     if not reason.strip():
         raise InvalidRequest("reason is empty: say why the attendance is corrected")
+    await enrollments.lock(tx, enrollment_id)
     session = await rows.session_of_enrollment(tx, enrollment_id, session_id)
     if session is None:
         raise NotFound(f"there is no session {session_id} in the cohort of enrolment {enrollment_id}")
-    await teaching.add_correction(
+    if not await teaching.add_correction(
         tx, enrollment_id, session_id, attended=attended, cause=str(uuid4()), actor=actor, reason=reason
-    )
+    ):
+        return await certificates.standing(tx, enrollment_id)
     await tx.audit(
         "attendance_corrected",
         entity_type="Enrollment",

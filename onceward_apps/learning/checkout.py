@@ -1,12 +1,12 @@
 """Start a checkout: hold a place, then open a payment page that ends with the hold.
 
 The place is held in the first transaction and the page opened after its commit, so a crash in between costs a hold that
-expires by itself, and a repeated request opens the same page.
+expires by itself. A person has one started checkout for a cohort: a repeated request, also at the same moment, opens the
+page of that checkout under the same idempotency key, and so gets the same page.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -60,11 +60,11 @@ async def start_checkout(
         if instalments and cohort["instalment_count"] == 0:
             raise NotEnrollable(f"{cohort['name']} cannot be paid in instalments")
         kind: Kind = "subscription" if instalments else "enrollment"
-        if (opened := await payments.open_checkout(tx, user_id, cohort_id, kind)) is not None:
-            return StartedCheckout(opened["payment_url"], opened["id"])
-        await _change_mind(tx, user_id, cohort_id, "enrollment" if instalments else "subscription")
-        checkout = await _hold(tx, cohort, user, invite_token, kind)
-    return await _open_page(engine, organization, checkout, cohort, user, cancel_url=links.cohort(cohort_id))
+        started = await _started(tx, user_id, cohort_id, kind)
+        checkout = started or await _hold(tx, cohort, user, invite_token, kind)
+    return await _open_page(
+        engine, organization, checkout, cohort, user, cancel_url=links.cohort(cohort_id), is_new=started is None
+    )
 
 
 async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: UUID) -> StartedCheckout:
@@ -77,10 +77,8 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
         user = await users.find(tx, enrollment["user_id"])
         if cohort["extension_price"] == 0:
             raise NotEnrollable(f"{cohort['name']} offers no extension of access")
-        opened = await payments.open_checkout(tx, user["id"], cohort["id"], "extension")
-        if opened is not None:
-            return StartedCheckout(opened["payment_url"], opened["id"])
-        checkout = await payments.add_checkout(
+        started = await _started(tx, user["id"], cohort["id"], "extension")
+        checkout = started or await payments.add_checkout(
             tx,
             checkout_id=uuid4(),
             kind="extension",
@@ -92,8 +90,11 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
             amount=cohort["extension_price"],
             currency=cohort["currency"],
             expires_at=await _page_end(tx),
+            page_lifetime=_page_lifetime(),
         )
-    return await _open_page(engine, organization, checkout, cohort, user, cancel_url=links.home(enrollment_id))
+    return await _open_page(
+        engine, organization, checkout, cohort, user, cancel_url=links.home(enrollment_id), is_new=started is None
+    )
 
 
 async def _allowed(tx: Tx, cohort_id: UUID, user_id: UUID) -> tuple[Any, Any]:
@@ -114,12 +115,23 @@ async def _page_end(tx: Tx) -> Any:
     return await tx.fetchval("select onceward.now()") + timedelta(minutes=settings().hold_minutes) + SLACK
 
 
-async def _change_mind(tx: Tx, user_id: UUID, cohort_id: UUID, other: Kind) -> None:
-    """End the checkout that the person started for the other way to pay, so that nobody holds two places."""
-    opened = await payments.open_checkout(tx, user_id, cohort_id, other)
-    ended = None if opened is None else await payments.end_checkout(tx, opened["id"], "expired")
-    if ended is not None and ended["claim_id"] is not None:
-        await release(tx, [ended["claim_id"]])
+def _page_lifetime() -> timedelta:
+    return timedelta(minutes=settings().hold_minutes) + SLACK / 2
+
+
+async def _started(tx: Tx, user_id: UUID, cohort_id: UUID, kind: Kind) -> Any:
+    """Return the checkout of this kind that the person has started, or None.
+
+    One that cannot be used any more, or is for the other way to pay, is ended, so that nobody holds two places.
+    """
+    shortest = timedelta(minutes=settings().hold_minutes)
+    started = await payments.started_checkout(tx, user_id, cohort_id, kind, shortest)
+    if started is None or (started["kind"] == kind and started["is_usable"]):
+        return started
+    await payments.end_checkout(tx, started["id"], "expired")
+    if started["claim_id"] is not None:
+        await release(tx, [started["claim_id"]])
+    return None
 
 
 async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None, kind: Kind) -> Any:
@@ -149,24 +161,33 @@ async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None, kind: 
         amount=cohort["instalment_price"] if kind == "subscription" else cohort["price"],
         currency=cohort["currency"],
         expires_at=until,
+        page_lifetime=_page_lifetime(),
     )
 
 
 async def _open_page(
-    engine: Engine, organization: UUID, checkout: Any, cohort: Any, user: Any, *, cancel_url: str
+    engine: Engine, organization: UUID, checkout: Any, cohort: Any, user: Any, *, cancel_url: str, is_new: bool
 ) -> StartedCheckout:
+    """Return the page of a checkout. Only the request that started the checkout ends it if the page cannot be opened."""
+    if checkout["payment_url"] is not None:
+        return StartedCheckout(checkout["payment_url"], checkout["id"])
     try:
         outcome = await _create_session(organization, checkout, cohort, user, cancel_url)
     except NotSet:
-        await _close(engine, organization, checkout)
+        if is_new:
+            await _close(engine, organization, checkout)
         raise
-    if not isinstance(outcome, Accepted) or not outcome.detail.get("url"):
+    page = outcome if isinstance(outcome, Accepted) and outcome.detail.get("url") else None
+    if page is None and is_new:
         await _close(engine, organization, checkout)
-        raise PaymentUnavailable("the payment service is not available: try again in a few minutes")
-    url = str(outcome.detail["url"])
     async with engine.transaction(organization=organization) as tx:
-        await payments.set_page(tx, checkout["id"], str(outcome.reference), url)
-    return StartedCheckout(url, checkout["id"])
+        if page is not None:
+            await payments.set_page(tx, checkout["id"], str(page.reference), str(page.detail["url"]))
+        # Another request may have stored the page, or ended the checkout: then nobody may pay for it.
+        stored = await payments.checkout(tx, checkout["id"])
+    if stored["payment_url"] is None:
+        raise PaymentUnavailable("the payment service is not available: try again in a few minutes")
+    return StartedCheckout(stored["payment_url"], stored["id"])
 
 
 async def _create_session(organization: UUID, checkout: Any, cohort: Any, user: Any, cancel_url: str) -> Outcome:
@@ -189,7 +210,6 @@ async def _create_session(organization: UUID, checkout: Any, cohort: Any, user: 
     }
     if by_month:
         price["recurring"] = {"interval": "month"}
-    lifetime = timedelta(minutes=settings().hold_minutes) + SLACK / 2
     return await stripe.create_checkout_session(
         key=f"checkout:{checkout['id']}",
         line_items=[{"quantity": 1, "price_data": price}],
@@ -199,13 +219,15 @@ async def _create_session(organization: UUID, checkout: Any, cohort: Any, user: 
         client_reference_id=str(checkout["id"]),
         customer_email=user["email"],
         metadata=metadata,
-        expires_at=int(time.time() + lifetime.total_seconds()),  # the payment service has its own clock
+        expires_at=int(checkout["page_expires_at"].timestamp()),
     )
 
 
 async def _close(engine: Engine, organization: UUID, checkout: Any) -> None:
-    """Give the place back: no page was opened."""
+    """Give the place back, unless another request has opened the page meanwhile."""
     async with engine.transaction(organization=organization) as tx:
+        if (await payments.checkout(tx, checkout["id"]))["payment_url"] is not None:
+            return
         ended = await payments.end_checkout(tx, checkout["id"], "failed")
         if ended is not None and ended["claim_id"] is not None:
             await release(tx, [ended["claim_id"]])

@@ -13,7 +13,7 @@ from onceward.capacity import open_pool, resize
 from onceward.services import is_taken_by, step
 from onceward_apps.learning import activity, waitlist
 from onceward_apps.learning.certificates import certify_cohort
-from onceward_apps.learning.errors import InvalidRequest, InvalidTransition, NotFound
+from onceward_apps.learning.errors import InvalidRequest, InvalidTransition, LearningError, NotFound
 from onceward_apps.learning.jobs import mail_confirmation, promote_soon
 from onceward_apps.learning.model import COHORT_STATUSES, CohortStatus, can_change, pool_key, transitions_from
 from onceward_apps.learning.store import cohorts as rows
@@ -85,6 +85,10 @@ async def create_cohort(tx: Tx, new: NewCohort, *, actor: str) -> Any:
     order += ("required_attendance_percentage", "has_live_sessions", "cal_event_type_id", "zoom_link")
     order += ("slack_channel_url", "extension_price", "extension_days", "instalment_price", "instalment_count")
     cohort = await rows.add(tx, {name: values[name] for name in order})
+    if cohort is None:
+        raise LearningError(
+            f"there is a cohort {new.name!r} that starts at {new.starts_at}: choose another name or start"
+        )
     await open_pool(tx, pool_key(cohort["id"]), capacity=new.max_capacity)
     for session in sessions:
         await rows.add_session(tx, cohort["id"], session["title"], session["starts_at"], session["ends_at"])
@@ -101,6 +105,8 @@ async def set_capacity(tx: Tx, cohort_id: UUID, capacity: int, *, actor: str) ->
         raise NotFound(f"there is no cohort {cohort_id}")
     if cohort["status"] in ("CANCELLED", "COMPLETED"):
         raise InvalidTransition(f"cohort {cohort_id} is {cohort['status']}: its capacity cannot change")
+    if cohort["max_capacity"] == capacity:
+        return cohort
     await resize(tx, pool_key(cohort_id), capacity=capacity)
     changed = await rows.resize(tx, cohort_id, capacity)
     changes = {"max_capacity": {"from": cohort["max_capacity"], "to": capacity}}

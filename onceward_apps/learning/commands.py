@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from onceward.cli import CommandFailed, JsonOption, document, listing, opened_database, run, say
+from onceward.cli import (
+    ACTOR,
+    CommandFailed,
+    JsonOption,
+    OrganizationOption,
+    document,
+    listing,
+    run,
+    say,
+    transaction_for,
+)
 
 if TYPE_CHECKING:
     from onceward.tx import Tx
 
-ACTOR = "operator:cli"
-
 group = typer.Typer(no_args_is_help=True, help="The bundled learning platform: cohorts, students and certificates.")
 
-OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
 CohortArgument = Annotated[UUID, typer.Argument(metavar="COHORT", help="Id of the cohort.")]
 EnrollmentArgument = Annotated[UUID, typer.Argument(metavar="ENROLLMENT", help="Id of the enrolment.")]
 
@@ -28,23 +34,12 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="learning")
 
 
-@asynccontextmanager
-async def acting(organization: str) -> AsyncGenerator[Tx]:
+def acting(organization: str) -> AbstractAsyncContextManager[Tx]:
     """Open a transaction for an organization, given by slug or id."""
-    from onceward import Engine
-    from onceward.trust import find_organization
     from onceward_apps.learning import app
     from onceward_apps.learning.errors import LearningError
 
-    async with opened_database() as db:
-        async with db.acquire() as conn:
-            row = await find_organization(conn, organization)
-        engine = Engine(db, app.registry, event_types=app.event_types)
-        try:
-            async with engine.transaction(organization=row.organization_id) as tx:
-                yield tx
-        except LearningError as error:
-            raise CommandFailed(str(error)) from error
+    return transaction_for(app, organization, refusals=LearningError)
 
 
 @group.command("cohort")

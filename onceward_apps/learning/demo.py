@@ -95,13 +95,19 @@ class LearningDemo:
     def base_url(self) -> str:
         return self._context.part(WebServer).url
 
-    async def start(self) -> None:
+    async def open_services(self) -> None:
+        """Start the simulated services and call them from now on. The second call changes nothing."""
+        if self._client is not None:
+            return
         self._client = ServiceClient()
         if self._owns_stripe:
             await self.stripe.start()
         await self.calcom.start()
-        self.calcom.send_webhooks_to(f"{self.base_url}/webhooks/calcom", secret=self._signed)
         self._use_simulators()
+
+    async def start(self) -> None:
+        await self.open_services()
+        self.calcom.send_webhooks_to(f"{self.base_url}/webhooks/calcom", secret=self._signed)
         chosen = app.settings(LearningSettings)
         ids = {f"formbricks_{kind}_survey_id": survey for kind, survey in SURVEYS.items()}
         app.use_settings(chosen.model_copy(update=ids))

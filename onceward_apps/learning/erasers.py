@@ -184,6 +184,7 @@ UNSEARCHED: dict[str, str] = {
     "learning.payments.stripe_session_id": SERVICE,
     "learning.payments.currency": "a currency",
     "learning.refunds.currency": "a currency",
+    "learning.refunds.earlier_references": SERVICE,
     "learning.refunds.provider_refund_id": SERVICE,
     "learning.disputes.*": "ids, states and reasons of the payment service",
     "learning.refunds_seen.payment_intent_id": SERVICE,

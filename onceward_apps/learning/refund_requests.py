@@ -85,7 +85,7 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
         case Accepted():
             answer = read_answer(outcome.detail)
             async with job.transaction() as tx:
-                await record_answer(tx, refund_id, answer)
+                await record_answer(tx, refund_id, answer, attempt=attempt)
             return {"refund": answer.reference, "status": answer.status}
         case Refused(reason, permanent=True, account=False):
             async with job.transaction() as tx:
@@ -117,10 +117,15 @@ def read_answer(detail: Mapping[str, Any]) -> Answer:
     return Answer(str(detail.get("id")), str(detail.get("status") or "pending"))
 
 
-async def record_answer(tx: Tx, refund_id: UUID, answer: Answer) -> None:
-    """Store the service's id of a refund. If the refund is final at once, apply it: its webhook may be lost."""
+async def record_answer(tx: Tx, refund_id: UUID, answer: Answer, *, attempt: int) -> None:
+    """Store the service's id of a refund. If the refund is final at once, apply it: its webhook may be lost.
+
+    An answer to an earlier attempt changes nothing: its webhook was faster, and started the next attempt.
+    """
+    payment = await payments.lock_by_id(tx, (await payments.refund(tx, refund_id))["payment_id"])
     refund = await payments.refund(tx, refund_id)
-    payment = await payments.lock_by_id(tx, refund["payment_id"])
+    if refund["attempt"] != attempt:
+        return
     await payments.refund_requested(tx, refund_id, answer.reference)
     match answer.status:
         case "succeeded":
@@ -172,6 +177,7 @@ async def retry_refund(tx: Tx, refund_id: UUID, *, actor: str) -> int:
     if refund is None:
         raise NotFound(f"there is no refund {refund_id}")
     payment = await payments.lock_by_id(tx, refund["payment_id"])
+    refund = await payments.refund(tx, refund_id)  # read again: two operators may both have seen it as failed
     if refund["status"] != "failed":
         raise LearningError(f"refund {refund_id} is {refund['status']}: only a failed refund can be tried again")
     if refund_state(payment).remainder < refund["amount"]:
@@ -202,5 +208,5 @@ async def follow_refund(job: Job, *, refund_id: UUID) -> str:
         raise again_later(outcome)
     answer = read_answer(outcome.detail)
     async with job.transaction() as tx:
-        await record_answer(tx, refund_id, answer)
+        await record_answer(tx, refund_id, answer, attempt=refund["attempt"])
     return answer.status

@@ -11,7 +11,7 @@ from onceward_apps.learning.app import app
 from onceward_apps.learning.bookings import to
 from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.signing import hash_token, new_token
-from onceward_apps.learning.store import people
+from onceward_apps.learning.store import people, users
 
 LINK_MINUTES = 30
 SESSION_DAYS = 14
@@ -35,12 +35,17 @@ class StudentSession:
 
 
 async def send_links(engine: Engine, email: str) -> int:
-    """Mail a link for every organization that knows the address. Returns their number, which nobody else may learn."""
+    """Mail a link for every organization that knows the address. Returns their number, which nobody else may learn.
+
+    A link that was mailed in the last minute and not used is not followed by another one: a form may be sent twice.
+    """
     async with engine.transaction() as tx:
         known = await people.users_with_address(tx, email)
     for row in known:
         async with engine.transaction(organization=row["organization_id"]) as tx:
-            await send_link(tx, row["user_id"])
+            await users.lock(tx, row["user_id"])  # two requests at once may both see no link
+            if not await people.has_fresh_link(tx, row["user_id"]):
+                await send_link(tx, row["user_id"])
     return len(known)
 
 

@@ -220,6 +220,9 @@ async def refund_failed(event: Event[Refund], tx: Tx) -> Result:
         title = "A refund that was made at the payment service failed: the person does not have the money"
         await tx.notify_admins("REFUND_FAILED", "error", title, details, audience="accounting")
         return {"status": "UNKNOWN_REFUND"}
+    if refund["is_earlier"]:
+        return {"status": "UNCHANGED", "refundId": str(refund["id"])}
+    await payments.refund_requested(tx, refund["id"], reported.id)
     failure = f"returned by the bank: {reported.failure_reason or 'no reason given'}"
     await payments.note_return(tx, refund["payment_id"], _created(event))
     failed = await refund_requests.fail(tx, refund["id"], failure, again=True)

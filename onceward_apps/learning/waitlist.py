@@ -38,14 +38,18 @@ async def join(tx: Tx, cohort_id: UUID, user_id: UUID, *, priority: int = 0) -> 
 async def add(tx: Tx, cohort_id: UUID, user_id: UUID, *, priority: int) -> Any:
     """Add an entry. The caller has locked the cohort and the user."""
     entry = await rows.join(tx, user_id, cohort_id, priority)
-    await activity.record(tx, "waitlist_joined", cohort_id=cohort_id, user_id=user_id, priority=entry["priority"])
+    if entry["is_new"]:
+        await activity.record(tx, "waitlist_joined", cohort_id=cohort_id, user_id=user_id, priority=entry["priority"])
     return entry
 
 
 async def set_priority(tx: Tx, entry_id: UUID, priority: int, *, actor: str) -> Any:
-    entry = await rows.set_priority(tx, entry_id, priority)
-    if entry is None:
+    entry = await rows.entry(tx, entry_id)
+    if entry is None or entry["status"] not in ("ACTIVE", "INVITED"):
         raise NotFound(f"there is no waitlist entry {entry_id} that waits")
+    if entry["priority"] == priority:
+        return entry
+    entry = await rows.set_priority(tx, entry_id, priority)
     await tx.audit(
         "waitlist_priority_set",
         entity_type="WaitlistEntry",

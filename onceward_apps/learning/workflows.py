@@ -138,7 +138,7 @@ async def record_page(tx: Tx, results: list[Any]) -> int:
             failures += 1
             await refund_requests.fail(tx, UUID(refund_id), failure or "no answer", again=False)
         else:
-            await refund_requests.record_answer(tx, UUID(refund_id), refund_requests.Answer(*answer))
+            await refund_requests.record_answer(tx, UUID(refund_id), refund_requests.Answer(*answer), attempt=1)
     return failures
 
 

@@ -48,15 +48,22 @@ class Buyer:
 
 
 async def hold(
-    tx: Tx, event_id: UUID, basket: str, *, seats: Sequence[UUID] = (), places: Mapping[UUID, int] | None = None
+    tx: Tx,
+    event_id: UUID,
+    basket: str,
+    *,
+    seats: Sequence[UUID] = (),
+    labels: Sequence[str] = (),
+    places: Mapping[UUID, int] | None = None,
 ) -> Held:
     """Hold all of these seats and places for this basket, or none, for the event's `hold_s` seconds.
 
-    `places` gives the total number of places that the basket holds in a section afterwards, so a repeat adds nothing.
+    Seats are given by id or by label. `places` gives the total number of places that the basket holds in a section afterwards, so a repeat adds nothing.
     A request never releases places: use `let_go` for that.
     """
     event = await _on_sale(tx, event_id)
     name = basket_name(basket)
+    seats = [*seats, *(await _seats_by_label(tx, event_id, labels) if labels else ())]
     await buying.lock_basket(tx, name, event_id)  # before the count: parallel requests must not pass the limit together
     before = await buying.holds(tx, name, event_id)
     wants = await _wants(tx, event_id, seats, places or {}, before)
@@ -109,18 +116,16 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
     holds = await buying.holds(tx, name, event_id)
     if not holds:
         raise NothingHeld("this basket holds no seats, or no longer: choose seats first")
-    now = await buying.clock(tx)
     for checkout in older:
-        if checkout["expires_at"] > now and _is_same(checkout, holds, buyer, code):
+        if checkout["expires_at"] > checkout["now"] and _is_same(checkout, holds, buyer, code):
             return await buying.checkout(tx, checkout["id"])
         await end(tx, checkout["id"], "abandoned", of=UNPAID)
     coupon_row = await _coupon(tx, code, event_id) if code else None
     until = await _extend(tx, event, holds)
     priced = _quote(event, holds, coupon_row)
-    checkout_id = uuid4()
-    await buying.add_checkout(
+    return await buying.add_checkout(
         tx,
-        checkout_id,
+        uuid4(),
         event_id,
         name,
         buyer.user_id,
@@ -139,9 +144,8 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
         None if coupon_row is None else coupon_row["code"],
         min(row["created_at"] for row in holds),
         until,
+        *_columns(holds, priced),
     )
-    await buying.add_items(tx, checkout_id, _columns(holds, priced), [row["id"] for row in holds])
-    return await buying.checkout(tx, checkout_id)
 
 
 async def abandon(tx: Tx, checkout_id: UUID) -> bool:
@@ -231,7 +235,6 @@ async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
     except CapacityRefused as refused:
         raise SeatTaken(str(refused), tuple(each.unit or each.pool for each in refused.refusals)) from None
     assert extended.until is not None
-    await buying.prolong(tx, [row["id"] for row in holds], extended.until)
     return extended.until
 
 
@@ -247,14 +250,21 @@ async def _coupon(tx: Tx, code: str, event_id: UUID) -> Any:
 
 
 async def _on_sale(tx: Tx, event_id: UUID) -> Any:
-    event = await setup.event(tx, event_id)
+    event = await buying.event(tx, event_id)
     if event is None:
         raise NotFound(f"there is no event {event_id}")
     if event["status"] != "on_sale":
         raise NotOnSale(f"{event['name']} is not on sale: it is {event['status'].replace('_', ' ')}")
-    if event["ends_at"] <= await buying.clock(tx):
+    if event["ends_at"] <= event["now"]:
         raise NotOnSale(f"{event['name']} is over")
     return event
+
+
+async def _seats_by_label(tx: Tx, event_id: UUID, labels: Sequence[str]) -> list[UUID]:
+    seats = await buying.seats_by_label(tx, event_id, labels)
+    if len(seats) != len(set(labels)):
+        raise NotFound("some of these seats do not belong to this event")
+    return seats
 
 
 async def _wants(
@@ -262,14 +272,14 @@ async def _wants(
 ) -> list[Want]:
     if not seats and not places:
         raise NothingHeld("nothing was requested: give seats or places")
-    rows = await buying.seats(tx, event_id, seats)
+    rows = await buying.seats(tx, event_id, seats) if seats else []
     if len(rows) != len(set(seats)):
         raise NotFound("some of these seats do not belong to this event")
     blocked = tuple(seat["label"] for seat in rows if seat["status"] == "blocked")
     if blocked:
         raise SeatTaken(f"not for sale: {', '.join(blocked)}", blocked)
     wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in rows]
-    pools = await buying.general(tx, event_id, list(places))
+    pools = await buying.general(tx, event_id, list(places)) if places else {}
     for section, number in places.items():
         if section not in pools:
             raise NotFound(f"section {section} of this event has no places without seats")

@@ -19,6 +19,14 @@ select format('ticket %s is valid for seat %s, which is %s', t.id, s.label, s.st
  where t.status <> 'void' and s.ticket_id is distinct from t.id
 limit $1
 """
+SEAT_MAP = """
+select format('row %s of pool %s shows %s, its seats are %s', p.row_name, p.pool_id, p.states, s.states)
+  from ticketing.pools p
+  left join (select pool_id, string_agg(ticketing.seat_letter(status), '' order by number) as states
+               from ticketing.seats group by pool_id) s on s.pool_id = p.pool_id
+ where p.states is distinct from s.states
+limit $1
+"""
 CLAIMS = """
 select format('ticket %s is valid, its claim %s is %s', t.id, c.id, c.state)
   from ticketing.tickets t
@@ -195,6 +203,7 @@ def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
 
 CHECKS: tuple[Check, ...] = (
     Check("ticketing.sold_seats_and_tickets_agree", _finds_nothing(SEATS)),
+    Check("ticketing.seat_map_shows_the_seats", _finds_nothing(SEAT_MAP)),
     Check("ticketing.tickets_and_claims_agree", _finds_nothing(CLAIMS)),
     Check("ticketing.paid_checkouts_have_their_tickets", _finds_nothing(TICKETS)),
     Check("ticketing.totals_add_up", _finds_nothing(TOTALS)),

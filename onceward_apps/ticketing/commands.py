@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from onceward.cli import CommandFailed, Exit, JsonOption, document, listing, opened_database, run, say
+from onceward.cli import (
+    ACTOR,
+    CommandFailed,
+    Exit,
+    JsonOption,
+    OrganizationOption,
+    document,
+    listing,
+    run,
+    say,
+    transaction_for,
+)
 
 if TYPE_CHECKING:
     from onceward.tx import Tx
 
-ACTOR = "operator:cli"
-
 group = typer.Typer(no_args_is_help=True, help="The bundled ticket shop: events, seats, orders and refunds.")
 
-OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
 RefundArgument = Annotated[UUID, typer.Argument(metavar="REFUND", help="Id of the refund.")]
 EventArgument = Annotated[UUID, typer.Argument(metavar="EVENT", help="Id of the event.")]
 
@@ -28,23 +35,12 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="ticketing")
 
 
-@asynccontextmanager
-async def acting(organization: str) -> AsyncGenerator[Tx]:
+def acting(organization: str) -> AbstractAsyncContextManager[Tx]:
     """Open a transaction for an organization, given by slug or id."""
-    from onceward import Engine
-    from onceward.trust import find_organization
     from onceward_apps.ticketing import app
     from onceward_apps.ticketing.errors import TicketingError
 
-    async with opened_database() as db:
-        async with db.acquire() as conn:
-            row = await find_organization(conn, organization)
-        engine = Engine(db, app.registry, event_types=app.event_types)
-        try:
-            async with engine.transaction(organization=row.organization_id) as tx:
-                yield tx
-        except TicketingError as error:
-            raise CommandFailed(str(error)) from error
+    return transaction_for(app, organization, refusals=TicketingError)
 
 
 @group.command("venue")

@@ -57,6 +57,7 @@ class TicketingDemo:
         self.organization: UUID | None = None
         self.events: dict[str, UUID] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_open = False
 
     @property
     def engine(self) -> Engine:
@@ -66,7 +67,11 @@ class TicketingDemo:
     def base_url(self) -> str:
         return self._context.part(WebServer).url
 
-    async def start(self) -> None:
+    async def open_services(self) -> None:
+        """Start the simulated services and call them from now on. The second call changes nothing."""
+        if self._is_open:
+            return
+        self._is_open = True
         settings = self._context.settings
         for simulator in (self.stripe, self.paypal):
             # Beside the database, so that a second start of the demo knows the payments of the first.
@@ -84,6 +89,9 @@ class TicketingDemo:
                 }
             )
         )
+
+    async def start(self) -> None:
+        await self.open_services()
         await self.set_up()
         url = app.services.settings.url
         for name, event_id in self.events.items():
@@ -241,7 +249,7 @@ class TicketingDemo:
         """Refund orders when the event or its seats are nearly sold out, so that the demo can go on."""
         async with self.engine.transaction(organization=self._org) as tx:
             occupancy = await sales.occupancy(tx, event_id)
-            seats = sum(len(row["ids"]) for row in await setup.seat_rows(tx, event_id))
+            seats = sum(row["seats"] for row in await setup.seat_rows(tx, event_id))
             free = len(await reading.free_seats(tx, event_id))
             if occupancy.percent(occupancy.sold) < FULL_PERCENT and free >= seats * FREE_SHARE:
                 return

@@ -146,6 +146,16 @@ ACCOUNTS: dict[str, Literal["asset", "liability", "revenue", "expense"]] = {
 """Accounts that an organization's first event in a currency opens. Each event also has its own revenue account."""
 
 
+def seat_label(section: str, row: str, number: int | str = "") -> str:
+    """Return the label of a seat, which is unique in its event; without a number, the part that its row has in common."""
+    return f"{section} {row}{number}"
+
+
+def pool_group(event_id: UUID) -> str:
+    """Return the group of all capacity pools of an event; its totals are the occupancy."""
+    return f"ticketing:{event_id}"
+
+
 def revenue_account(event_id: UUID) -> str:
     return f"event_revenue:{event_id}"
 

@@ -239,10 +239,16 @@ async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Seq
 
 
 async def occupancy_changed(
-    tx: Tx, organization: UUID, event_id: UUID, what: str, seats: list[str], tickets: int, at: datetime
-) -> Occupancy:
+    tx: Tx,
+    organization: UUID,
+    event_id: UUID,
+    what: str,
+    seats: list[str],
+    tickets: int,
+    at: datetime,
+    occupancy: Occupancy,
+) -> None:
     """Broadcast the change and the occupancy, read in this transaction, to subscribers of the event."""
-    occupancy = await sales.occupancy(tx, event_id)
     await tx.broadcast(
         f"occupancy/{organization}/{event_id}",
         {
@@ -254,7 +260,6 @@ async def occupancy_changed(
             "timestamp": at.isoformat(),
         },
     )
-    return occupancy
 
 
 async def nearly_sold_out(tx: Tx, checkout: Any, occupancy: Occupancy) -> None:

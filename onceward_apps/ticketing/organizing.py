@@ -16,7 +16,7 @@ from onceward.capacity import CapacityRefused, Want, claim, held_by, open_pool, 
 from onceward.ledger import open_account
 from onceward.services import SERVICES, is_taken_by, step
 from onceward_apps.ticketing.errors import NotFound, NotOnSale, SeatTaken, TicketingError
-from onceward_apps.ticketing.model import ACCOUNTS, Policy, revenue_account
+from onceward_apps.ticketing.model import ACCOUNTS, Policy, pool_group, revenue_account, seat_label
 from onceward_apps.ticketing.store import setup
 
 MOST_ROWS = 2000
@@ -170,17 +170,17 @@ async def add_section(tx: Tx, event_id: UUID, section: Section) -> None:
         raise Invalid(f"the event has two sections called {section.name!r}") from None
     if section.places is not None:
         key = f"ticketing:{event_id}:{row['id']}"
-        pool = await open_pool(tx, key, capacity=section.places)
-        await setup.add_pool(tx, pool.id, event_id, row["id"], key, None)
+        pool = await open_pool(tx, key, capacity=section.places, group=pool_group(event_id))
+        await setup.add_pool(tx, pool.id, event_id, row["id"], key, None, None)
         await setup.grow(tx, event_id, section.places)
         return
     before = 0
     for name, seats in (section.rows or {}).items():
         key = f"ticketing:{event_id}:{row['id']}:{name}"
-        labels = [f"{section.name} {name}{number}" for number in range(1, seats + 1)]
-        pool = await open_pool(tx, key, units=labels)
-        await setup.add_pool(tx, pool.id, event_id, row["id"], key, name)
-        await setup.add_seats(tx, event_id, row["id"], name, labels, key, before)
+        labels = [seat_label(section.name, name, number) for number in range(1, seats + 1)]
+        pool = await open_pool(tx, key, units=labels, group=pool_group(event_id))
+        await setup.add_pool(tx, pool.id, event_id, row["id"], key, name, seats)
+        await setup.add_seats(tx, event_id, row["id"], name, labels, key, before, pool.id)
         before += seats
         await setup.grow(tx, event_id, seats)
 

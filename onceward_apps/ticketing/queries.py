@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,23 +10,27 @@ from onceward.live import Caller
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import is_order_token
 from onceward_apps.ticketing.model import Occupancy
-from onceward_apps.ticketing.store.sales import OCCUPANCY
+from onceward_apps.ticketing.store.sales import OCCUPANCY, occupancy_of
 
-# One letter per seat, in the order of the seat map: messages stay small for a large hall.
-SEATS = """
-select section_id::text as section,
-       string_agg(case when status = 'sold' then 's' when status = 'blocked' then 'x'
-                       when status = 'held' and held_until > onceward.clock() then 'h' else 'f' end, ''
-                  order by ordinal) as states,
-       min(held_until) filter (where status = 'held' and held_until > onceward.clock()) as next_end
-  from ticketing.seats where event_id = $1 group by section_id
+# One letter per seat, in the order of the seat map: the rows are kept as text, so a large hall is a few hundred rows.
+ROWS = """
+select section_id::text as section, string_agg(states, '' order by pool_id) as states
+  from ticketing.pools where event_id = $1 and row_name is not null group by section_id
+"""
+# Holds past their time that are not yet marked as expired: their seats are free.
+EXPIRED = """
+select section_id::text as section, array_agg(ordinal) as ordinals
+  from ticketing.seats where event_id = $1 and status = 'held' and held_until <= $2 group by section_id
+"""
+NEXT_END = """
+select min(held_until) from ticketing.seats where event_id = $1 and status = 'held' and held_until > $2
 """
 PLACES = """
 select t.section_id::text as section, p.capacity - p.held - p.sold as free
   from ticketing.pools t join onceward.capacity_pools p on p.id = t.pool_id
  where t.event_id = $1 and t.row_name is null
 """
-STATUS = "select status from ticketing.events where id = $1"
+STATUS = "select status, onceward.clock() as now from ticketing.events where id = $1"
 ORDER = """
 select c.status, c.expires_at, c.refunded_cents, c.total_cents, e.status = 'cancelled' as event_cancelled
   from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
@@ -70,21 +73,26 @@ async def bearer(caller: Caller) -> bool | UUID:
 @app.query(name="ticketing.seats", allow=anyone)
 async def seats(q: Query, *, event_id: UUID) -> dict[str, Any]:
     """Return the state of every seat (f free, h held, s sold, x blocked) and the places left in sections without seats."""
-    q.watch("ticketing.seats", event_id=event_id)
     q.watch("ticketing.seat_holds", event_id=event_id)
     q.watch("ticketing.tickets", event_id=event_id)
     q.watch("ticketing.events", id=event_id)
     q.watch("ticketing.pools", event_id=event_id)
+    q.ignore("ticketing.seats")  # a trigger writes the row of the map, in ticketing.pools
     q.ignore("onceward.capacity_pools")  # every claim of this app belongs to a hold or a ticket
-    rows = await q.fetch(SEATS, event_id)
-    ends: list[datetime] = [row["next_end"] for row in rows if row["next_end"] is not None]
-    if ends:
-        q.stale_at(min(ends))
-    status = await q.fetchval(STATUS, event_id)
+    event = await q.fetchrow(STATUS, event_id)
+    if event is None:
+        return {"on_sale": False, "status": None, "seats": {}, "places": {}}
+    rows: dict[str, str] = {row["section"]: row["states"] for row in await q.fetch(ROWS, event_id)}
+    for row in await q.fetch(EXPIRED, event_id, event["now"]):
+        letters = list(rows[row["section"]])
+        for ordinal in row["ordinals"]:
+            letters[ordinal - 1] = "f"
+        rows[row["section"]] = "".join(letters)
+    q.stale_at(await q.fetchval(NEXT_END, event_id, event["now"]))
     return {
-        "on_sale": status == "on_sale",
-        "status": status,
-        "seats": {row["section"]: row["states"] for row in rows},
+        "on_sale": event["status"] == "on_sale",
+        "status": event["status"],
+        "seats": rows,
         "places": {row["section"]: max(0, row["free"]) for row in await q.fetch(PLACES, event_id)},
     }
 
@@ -95,11 +103,10 @@ async def occupancy(q: Query, *, event_id: UUID) -> dict[str, Any]:
     q.watch("ticketing.seat_holds", event_id=event_id)
     q.watch("ticketing.tickets", event_id=event_id)
     q.watch("ticketing.pools", event_id=event_id)
-    q.ignore("onceward.capacity_pools", "onceward.capacity_claims")
+    q.ignore("onceward.capacity_groups", "onceward.capacity_totals", "onceward.capacity_claims", "ticketing.events")
     q.stale_after(60)
     row = await q.fetchrow(OCCUPANCY, event_id)
-    assert row is not None
-    return Occupancy(int(row["total"]), int(row["held"]), int(row["sold"])).shown()
+    return (Occupancy(0, 0, 0) if row is None else occupancy_of(row)).shown()
 
 
 @app.query(name="ticketing.order", allow=bearer)

@@ -13,14 +13,14 @@ from typing import Any, assert_never
 from uuid import UUID, uuid4
 
 from onceward import Permanent, Reply, Retry, Tx
-from onceward.capacity import CapacityRefused, UnknownClaim, convert
-from onceward.ledger import UnknownAccount
+from onceward.ledger import Entry, UnknownAccount
 from onceward_apps.ticketing import jobs, metrics, notices
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.errors import BadCoupon, CheckoutClosed, NotOnSale, SeatTaken
 from onceward_apps.ticketing.model import (
     Done,
     GiveBack,
+    Occupancy,
     Order,
     Payment,
     Sell,
@@ -30,7 +30,7 @@ from onceward_apps.ticketing.model import (
     total_share,
 )
 from onceward_apps.ticketing.refused import give_back, refuse_foreign
-from onceward_apps.ticketing.store import coupons, sales, setup
+from onceward_apps.ticketing.store import coupons, sales
 
 TRIES = 3
 """How often a sale reads the seats when another transaction changes one of them."""
@@ -51,17 +51,15 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
 
     Raises `Retry` if the checkout is not known yet, seats keep changing, or a ledger account is missing.
     """
-    organization = await setup.organization_of(tx, "checkout", checkout_id)
+    organization = await sales.take(tx, checkout_id)
     if organization is None:
         raise Retry(f"checkout {checkout_id} is not known (yet)")
-    if tx.organization is not None and tx.organization != organization:
+    if tx.organization != organization:
         return await refuse_foreign(tx, checkout_id, payment)
-    await tx.act_for(organization)
-    checkout = await sales.lock(tx, checkout_id)
-    assert checkout is not None
-    recorded = await sales.payment(tx, payment.provider, payment.id)
-    if recorded is not None:
-        return _previous_reply(checkout, recorded)
+    items = await sales.items(tx, checkout_id, payment)
+    checkout = items[0]  # every item has the columns of its checkout
+    if checkout["paid_purpose"] is not None:
+        return _previous_reply(checkout)
     verdict = judge(
         Order(
             status=checkout["status"],
@@ -78,20 +76,19 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
         case Done():
             return checkout["result"]
         case GiveBack():
-            result = await _refuse(tx, checkout, payment, verdict)
+            return await _refuse(tx, checkout, payment, verdict)
         case Sell():
-            result = await _counted(tx, checkout, payment)
+            return await _counted(tx, checkout, payment, items)
         case _:
             assert_never(verdict)
-    if payment.amount_cents > 0:
-        await jobs.apply_early_refunds(tx, payment.provider, payment.id)
-    return result
 
 
 async def _refuse(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) -> dict[str, Any]:
     """Refund a payment that cannot be used. A free order has nothing to refund: its buyer gets an error."""
     if payment.amount_cents > 0:
-        return await give_back(tx, checkout, payment, verdict)
+        result = await give_back(tx, checkout, payment, verdict)
+        await jobs.apply_early_refunds(tx, payment.provider, payment.id)
+        return result
     match verdict.reason:
         case "event_cancelled":
             raise NotOnSale(f"{checkout['event_name']} is cancelled")
@@ -103,18 +100,18 @@ async def _refuse(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) ->
             raise CheckoutClosed(f"this checkout is {checkout['status']}: choose seats again")
 
 
-def _previous_reply(checkout: Any, recorded: Any) -> dict[str, Any]:
-    if recorded["checkout_id"] != checkout["id"]:
-        raise Permanent(f"this payment is recorded for checkout {recorded['checkout_id']}, not for {checkout['id']}")
-    if recorded["purpose"] == "sale":
+def _previous_reply(checkout: Any) -> dict[str, Any]:
+    if checkout["paid_checkout"] != checkout["id"]:
+        raise Permanent(f"this payment is recorded for checkout {checkout['paid_checkout']}, not for {checkout['id']}")
+    if checkout["paid_purpose"] == "sale":
         return checkout["result"]
-    return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=recorded["reason"])
+    return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=checkout["paid_reason"])
 
 
-async def _counted(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
+async def _counted(tx: Tx, checkout: Any, payment: Payment, items: list[Any]) -> dict[str, Any]:
     """Count the sale after its commit. A sale that raises is retried, and counts as an error each time."""
     try:
-        result = await _sell(tx, checkout, payment)
+        result = await _sell(tx, checkout, payment, items)
     except Exception:
         metrics.SALES.labels(payment.provider, "error").inc()
         raise
@@ -123,30 +120,26 @@ async def _counted(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
     return result
 
 
-async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
+async def _sell(tx: Tx, checkout: Any, payment: Payment, items: list[Any]) -> dict[str, Any]:
     if not await _coupon_left(tx, checkout):
         return await _refuse(tx, checkout, payment, GiveBack("coupon_used_up"))
-    items = await sales.items(tx, checkout["id"])
-    try:
-        # A hold that was sold or moved to a later checkout must not count: converting its claim would succeed.
-        if any(item["held_for"] != checkout["id"] or item["hold_status"] == "converted" for item in items):
-            raise UnknownClaim(f"a hold of checkout {checkout['id']} was sold or moved to another checkout")
-        await convert(tx, [item["claim_id"] for item in items])
-    except (CapacityRefused, UnknownClaim):
+    # A hold that was sold or moved to a later checkout must not count: converting its claim would succeed.
+    if any(item["held_for"] != checkout["id"] or item["hold_status"] == "converted" for item in items):
         return await _refuse(tx, checkout, payment, GiveBack("seats_gone"))
     tickets = [NewTicket(uuid4(), new_ticket_code(), item) for item in items]
-    await _take_seats(tx, tickets)
-    journal = await _post(tx, checkout, tickets)
     result = {
         "message": "Checkout completed successfully",
         "checkout_id": str(checkout["id"]),
         "ticket_count": len(tickets),
         "payment_reference": payment.reference,
     }
-    await _issue(tx, checkout, payment, tickets, journal, result)
-    if payment.amount_cents > 0:
-        await sales.add_payment(tx, payment, checkout["id"], purpose="sale", reason=None, journal_id=journal)
-    await _tell(tx, checkout, payment, tickets, entries=0 if journal is None else 1)
+    sale = await _write(tx, checkout, payment, tickets, result)
+    if sale["refusals"]:
+        return await _refuse(tx, checkout, payment, GiveBack("seats_gone"))
+    journals = 0 if sale["journal_id"] is None else 1
+    await _tell(tx, checkout, payment, tickets, sales.occupancy_of(sale), journals=journals)
+    if sale["has_early_refunds"]:
+        await jobs.apply_early_refunds(tx, payment.provider, payment.id)
     return result
 
 
@@ -163,82 +156,92 @@ async def _coupon_left(tx: Tx, checkout: Any) -> bool:
     return await coupons.uses(tx, coupon["id"], besides=checkout["id"]) < coupon["most_uses"]
 
 
-async def _take_seats(tx: Tx, tickets: list[NewTicket]) -> None:
-    """Sell the seats in the version that was read. If another transaction changed one, read again, up to the limit."""
-    seated = [ticket for ticket in tickets if ticket.item["seat_id"] is not None]
-    if not seated:
-        return
-    seat_ids = [ticket.item["seat_id"] for ticket in seated]
-    versions: dict[UUID, int] = {ticket.item["seat_id"]: ticket.item["version"] for ticket in seated}
+async def _write(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], result: dict[str, Any]) -> Any:
+    """Sell the seats in the version that was read. If another transaction changed one, read again, up to the limit.
+
+    Notifies accounting if a ledger account is missing.
+    """
+    items = [ticket.item for ticket in tickets]
+    entries = _entries(checkout, items)
+    versions: dict[UUID, int] = {item["seat_id"]: item["version"] for item in items}
     for attempt in range(TRIES):
         if attempt:
             metrics.SEAT_CONFLICTS.inc()
             await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
-            versions = await sales.versions(tx, seat_ids)
-        sold = await sales.sell_seats(
-            tx, seat_ids, [versions[seat_id] for seat_id in seat_ids], [ticket.id for ticket in seated]
-        )
-        if len(sold) == len(seated):
-            return
+            versions = await sales.versions(tx, [seat_id for seat_id in versions if seat_id is not None])
+        try:
+            sale = await sales.sell(
+                tx,
+                checkout["id"],
+                checkout["event_id"],
+                sorted(item["claim_id"] for item in items),
+                [item["seat_hold_id"] for item in items],
+                [item["item_id"] for item in items],
+                [item["section_id"] for item in items],
+                [item["seat_id"] for item in items],
+                [versions.get(item["seat_id"]) for item in items],
+                [ticket.id for ticket in tickets],
+                [ticket.code for ticket in tickets],
+                checkout["user_id"],
+                checkout["email"],
+                checkout["name"],
+                payment.provider,
+                payment.id,
+                payment.reference,
+                payment.amount_cents,
+                payment.currency,
+                result,
+                [entry.debit for entry in entries],
+                [entry.credit for entry in entries],
+                [entry.amount for entry in entries],
+            )
+        except UnknownAccount as error:
+            await notices.missing_accounts(tx, checkout["organization_id"], checkout["event_id"], str(error))
+            raise Retry(f"a ledger account is missing: {error}") from error
+        if sale["refusals"]:
+            return sale
+        if sale["is_sold"]:
+            _check_sale(sale, payment, len(tickets))
+            return sale
     raise Retry(f"other transactions changed these seats during {TRIES} tries")
 
 
-async def _post(tx: Tx, checkout: Any, tickets: list[NewTicket]) -> int | None:
-    """Post the journal of the sale, if there are entries. Notify accounting if a ledger account is missing."""
+def _entries(checkout: Any, items: list[Any]) -> list[Entry]:
+    """Return the entries of the sale's journal; none for an order that costs nothing."""
     shares = [
-        Share(*(ticket.item[name] for name in ("price_cents", "discount_cents", "tax_cents", "fee_cents")))
-        for ticket in tickets
+        Share(item["price_cents"], item["item_discount_cents"], item["item_tax_cents"], item["fee_cents"])
+        for item in items
     ]
-    entries = sale_entries(
+    return sale_entries(
         total_share(shares),
         event_id=checkout["event_id"],
         currency=checkout["currency"],
         fee_paid_by=checkout["fee_paid_by"],
         tax_included=checkout["tax_included"],
     )
-    if not entries:
-        return None
-    try:
-        journal = await tx.post(entries, key=f"checkout:{checkout['id']}:sale", memo=f"{len(tickets)} tickets")
-    except UnknownAccount as error:
-        await notices.missing_accounts(tx, checkout["organization_id"], checkout["event_id"], str(error))
-        raise Retry(f"a ledger account is missing: {error}") from error
-    return journal.id
 
 
-async def _issue(
-    tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], journal: int | None, result: dict[str, Any]
+def _check_sale(sale: Any, payment: Payment, tickets: int) -> None:
+    """Raise if the sale did not write every row that belongs to it."""
+    if sale["converted"] != tickets:
+        raise Retry(f"converted {sale['converted']} of {tickets} holds")
+    if payment.amount_cents > 0 and sale["payments"] != 1:
+        raise sales.already_recorded(payment)
+
+
+async def _tell(
+    tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], occupancy: Occupancy, *, journals: int
 ) -> None:
-    issued = await sales.issue(
-        tx,
-        checkout["id"],
-        checkout["event_id"],
-        checkout["user_id"],
-        checkout["email"],
-        checkout["name"],
-        payment.reference,
-        [ticket.id for ticket in tickets],
-        [ticket.item["section_id"] for ticket in tickets],
-        [ticket.item["seat_id"] for ticket in tickets],
-        [ticket.item["id"] for ticket in tickets],
-        [ticket.code for ticket in tickets],
-        [ticket.item["seat_hold_id"] for ticket in tickets],
-        payment.provider,
-        payment.id,
-        journal,
-        result,
-    )
-    if issued["issued"] != len(tickets) or issued["converted"] != len(tickets):
-        raise Retry(f"issued {issued['issued']} tickets and converted {issued['converted']} of {len(tickets)} holds")
-
-
-async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], *, entries: int) -> None:
     """Write jobs, email, outbound event, broadcast and audit, all in the commit of the sale."""
     checkout_id, event_id, organization = checkout["id"], checkout["event_id"], checkout["organization_id"]
     now = checkout["now"].astimezone(UTC)
-    await tx.enqueue_many([jobs.generate_qr.call(ticket_id=ticket.id) for ticket in tickets])
-    await tx.enqueue(jobs.record_purchase, checkout_id=checkout_id)
-    await tx.enqueue(jobs.number_invoices, checkout_id=checkout_id)
+    await tx.enqueue_many(
+        [
+            *(jobs.generate_qr.call(ticket_id=ticket.id) for ticket in tickets),
+            jobs.record_purchase.call(checkout_id=checkout_id),
+            jobs.number_invoices.call(checkout_id=checkout_id),
+        ]
+    )
     await notices.confirm(tx, checkout, [(ticket.code, _place(ticket.item)) for ticket in tickets])
     await tx.publish(
         "checkout.completed",
@@ -257,7 +260,7 @@ async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket
         key=f"checkout:{checkout_id}:completed",
     )
     seats = [str(ticket.item["seat_id"]) for ticket in tickets if ticket.item["seat_id"] is not None]
-    occupancy = await notices.occupancy_changed(tx, organization, event_id, "seats_sold", seats, len(tickets), now)
+    await notices.occupancy_changed(tx, organization, event_id, "seats_sold", seats, len(tickets), now, occupancy)
     if checkout["alerted_at"] is None and occupancy.percent(occupancy.sold) >= checkout["alert_percent"]:
         await notices.nearly_sold_out(tx, checkout, occupancy)
     await tx.audit(
@@ -278,7 +281,7 @@ async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket
             "payment_processor": payment.provider,
             "webhook_event_id": payment.reference,
             "tickets_created": len(tickets),
-            "ledger_journals": entries,
+            "ledger_journals": journals,
             "jobs_scheduled": len(tickets) + 3,
         },
         actor=_actor(tx),

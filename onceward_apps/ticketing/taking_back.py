@@ -42,7 +42,8 @@ async def end_tickets(tx: Tx, checkout: Any, chosen: Sequence[Any], reason: str)
     now = checkout["now"]
     organization, event_id = checkout["organization_id"], checkout["event_id"]
     shown = [str(seat) for seat in seats]
-    await notices.occupancy_changed(tx, organization, event_id, "seats_released", shown, len(chosen), now)
+    occupancy = await sales.occupancy(tx, event_id)
+    await notices.occupancy_changed(tx, organization, event_id, "seats_released", shown, len(chosen), now, occupancy)
 
 
 async def left_of(tx: Tx, payment_id: UUID, journal_id: int | None) -> list[Left]:

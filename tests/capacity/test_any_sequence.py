@@ -52,8 +52,8 @@ class Shop(DatabaseMachine):
 
     async def open_pools(self) -> None:
         async with self.db.transaction(organization=self.organization) as tx:
-            await open_pool(tx, "places", capacity=3)
-            await open_pool(tx, "hall", units=UNITS)
+            await open_pool(tx, "places", capacity=3, group="house")
+            await open_pool(tx, "hall", units=UNITS, group="house")
 
     # -- the model ---------------------------------------------------------------------------------------------
 

@@ -24,9 +24,9 @@ def sound() -> History:
         history.requests.append(Request(n, "ack", status, 1.0 * n, 1.0 * n + 0.1))
         for kind in ("event", "job", "batch", "reserved", "seat"):
             history.effects.append(Effect(kind, n))
-        history.effects.append(Effect("limited", n, started_s=10.0 * n, ended_s=10.0 * n + 1))
-        history.effects.append(Effect("slot_taken", n, ended_s=10.0 * n))
-        history.effects.append(Effect("slot_freed", n, ended_s=10.0 * n + 2))
+        history.effects.append(Effect("limited", n, started=10 * n, ended=10 * n + 1))
+        history.effects.append(Effect("slot_taken", n, ended=10 * n))
+        history.effects.append(Effect("slot_freed", n, ended=10 * n + 2))
         history.effects += [Effect("ordered", n, position) for position in range(LANE_LENGTH)]
         history.effects += [Effect("undone", n)] if is_refused(n) else []
         history.calls += [Call("notify", n, f"job:{n}:notify"), Call("charge", n, f"workflow:{n}:charge")]
@@ -80,13 +80,13 @@ def swap_lane(history: History) -> None:
 
 def overlap_in_lane(history: History) -> None:
     history.effects = [
-        replace(each, started_s=10.5) if (each.kind, each.ref) == ("limited", 2) else each for each in history.effects
+        replace(each, started=10) if (each.kind, each.ref) == ("limited", 2) else each for each in history.effects
     ]
 
 
 def overlap_of_slots(history: History) -> None:
     history.effects = [
-        replace(each, ended_s=11.0) if (each.kind, each.ref) == ("slot_taken", 2) else each for each in history.effects
+        replace(each, ended=11) if (each.kind, each.ref) == ("slot_taken", 2) else each for each in history.effects
     ]
 
 
@@ -111,6 +111,10 @@ def leave_work(history: History) -> None:
     history.unfinished.append("job pack 17")
 
 
+def end_node(history: History) -> None:
+    history.ended_nodes.append("worker-1")
+
+
 def break_invariant(history: History) -> None:
     history.failed_checks.append("ledger.debits_equal_credits: 1 journal differs")
 
@@ -131,6 +135,7 @@ PLANTED: dict[str, Callable[[History], None]] = {
     "a_due_time_runs_once": run_twice,
     "subscribers_hold_what_the_database_says": stay_behind,
     "no_work_is_left": leave_work,
+    "no_node_ended_by_itself": end_node,
     "onceward_verify_finds_nothing": break_invariant,
 }
 

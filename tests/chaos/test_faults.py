@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.chaos.faults import SERVER_FAULTS, plan
+from tools.chaos.faults import NODE_CLOCK_FAULTS, POOL_FAULTS, SERVER_CLOCK_FAULTS, SERVER_FAULTS, plan
 from tools.chaos.history import History, Request
 from tools.chaos.injector import Injected, Injector
 from tools.chaos.report import longest_gap_s
@@ -34,3 +34,21 @@ def test_the_unavailability_is_the_longest_time_without_an_acknowledgement_after
     answers = [(1.0, 200), (2.0, 200), (3.0, 503), (9.0, 200), (9.5, 200), (30.0, 200)]
     history = History(requests=[Request(0, "ack", status, at, at) for at, status in answers])
     assert longest_gap_s(history, Injected("kill_primary", 2.5, 5.0), until_s=10.0) == 7.0
+
+
+def test_clocks_jump_forward_and_back_by_seconds_to_hours() -> None:
+    faults = [fault for seed in range(20) for fault in plan(seed, duration_s=300, nodes=5, cluster=True)]
+    assert {fault.kind for fault in faults} >= {*NODE_CLOCK_FAULTS, *SERVER_CLOCK_FAULTS, *POOL_FAULTS}
+    jumps = [fault.by_s for fault in faults if fault.kind.startswith("jump")]
+    assert min(jumps) < -3600 < 0 < 3600 < max(jumps)
+    assert 3 < min(map(abs, jumps)) < 10
+
+
+def test_moved_clocks_leave_the_other_faults_of_a_seed_as_they_are() -> None:
+    moved = (*NODE_CLOCK_FAULTS, *SERVER_CLOCK_FAULTS, *POOL_FAULTS)
+    everything = plan(7, duration_s=120, nodes=5, cluster=True)
+    assert [(f"{fault.at_s:.1f}", fault.kind) for fault in everything if fault.kind not in moved][:3] == [
+        ("6.6", "restart_node"),
+        ("11.2", "kill_postgres"),
+        ("18.5", "cut_links"),
+    ]

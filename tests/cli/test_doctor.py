@@ -11,7 +11,8 @@ import asyncpg
 import pytest
 
 from onceward.doctor import examination as checkup
-from onceward.doctor.examination import Finding, examine_database
+from onceward.doctor.examination import examine_database
+from onceward.doctor.finding import Finding
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from tests.cli.conftest import CommandLine

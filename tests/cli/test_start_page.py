@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import get_args
 
 import aiohttp
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from onceward import Onceward
 from onceward.feature import EVERY_ROLE, WEB
 from onceward.process.process import Process
-from onceward_apps.start_page import router, use_start_page
+from onceward_apps.demo import local_pages
+from onceward_apps.start_page import DashboardPage, router, use_start_page
 from tests.web.operating import started
 
 START = Path(__file__).parents[2] / "onceward_apps" / "demo_pages" / "start.html"
@@ -22,6 +24,7 @@ START = Path(__file__).parents[2] / "onceward_apps" / "demo_pages" / "start.html
 async def process(database_url: str) -> AsyncIterator[Process]:
     app = Onceward("small")
     app.routes(router)
+    app.routes(local_pages)
     app.part("start page", use_start_page, roles=WEB, stage="app")
     process = await started(database_url, roles=set(EVERY_ROLE), app=app)
     yield process
@@ -38,7 +41,7 @@ async def test_a_visitor_logs_in_with_one_click_and_reads_the_messages(process: 
         async with http.get("/", headers={"Accept": "text/html"}) as answer:
             assert answer.url.path == "/start"
             page = await answer.text()
-        [form] = re.findall(r'<form method="post" action="([^"]+)">', page)
+        [form] = set(re.findall(r'<form method="post" action="([^"]+)">', page))
         async with http.post(form, headers={"Origin": process.web.url}) as answer:
             assert (answer.status, answer.url.path) == (200, "/")
             assert "Overview" in await answer.text()
@@ -49,9 +52,24 @@ async def test_a_visitor_logs_in_with_one_click_and_reads_the_messages(process: 
         assert "Hello &lt;b&gt;" in shown
 
 
+async def test_one_click_opens_a_page_of_the_dashboard_and_no_other_page(process: Process) -> None:
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(process.web.url, cookie_jar=jar, headers={"Origin": process.web.url}) as http:
+        for page in ("https://elsewhere.example/", "//elsewhere.example", "/metrics"):
+            async with http.post("/start/login", data={"page": page}, allow_redirects=False) as answer:
+                assert answer.status == 422, page
+        async with http.post("/start/login", data={"page": "/dashboard/clinic"}, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/dashboard/clinic")
+
+
 async def test_other_machines_and_other_sites_cannot_use_it(process: Process) -> None:
     async with aiohttp.ClientSession(process.web.url) as http:
-        for method, path in (("get", "/start"), ("post", "/start/login"), ("get", "/start/messages")):
+        for method, path in (
+            ("get", "/start"),
+            ("post", "/start/login"),
+            ("get", "/start/messages"),
+            ("get", "/start/coursegen"),
+        ):
             async with http.request(method, path, headers={"Host": "rebound.example"}) as answer:
                 assert answer.status == 403, path
         async with http.post("/start/login", headers={"Origin": "https://elsewhere.example"}) as answer:
@@ -63,8 +81,9 @@ def test_the_page_explains_in_four_sentences_and_names_three_things_to_try() -> 
     text = START.read_text()
     [explanation] = re.findall(r"<h1>.*?</h1>\s*<p>(.*?)</p>", text, re.DOTALL)
     assert len(re.findall(r"\.(?=\s|$)", re.sub(r"<code>.*?</code>", "", explanation))) == 4
-    [tasks] = re.findall(r"<ol>(.*?)</ol>", text, re.DOTALL)
+    [tasks] = re.findall(r"<ol[^>]*>(.*?)</ol>", text, re.DOTALL)
     assert tasks.count("<li>") == 3
-    assert {"/events", "/demo", "/coursegen", "/dashboard/clinic", "/start/messages", "/api/v1/docs"} <= set(
+    assert {"/events", "/demo", "/start/coursegen", "/start/messages", "/api/v1/docs", "/metrics"} <= set(
         re.findall(r'href="([^"]+)"', text)
     )
+    assert set(re.findall(r'dashboard_tile\("([^"]+)"', text)) < set(get_args(DashboardPage))

@@ -182,9 +182,11 @@ class Practice:
         }
         return await self.stripe_event(type, found, event_id=event_id)
 
-    async def stripe_event(self, type: str, found: dict[str, Any], *, event_id: str | None = None) -> Any:
+    async def stripe_event(
+        self, type: str, found: dict[str, Any], *, event_id: str | None = None, created: int | None = None
+    ) -> Any:
         event_id = event_id or f"evt_{uuid4().hex}"
-        payload = {"id": event_id, "object": "event", "type": type, "data": {"object": found}}
+        payload = {"id": event_id, "object": "event", "type": type, "created": created, "data": {"object": found}}
         reply = await self.inbox.post(payload, source="clinic-stripe")
         assert reply.status == 200, reply
         return await self.handled(event_id)

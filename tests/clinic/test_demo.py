@@ -53,7 +53,9 @@ async def test_an_operator_repairs_and_replays_the_webhook_that_failed(demo: Cli
     db = demo.engine.db
     appointment = await demo.visit("result fails")
     dead = await until(
-        lambda: db.fetchrow("select e.seq, e.payload from onceward.webhook_events e where e.status = 'dead_letter'")
+        lambda: db.fetchrow(
+            "select e.seq, onceward.payload_of(e) as payload from onceward.webhook_events e where e.status = 'dead_letter'"
+        )
     )
     reference = dead["payload"]["data"]["reference"]
     patient = await db.fetchrow("select p.* from clinic.patients p join clinic.appointments a on a.patient_id = p.id")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
-from onceward_apps.clinic import booking
+from onceward_apps.clinic import booking, paying
 from onceward_apps.clinic.app import ClinicSettings
 from tests.clinic.practice import ACTOR, Practice
 
@@ -131,20 +131,55 @@ async def test_a_refund_reported_before_its_payment_counts(practice: Practice) -
     )
 
 
-async def test_a_refund_that_the_bank_returns_alerts(practice: Practice) -> None:
+async def refunded_visit(practice: Practice) -> UUID:
+    """An appointment that was paid, cancelled and refunded."""
     appointment = await practice.appointment(price=8000)
     await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
     async with practice.acting() as tx:
         await booking.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
     await practice.drain()
-    refund = await practice.db.fetchval("select provider_id from clinic.refunds")
-    assert await practice.stripe_event("refund.failed", {"id": refund, "failure_reason": "closed"}) == "refund_failed"
+    assert await practice.status(appointment) == ("cancelled", "refunded")
+    return appointment
+
+
+async def test_a_refund_that_the_bank_returns_alerts_and_can_be_made_again(practice: Practice) -> None:
+    appointment = await refunded_visit(practice)
+    [reference] = practice.stripe.books.refunds
+    practice.stripe.books.move_refund(practice.stripe.books.refunds[reference], "failed")
+    failed = {"id": reference, "failure_reason": "closed"}
+    assert await practice.stripe_event("refund.failed", failed) == "refund_failed"
+    assert await practice.stripe_event("refund.failed", failed) == "refund_failed"
     assert await practice.db.fetchval("select count(*) from onceward.notices where type = 'CLINIC_REFUND_FAILED'") == 1
+    assert await practice.status(appointment) == ("cancelled", "paid")
+    async with practice.acting() as tx:
+        await paying.refund(tx, appointment, amount=None, reason="again", key="again", actor=ACTOR)
+    await practice.drain()
+    assert await practice.status(appointment) == ("cancelled", "refunded")
+
+
+async def test_an_old_report_does_not_hide_that_the_bank_returned_a_refund(practice: Practice) -> None:
+    appointment = await refunded_visit(practice)
+    row = await practice.db.fetchrow("select provider_id from clinic.payments")
+    [reference] = practice.stripe.books.refunds
+    await practice.stripe_event("refund.failed", {"id": reference}, created=2_000_000_000)
+    charge = {"id": "ch_1", "payment_intent": row["provider_id"], "amount_refunded": 8000, "currency": "sgd"}
+    await practice.stripe_event("charge.refunded", charge, created=1_999_999_999)
+    assert await practice.status(appointment) == ("cancelled", "paid")
+    await practice.stripe_event("charge.refunded", charge, created=2_000_000_001)
+    assert await practice.status(appointment) == ("cancelled", "refunded")
+
+
+async def test_a_failure_that_is_reported_before_the_answer_to_the_request_counts(practice: Practice) -> None:
+    appointment = await practice.appointment(price=8000)
+    await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
+    async with practice.acting() as tx:
+        refund = await paying.refund(tx, appointment, amount=3000, reason="", key="part", actor=ACTOR)
+    found = {"id": "re_early", "metadata": {"app": "clinic", "refund_id": str(refund["id"])}}
+    assert await practice.stripe_event("refund.failed", found) == "refund_failed"
+    assert await practice.db.fetchval("select status from clinic.refunds") == "failed"
 
 
 async def test_a_payment_link_is_opened_once_and_sent(practice: Practice) -> None:
-    from onceward_apps.clinic import paying
-
     appointment = await practice.appointment(price=8000)
     async with practice.acting() as tx:
         await paying.request_link(tx, appointment)

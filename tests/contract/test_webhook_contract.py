@@ -23,7 +23,8 @@ import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
-from onceward.inbox.replay import EventFilter, replay
+from onceward.inbox.finding import EventFilter
+from onceward.inbox.replay import replay
 from onceward.providers.inbound.registry import get_provider
 from onceward.telemetry.metrics import REGISTRY, render
 from onceward.testing import until

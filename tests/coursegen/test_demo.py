@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from uuid import UUID
 
+import aiohttp
 from pydantic import SecretStr
 
 from onceward import Onceward
@@ -19,6 +20,7 @@ from onceward_apps.coursegen import app as coursegen
 from onceward_apps.coursegen import checks
 from onceward_apps.coursegen.app import CoursegenSettings
 from onceward_apps.coursegen.demo import FATES, CoursegenDemo
+from onceward_apps.coursegen.demo_pages import router as demo_pages
 
 EXPECTED = {
     "is written": ("completed", None),
@@ -48,6 +50,7 @@ async def test_courses_of_every_fate_end_as_they_should(database_url: str, tmp_p
     app = Onceward("demo")
     app.include(coursegen)
     app.part("coursegen demo", alone)
+    app.routes(demo_pages)
     coursegen.use_settings(CoursegenSettings.model_validate({"call_wait_s": 0.0}))
     process = Process(app, settings, FEATURES)
     await process.start()
@@ -68,7 +71,12 @@ async def test_courses_of_every_fate_end_as_they_should(database_url: str, tmp_p
         [demo] = demos
         await demo.set_up()  # as at a second start
         assert set(EXPECTED) == {fate for fate, _ in FATES}
-        assert "#token=" in (demo.link_for(demo.user("FREE")) or "")
+        async with aiohttp.ClientSession(process.web.url) as http:
+            async with http.get("/start/coursegen", allow_redirects=False) as answer:
+                path, _, token = answer.headers["Location"].partition("#token=")
+            assert path == "/coursegen"
+            async with http.get("/api/coursegen/courses", headers={"Authorization": f"Bearer {token}"}) as answer:
+                assert answer.status == 200
         for fate, expected in EXPECTED.items():
             course = await demo.visit(fate)
             assert course is not None

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from onceward.db import Database, migrate
+from onceward.db import migrate
 from onceward.runtime import FEATURES
 from onceward.testing.databases import with_database
 from onceward.trust import verify
@@ -122,7 +122,25 @@ async def test_without_n8n_everything_still_runs_and_other_programs_enqueue_by_s
     assert [result for result in await verify(school.db, checks.CHECKS) if not result.ok] == []
 
 
-async def test_the_role_of_the_documentation_is_made_of_known_parts(db: Database) -> None:
-    role, _ = sql(2)
-    for name in re.findall(r"onceward_\w+", role):
-        assert await db.fetchval("select 1 from pg_roles where rolname = $1", name)
+async def test_the_login_of_the_documentation_writes_progress_and_is_removed(school: School, database_url: str) -> None:
+    course_id = await legacy_course(school)
+    role, calls = sql(2)
+    remove = sql(5)[0]
+    name = f"n8n_{uuid4().hex[:8]}"  # roles belong to the server, which other tests use
+    role = role.replace("role n8n", f"role {name}").replace(
+        "00000000-0000-4000-8000-000000000001", str(school.organization)
+    )
+    await school.db.execute(role)
+    try:
+        conn = await asyncpg.connect(database_url, user=name)
+        try:
+            await conn.execute(calls)
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await conn.fetchval("select count(*) from coursegen.courses")
+        finally:
+            await conn.close()
+        assert await school.db.fetchval(re.findall(r"`(select count.*?)`", DOCS, re.DOTALL)[0]) == 0
+        assert (await school.course(course_id))["generation_progress"]["steps"][1]["status"] == "failed"
+    finally:
+        await school.db.execute(re.sub(r"\bn8n\b", name, remove))
+    assert await school.db.fetchval("select count(*) from pg_roles where rolname = $1", name) == 0

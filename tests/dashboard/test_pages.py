@@ -136,6 +136,20 @@ async def test_an_administrator_chooses_an_organization_and_sees_only_it(world: 
     assert (await root.get("/dashboard/queues"))[0] == 200
 
 
+async def test_the_page_of_queues_counts_a_large_queue_only_up_to_a_limit(world: World, log_in: LogIn) -> None:
+    await world.runtime.database.execute(
+        """
+        insert into onceward.work (id, kind, task, queue, sort_at)
+        select nextval('onceward.ids'), 'job', 'nobody', case when n > 10001 then 'small' else 'large' end, now() - interval '1 hour'
+          from generate_series(1, 10011) n
+        """
+    )
+    root = await log_in("root@example.org")
+    page = (await root.get("/dashboard/queues"))[1]
+    shown = dict(re.findall(r"queue=(\w+)&amp;state=pending\">([^<]+)<", page))
+    assert (shown["large"], shown["small"], shown["default"]) == ("10,000+", "10", "0")
+
+
 async def test_secrets_in_payloads_and_addresses_are_covered(world: World, log_in: LogIn) -> None:
     event = await world.pay("A-10")
     await settled(world.runtime.database, event)

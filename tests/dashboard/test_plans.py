@@ -7,6 +7,7 @@ import time
 from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
 import pytest
 
 from onceward.db import Database
@@ -118,6 +119,36 @@ async def test_a_moment_is_found_among_ids_without_an_index_on_time(db: Database
         assert abs(await db.fetchval("select onceward.id_at($1)", row["created_at"]) - row["id"]) <= 1
     assert await db.fetchval("select onceward.id_at('infinity')") > 20_000
     assert await db.fetchval("select onceward.id_at('-infinity')") <= 1
+
+
+async def test_a_moment_is_found_when_events_go_on_after_the_last_job(db: Database) -> None:
+    await fill(db, 1_000)
+    assert await db.fetchval("select onceward.event_at('-infinity')") == 1_001, "no event: behind all ids"
+    await db.execute(
+        """
+        insert into onceward.webhook_events (event_id, provider, type, payload, received_at)
+        select 'e' || n, 'none', 'paid', '{}', now() + make_interval(secs => n) from generate_series(1, 1000) n
+        """
+    )
+    row = await db.fetchrow("select seq, received_at from onceward.webhook_events order by seq offset 500 limit 1")
+    assert row is not None
+    assert await db.fetchval("select onceward.id_at($1)", row["received_at"]) == row["seq"]
+    assert await db.fetchval("select onceward.event_at($1)", row["received_at"]) == row["seq"]
+    assert await db.fetchval("select onceward.event_at('-infinity')") <= 1_001
+    job = await db.fetchrow("select id, created_at from onceward.jobs order by id offset 500 limit 1")
+    assert job is not None
+    assert await db.fetchval("select onceward.id_at($1)", job["created_at"]) == job["id"], "the earlier of both tables"
+    assert await db.fetchval("select onceward.id_at('infinity')") == await db.fetchval(
+        "select max(seq) + 1 from onceward.webhook_events"
+    )
+
+
+async def test_only_the_owners_of_tables_search_in_them_by_time(db: Database) -> None:
+    async with db.transaction(role="app") as tx:
+        assert await tx.fetchval("select onceward.id_at(now())") >= 0
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with db.transaction(role="app") as tx:
+            await tx.fetchval("select onceward.first_id_since('onceward.api_keys', 'id', 'created_at', now())")
 
 
 @pytest.mark.slow

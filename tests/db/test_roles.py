@@ -12,7 +12,8 @@ import pytest
 from pydantic import SecretStr
 
 from onceward.db import MigrationError
-from onceward.doctor.examination import Finding, examine_database
+from onceward.doctor.examination import examine_database
+from onceward.doctor.finding import Finding
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings

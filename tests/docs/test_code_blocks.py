@@ -36,18 +36,21 @@ class CodeBlock:
         """Return the code. A fragment may use `await` outside a function."""
         return compile(self.code, str(self), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
+    def tree(self) -> ast.Module:
+        return ast.parse(self.code)
+
     def defines_app(self) -> bool:
         return any(
             isinstance(node, ast.Assign)
             and isinstance(node.value, ast.Call)
             and ast.unparse(node.value.func) == "Onceward"
-            for node in ast.parse(self.code).body
+            for node in self.tree().body
         )
 
     def missing_imports(self) -> list[str]:
         """Return the names that the block imports from Onceward and that do not exist."""
         missing: list[str] = []
-        for node in ast.walk(ast.parse(self.code)):
+        for node in ast.walk(self.tree()):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in OURS:
                 missing += [f"{node.module}.{name.name}" for name in node.names if not exists(node.module, name.name)]
             elif isinstance(node, ast.Import):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from onceward.db import Database
+from tests.docs.sql_texts import sql_of
 
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
 HISTORY = ("webhook_events", "attempts", "jobs")
 
 
 def queries() -> list[str]:
-    [block] = re.findall(r"## Useful queries.*?```sql\n(.*?)```", RUNBOOK.read_text(), re.DOTALL)
-    return [query.strip() for query in block.split(";") if query.strip()]
+    """Return the statements of the block, and the SELECTs within the text."""
+    return [
+        query
+        for text in sql_of(RUNBOOK, RUNBOOK.read_text())
+        for query in text.statements()
+        if query.startswith("select")
+    ]
 
 
 def scans(plan: dict[str, Any]) -> list[tuple[str, str]]:
@@ -23,7 +28,7 @@ def scans(plan: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 async def test_the_queries_of_the_runbook_scan_no_history(db: Database) -> None:
-    assert len(queries()) == 5
+    assert len(queries()) == 8
     await db.execute(
         """
         insert into onceward.webhook_events (webhook_id, event_id, provider, type, payload, status)

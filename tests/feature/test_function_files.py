@@ -19,7 +19,7 @@ FILES = [file for line in LINES for file in read_functions(line)]
 ENGINE = {line.owner for line in FEATURES.migrations}
 NOT_IN_MIGRATIONS = re.compile(r"\bcreate\s+(?:or\s+replace\s+)?(?:function|procedure|view|trigger)\b", re.IGNORECASE)
 REPEATABLE = re.compile(
-    r"(create or replace (function|view|trigger)|comment on|revoke|grant|alter (view|table \S+ enable always trigger)) ?",
+    r"(create or replace (function|procedure|view|trigger)|comment on|revoke|grant|alter (view|table \S+ enable always trigger)) ?",
     re.IGNORECASE,
 )
 

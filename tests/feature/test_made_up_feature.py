@@ -97,7 +97,7 @@ PAGES = Pages(
 """,
     "pages/parts/parcels.html": "<p>{{ count }} parcels on the belt</p>",
     "checks.py": """
-from onceward.doctor.examination import Finding
+from onceward.doctor.finding import Finding
 from onceward.trust import Check
 
 async def every_parcel_has_an_address(conn):

@@ -145,7 +145,9 @@ class Office(Bench):
         return await call(self.inbox, path or f"/webhooks/{name}", body, self.signed(name, body))
 
     async def event(self, seq: int) -> Any:
-        return await self.db.fetchrow("select * from onceward.webhook_events where seq = $1", seq)
+        return await self.db.fetchrow(
+            "select e.*, onceward.payload_of(e) as payload from onceward.webhook_events e where seq = $1", seq
+        )
 
     async def status(self, seq: int, *wanted: str, within_s: float = 10.0) -> Any:
         """Wait until the event has one of these statuses."""

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 
 from onceward.db import Database
-from onceward.inbox.replay import EventFilter, find
+from onceward.inbox.finding import EventFilter, search
 from tests.inbox.api import Sender, client_for, runtime, session, settled
 from tests.inbox.conftest import SECRET
 
@@ -173,22 +173,28 @@ async def test_filters_of_time_and_of_unfinished_events_read_a_part_of_the_event
     )
     await db.execute("vacuum analyze onceward.webhook_events, onceward.work")
 
-    async def pages(criteria: EventFilter, oldest: int | None = None) -> tuple[list[str], int]:
+    async def pages(criteria: EventFilter) -> tuple[list[str], int | None, int]:
         async with db.acquire() as conn:
             await conn.execute("select pg_stat_force_next_flush()")
             before = await conn.fetchval(READ)
-            found = await find(conn, criteria, limit=10, oldest=oldest)
+            page = await search(conn, criteria, limit=10, most=11_000)
             await conn.execute("select pg_stat_force_next_flush()")
-            return [each.event_id for each in found], await conn.fetchval(READ) - before
+            return [each.event_id for each in page.events], page.next, await conn.fetchval(READ) - before
 
-    names, read = await pages(EventFilter(statuses=["dead_letter"]))
-    assert (names, read < 1000) == (["evt_dead"], True), read
+    names, after, read = await pages(EventFilter(statuses=["dead_letter"]))
+    assert (names, after, read < 1000) == (["evt_dead"], None, True), read
     recently = datetime.now(UTC) - timedelta(minutes=1)
-    oldest = await db.fetchval("select onceward.id_at($1)", recently)
-    names, read = await pages(EventFilter(since=recently, type="none"), oldest)
-    assert (names, read < 2000) == ([], True), read
-    names, read = await pages(EventFilter(type="none"))
-    assert (names, read > 20_000) == ([], True), "without a bound all events are read"
+    names, after, read = await pages(EventFilter(since=recently, type="none"))
+    assert (names, after, read < 2000) == ([], None, True), read
+    for unbounded in (
+        EventFilter(type="none"),
+        EventFilter(source="none"),
+        EventFilter(statuses=["failed"]),
+        EventFilter(error="none"),
+        EventFilter(since=recently - timedelta(days=30), type="none"),
+    ):
+        names, after, read = await pages(unbounded)
+        assert (names, after, read < 25_000) == ([], dead - 11_000 + 1, True), f"{unbounded}: {read}, {after}"
 
 
 READ = """

@@ -13,7 +13,8 @@ from onceward.db import Database
 from onceward.inbox import environment
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.environment import read
-from onceward.inbox.replay import EventFilter, replay
+from onceward.inbox.finding import EventFilter
+from onceward.inbox.replay import replay
 from onceward.inbox.sources import assign
 from onceward.providers.inbound.provider import ConfigError
 from onceward.testing import until

@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from onceward import Event, Onceward, Tx
+from onceward.inbox import direct
 from onceward.inbox.direct import DirectDeclined
 from onceward.inbox.intake import MOST_ITEMS
 from onceward.inbox.source import Source
@@ -63,11 +64,15 @@ async def test_each_reason_to_decline_is_counted_and_the_asgi_path_answers(
     await here.source("stripe")
     await here.source("small", provider="stripe", max_body_bytes=1024)
     await here.source("inline", provider="stripe", mode="inline")
+    await here.source("waiting", provider="stripe")
+    object.__setattr__(here.inbox.catalog.get("waiting"), "verifies_alone", False)
+    monkeypatch.setattr(direct, "is_tracing", lambda: True)
     await here.source("daily", secret="c2VjcmV0IG9mIHRoZSB0ZXN0cw==")
     large = event(1)[:-1] + b', "more": "%b"}' % (b"x" * 1024)
     for reason, name, body, headers, status in (
         (DirectDeclined.UNKNOWN_SOURCE, "nobody", event(1), {}, 404),
-        (DirectDeclined.NOT_STORE_ONLY, "inline", event(1), here.signed("inline", event(1)), 200),
+        (DirectDeclined.VERIFICATION_WAITS, "waiting", event(1), here.signed("waiting", event(1)), 200),
+        (DirectDeclined.TRACED, "inline", event(1), here.signed("inline", event(1)), 200),
         (DirectDeclined.TOO_LARGE, "small", large, here.signed("small", large), 413),
         (DirectDeclined.REJECTED, "stripe", event(1), {"stripe-signature": "t=1,v1=00"}, 401),
         (DirectDeclined.CHALLENGE, "daily", b'{"test":"test"}', {}, 200),
@@ -76,7 +81,8 @@ async def test_each_reason_to_decline_is_counted_and_the_asgi_path_answers(
             assert not offer(here, f"/webhooks/{name}", body, headers), reason
         assert logs == [], "an expected reason is counted, not logged"
         assert (await call(here.inbox, f"/webhooks/{name}", body, headers)).status == status, reason
-    assert await count(here.db) == 1, "only the inline event is stored"
+    assert await count(here.db) == 2, "one for each of the two sources that accept"
+    monkeypatch.undo()
     monkeypatch.setattr(here.inbox.receiver.commits, "_most_waiting", 0)
     with declined_once(DirectDeclined.OVERLOADED):
         assert not offer(here, "/webhooks/stripe", event(2), here.signed("stripe", event(2)))
@@ -130,9 +136,9 @@ class BindingStripe(Stripe):
 def test_only_the_asgi_path_receives_from_providers_that_fetch_or_bind_transmission_ids() -> None:
     config = SourceConfig(provider="stripe", secrets=("whsec_of_the_tests",))
 
-    def only_stores(provider: Provider) -> bool:
+    def verifies_alone(provider: Provider) -> bool:
         source = Source(webhook_id=uuid4(), name="any", provider=provider, config=config, mode="ack", organization=None)
-        return source.only_stores
+        return source.verifies_alone
 
-    assert not only_stores(BindingStripe())
-    assert [name for name, provider in PROVIDERS.items() if not only_stores(provider)] == ["paypal"]
+    assert not verifies_alone(BindingStripe())
+    assert [name for name, provider in PROVIDERS.items() if not verifies_alone(provider)] == ["paypal"]

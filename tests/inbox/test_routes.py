@@ -9,7 +9,8 @@ import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
-from onceward.inbox.replay import EventFilter, replay
+from onceward.inbox.finding import EventFilter
+from onceward.inbox.replay import replay
 from onceward.testing import until
 from onceward.work import Permanent
 from tests.inbox.conftest import Office, office

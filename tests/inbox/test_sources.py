@@ -148,7 +148,7 @@ async def test_twilio_gets_no_body_to_misread(db: Database) -> None:
     headers = here.signed("twilio", body, path="/webhooks/twilio")
     reply = await call(here.inbox, "/webhooks/twilio", body, headers)
     assert (reply.status, reply.body) == (204, b"")
-    row = await db.fetchrow("select payload, raw from onceward.webhook_events")
+    row = await db.fetchrow("select onceward.payload_of(e) as payload, raw from onceward.webhook_events e")
     assert (row["payload"]["Body"], row["raw"]) == ("hi", body)
 
 

@@ -7,12 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from onceward import Event, Onceward, Tx
+from onceward.db import Database
 from onceward.inbox import UpkeepOptions
-from onceward.inbox.checks import CHECKS, check_unfinished_events_have_work
+from onceward.inbox.checks import CHECKS
 from onceward.inbox.erasers import ERASERS
 from onceward.inbox.sources import pause, resume
+from onceward.inbox.stripping import STRIP, TURNS, Stripping
 from onceward.inbox.upkeep import Upkeep
 from onceward.testing import until
 from onceward.trust.erase import erase
@@ -30,7 +33,7 @@ def quiet() -> Onceward:
 
 
 def upkeep(here: Office, **options: Any) -> Upkeep:
-    return Upkeep(here.db, here.inbox.catalog, here.engine.waker, options=UpkeepOptions(**options))
+    return Upkeep(here.db, here.inbox.catalog, here.engine.waker, options=UpkeepOptions(strip_pause_s=0.0, **options))
 
 
 async def test_an_unhandled_type_is_success_after_a_while_and_warned_about_once(office) -> None:
@@ -42,13 +45,16 @@ async def test_an_unhandled_type_is_success_after_a_while_and_warned_about_once(
     patient = upkeep(here, unhandled_after_s=0.0)
     assert await patient.give_up() == 0, "without a worker nobody can say that the type is unknown"
     await here.start_worker()
-    assert await until(patient.give_up) == 1
-    row = await here.event(seq)
-    assert (row["status"], row["result"]) == ("success", "unhandled")
-    assert await here.db.fetchval("select count(*) from onceward.unhandled_types") == 1
-    again = await here.post("customer.created")
-    assert await until(patient.give_up) == 1
-    assert (await here.event(again.json["id"]))["result"] == "unhandled"
+    with capture_logs() as lines:
+        assert await until(patient.give_up) == 1
+        row = await here.event(seq)
+        assert (row["status"], row["result"]) == ("success", "unhandled")
+        again = await here.post("customer.created")
+        assert await until(patient.give_up) == 1
+        assert (await here.event(again.json["id"]))["result"] == "unhandled"
+    [warning] = [line for line in lines if line["event"] == "event_type.unhandled"]
+    name = await here.db.fetchval("select name from onceward.sources where origin <> 'builtin'")
+    assert (warning["source"], warning["type"]) == (name, "customer.created")
 
 
 async def test_a_node_that_knows_less_does_not_decide(office) -> None:
@@ -202,6 +208,42 @@ async def test_old_bodies_go_and_the_key_still_dedupes(office) -> None:
     assert [row["event_id"] for row in left] == ["evt_waiting"]
 
 
+OLD_EVENTS = """
+insert into onceward.webhook_events (event_id, provider, type, payload, raw, status, received_at)
+select 'evt_' || n, 'stripe', 't', jsonb_build_object('n', n), decode(repeat('ab', $2), 'hex'), 'success', now() - interval '40 days'
+  from generate_series(1, $1::int) n
+"""
+
+
+async def test_stripping_passes_windows_and_batches(db: Database) -> None:
+    await db.execute(OLD_EVENTS, 50, 10)
+    await db.execute("update onceward.webhook_events set status = 'success', settles = settles + 1")
+    await db.execute("update onceward.webhook_events set received_at = now() where event_id in ('evt_41', 'evt_42')")
+    stripping = Stripping(db=db, keep=timedelta(days=30), at_once=3, window=10, pause_s=0.0)
+    assert await stripping.all() == 40
+    whole = "select array_agg(event_id order by seq) from onceward.webhook_events where raw is not null"
+    assert await db.fetchval(whole) == [f"evt_{n}" for n in range(41, 51)], (
+        "the mark stops before the first that is not old"
+    )
+    await db.execute("update onceward.webhook_events set received_at = now() - interval '31 days'")
+    assert await stripping.all() == 10
+    assert await db.fetchval(whole) is None
+
+
+async def test_an_interrupted_strip_is_finished_by_the_next(db: Database) -> None:
+    await db.execute(OLD_EVENTS, 50, 10)
+    await db.execute("update onceward.webhook_events set status = 'success', settles = settles + 1")
+    await db.fetchrow(STRIP, timedelta(days=30), None, 2, TURNS, None, 1000)
+    bodies = "select count(*) from onceward.webhook_events where raw is not null"
+    assert 0 < await db.fetchval(bodies) < 50
+    assert await db.fetchval("select count(*) from onceward.prune_marks") == 0
+    assert await Stripping(db=db, keep=timedelta(days=30), pause_s=0.0).all() == 50
+    assert await db.fetchval(bodies) == 0
+    assert await db.fetchval("select through from onceward.prune_marks") == await db.fetchval(
+        "select max(seq) from onceward.webhook_events"
+    )
+
+
 async def test_a_person_is_erased_from_events_and_everything_still_adds_up(office) -> None:
     here = await office(quiet())
     await here.source()
@@ -223,4 +265,5 @@ async def test_a_person_is_erased_from_events_and_everything_still_adds_up(offic
     await here.db.execute("delete from onceward.webhook_events where event_id = 'evt_other'")
     await here.db.execute("update onceward.webhook_events set status = 'pending', settles = settles + 1")
     async with here.db.acquire() as conn:
-        assert len(await check_unfinished_events_have_work(conn)) == 1
+        [unfinished] = [check for check in CHECKS if check.name == "inbox.unfinished_events_have_work"]
+        assert len(await unfinished.run(conn)) == 1

@@ -104,7 +104,7 @@ async def test_elements_without_ids_are_known_by_what_they_are(office: MakeOffic
     await here.source("crm", provider="generic", options={"header": "X-Signature"})
     for batch in ([{"n": 1}, {"n": 2}], [{"n": 1}, {"n": 3}], [5, "text"]):
         assert (await here.send(orjson.dumps(batch), name="crm")).status == 200
-    rows = await here.db.fetch("select payload from onceward.webhook_events order by seq")
+    rows = await here.db.fetch("select onceward.payload_of(e) as payload from onceward.webhook_events e order by seq")
     payloads = [row["payload"] for row in rows]
     assert sorted(payloads, key=str) == sorted([{"n": 1}, {"n": 2}, {"n": 3}, 5, "text"], key=str)
 

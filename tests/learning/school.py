@@ -78,13 +78,14 @@ class School:
         price: int = PRICE,
         starts_in_days: float = 30,
         status: CohortStatus = "OPEN",
+        name: str = "Data Engineering",
         **more: Any,
     ) -> UUID:
         """A cohort of four weeks. Its status is OPEN unless another one is named."""
         async with self.transaction() as tx:
             now = await tx.fetchval("select onceward.now()")
             new = NewCohort(
-                name="Data Engineering",
+                name=name,
                 starts_at=now + timedelta(days=starts_in_days),
                 ends_at=now + timedelta(days=starts_in_days + 28),
                 max_capacity=capacity,

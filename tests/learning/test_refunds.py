@@ -6,7 +6,7 @@ import pytest
 
 from onceward.testing import assert_broadcast, assert_published, assert_sent, drain
 from onceward_apps.learning.errors import LearningError
-from onceward_apps.learning.refund_requests import refund_enrollment, retry_refund
+from onceward_apps.learning.refund_requests import Answer, record_answer, refund_enrollment, retry_refund
 from onceward_apps.learning.waitlist import join
 from tests.learning.school import PRICE, School
 
@@ -162,6 +162,36 @@ async def test_a_refund_that_the_bank_returns_is_alerted_and_tried_again(school:
     assert len(school.stripe.books.refunds) == 2
     await assert_sent(school.engine, "refund-confirmation", count=1)
     await school.verify()
+
+
+async def test_the_webhook_about_a_refund_that_failed_at_once_does_not_fail_the_next_attempt(school: School) -> None:
+    """The answer to the request has reported the failure already, and the next attempt has no id at Stripe yet."""
+    enrollment = await school.enrol(await school.cohort())
+    school.stripe.books.next_refund_statuses.append("failed")
+    async with school.transaction() as tx:
+        [refund] = await refund_enrollment(tx, enrollment, reason="x", actor="ops")
+    await drain(school.engine)
+    [made] = school.stripe.books.refunds.values()
+    for _ in range(2):
+        assert (await school.send("refund.failed", made))["status"] == "UNCHANGED"
+    row = await school.row("refunds", id=refund)
+    assert (row["status"], row["attempt"]) == ("pending", 2)
+    assert (await school.notices()).count("REFUND_FAILED") == 1
+
+
+async def test_the_answer_that_comes_after_the_webhook_about_the_failure_belongs_to_the_failed_attempt(
+    school: School,
+) -> None:
+    enrollment = await school.enrol(await school.cohort())
+    async with school.transaction() as tx:
+        [refund] = await refund_enrollment(tx, enrollment, reason="x", actor="ops")
+    made = {"id": "re_1", "status": "failed", "payment_intent": await intent(school, enrollment), "amount": PRICE}
+    failed = {**made, "metadata": {"app": "learning", "refundId": str(refund)}}
+    assert (await school.send("refund.failed", failed))["status"] == "SUCCESS"
+    async with school.transaction() as tx:
+        await record_answer(tx, refund, Answer("re_1", "pending"), attempt=1)
+    row = await school.row("refunds", id=refund)
+    assert (row["status"], row["attempt"], row["provider_refund_id"]) == ("pending", 2, None)
 
 
 async def test_a_refund_that_stripe_refuses_fails_and_an_operator_can_repeat_it(school: School) -> None:

@@ -66,7 +66,7 @@ async def test_access_expires_after_missed_days_is_extended_or_reminded_once(sch
 async def test_mails_before_the_start_survive_a_missed_day_and_are_sent_once(school: School, db: Database) -> None:
     async with FrozenClock(db, START) as clock:
         cohort = await school.cohort(starts_in_days=10, status="CONFIRMED", zoom_link="https://zoom.example/1")
-        open_cohort = await school.cohort(starts_in_days=10)
+        open_cohort = await school.cohort(starts_in_days=10, name="Open")
         await school.enrol(cohort)
         await school.enrol(open_cohort)
         await school.schedule("learning.pre_cohort_mails")
@@ -95,7 +95,7 @@ async def test_the_clock_starts_and_ends_cohorts_and_alerts_once_about_an_open_o
 ) -> None:
     async with FrozenClock(db, START) as clock:
         cohort = await school.cohort(starts_in_days=2, status="CONFIRMED")
-        unconfirmed = await school.cohort(starts_in_days=2)
+        unconfirmed = await school.cohort(starts_in_days=2, name="Unconfirmed")
         await school.enrol(cohort, await school.student("Ada"))
         await school.schedule("learning.cohort_clock")
         assert (await school.row("cohorts", id=cohort))["status"] == "CONFIRMED"

@@ -27,6 +27,7 @@ from onceward.ledger import (
     check,
     open_account,
     post,
+    post_alone,
     reverse,
     settle,
     void,
@@ -47,6 +48,39 @@ async def _entries(db: Database, journal_id: int) -> list[int]:
 async def _clean(db: Database) -> None:
     async with db.acquire() as conn:
         assert await check(conn) == []
+
+
+async def test_a_journal_posted_alone_is_committed_once_and_leaves_the_connection_as_it_was(
+    db: Database, books: UUID
+) -> None:
+    async with db.transaction(organization=books) as tx:
+        await post(tx, sale(), key="other")
+    journal = await post_alone(db, books, sale(), key="sale:1", memo="order 1")
+    assert journal.fresh
+    again = await post_alone(db, books, sale(), key="sale:1", memo="order 1")
+    assert (again.id, again.fresh) == (journal.id, False)
+    assert await _balance(db, books, "cash") == 2400
+    with pytest.raises(KeyConflict):
+        await post_alone(db, books, sale(2000), key="sale:1")
+    with pytest.raises(UnknownAccount):
+        await post_alone(db, uuid.uuid4(), sale(), key="sale:2")
+    with pytest.raises(InvalidEntry):
+        await post_alone(db, books, [], key="sale:3")
+    async with db.acquire() as conn:
+        assert await conn.fetchval("select onceward.organization()") is None
+    await _clean(db)
+
+
+async def test_only_the_engine_posts_alone_and_never_inside_a_transaction_for_an_organization(
+    db: Database, books: UUID
+) -> None:
+    call = "select onceward.ledger_post_alone($1, 'k', '{cash}', '{revenue}', '{1}', '{EUR}', null, false)"
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with db.transaction(organization=books) as tx:
+            await tx.execute(call, books)
+    with pytest.raises(asyncpg.PostgresError, match=r"use onceward\.ledger_post"):
+        async with db.transaction(role="engine", organization=uuid.uuid4()) as tx:
+            await tx.execute(call, books)
 
 
 async def test_a_posted_journal_moves_both_accounts_and_names_its_cause(db: Database, books: UUID) -> None:

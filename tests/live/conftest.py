@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosedError
 from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.live import Credentials, LiveNode, LiveOptions
+from onceward.live.difference import apply
 from onceward.settings import Settings
 from onceward.trust import Identity, NotAuthenticated
 from onceward.web import Dispatcher, WebServer
@@ -170,6 +171,10 @@ class Client:
         for each in frame.get("results", ()):
             if "data" in each:
                 self.results[each["id"]], self.hashes[each["id"]] = each["data"], each["hash"]
+            elif "changes" in each:
+                assert each["from"] == self.hashes[each["id"]]
+                self.results[each["id"]] = apply(self.results[each["id"]], each["changes"])
+                self.hashes[each["id"]] = each["hash"]
             elif each.get("same"):
                 self.same.add(each["id"])
             else:

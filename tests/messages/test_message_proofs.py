@@ -99,11 +99,11 @@ async def test_with_workers_killed_at_random_nothing_is_lost_and_nothing_goes_ou
     mails = Counter(mail["to"][0]["email"] for mail in sims.brevo.mails)
     assert set(mails.values()) == {1}
     assert len(mails) == COUNT
-    # Without: sent once or unknown, and no more unknown than were in flight when workers were killed.
+    # Without: sent once or unknown. A killed worker leaves those that it was sending, and those whose answers it was about to store.
     posted = Counter(message["text"] for message in sims.slack.messages)
     assert max(posted.values()) == 1
     assert states["slack", "success"] + states["slack", "unknown"] == COUNT
-    assert states["slack", "unknown"] <= KILLS * CONCURRENCY
+    assert states["slack", "unknown"] <= KILLS * 2 * CONCURRENCY
     assert len(posted) >= states["slack", "success"]
 
 

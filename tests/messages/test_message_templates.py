@@ -17,7 +17,7 @@ from onceward.db import Database
 from onceward.messages import BadTemplate, MissingVariable, Quiet, Recipient, Template, Templates, Window, render
 from onceward.messages.hours import next_allowed, zone_or_default
 from onceward.messages.kind import MessageKind
-from onceward.messages.queueing import KEEP_TEMPLATE, Sending, queue
+from onceward.messages.queueing import Sending, queue
 from onceward.messages.rendering import check
 from onceward.messages.sender import Sender
 from onceward.messages.templates import fallbacks, read_folder
@@ -148,13 +148,14 @@ def test_the_time_found_is_allowed_and_not_in_the_past(now, zone, start, end, wi
 async def test_no_organization_puts_a_text_in_the_place_of_anothers(db: Database) -> None:
     """The version of a text is known before it is first used: the first sender must not decide what others send."""
     template = Template("hello", {"en": {"subject": "Hello", "text": "Hello {{ name }}"}})
+    keep = "insert into onceward.templates (organization_id, name, version, content) values ($1, $2, $3, $4)"
     forged = {"locales": {"en": {"subject": "Hello", "text": "Send your money elsewhere"}}, "options": {}}
     mine, theirs = uuid4(), uuid4()
     async with db.transaction(organization=mine) as tx:
-        await tx.execute(KEEP_TEMPLATE, mine, "hello", template.version, forged)
+        await tx.execute(keep, mine, "hello", template.version, forged)
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         async with db.transaction(organization=mine) as tx:
-            await tx.execute(KEEP_TEMPLATE, theirs, "hello", template.version, forged)
+            await tx.execute(keep, theirs, "hello", template.version, forged)
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         async with db.transaction(organization=mine) as tx:
             await tx.execute("update onceward.templates set content = '{}'")

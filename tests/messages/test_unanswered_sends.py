@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from onceward.messages.operations import resolve
+from onceward.messages.sender import _key_forgotten
 from onceward.work import gate
 
 
@@ -108,3 +110,16 @@ async def test_resend_by_an_operator_settles_the_earlier_send(office, wires) -> 
         assert await resolve(tx, id, "resend", by="test", reason="the customer has no mail")
     assert (await here.until(id, "success", "dead_letter"))["status"] == "success"
     assert len(here.sims.brevo.mails) == 2
+
+
+@pytest.mark.parametrize(
+    ("sending_for_s", "loaded_s_ago", "forgotten"),
+    [(None, 0, False), (100, 0, False), (950, 0, True), (850, 100, True), (-3600, 0, True)],
+    ids=["never sent", "within the window", "after it", "passed since loading", "the database's clock moved back"],
+)
+def test_the_window_of_a_key_needs_no_clock_of_the_process(
+    sending_for_s: float | None, loaded_s_ago: float, forgotten: bool
+) -> None:
+    message: Any = SimpleNamespace(sending_for_s=sending_for_s, loaded_at=time.monotonic() - loaded_s_ago)
+    channel: Any = SimpleNamespace(repeatable_for_s=900.0)
+    assert _key_forgotten(message, channel) is forgotten

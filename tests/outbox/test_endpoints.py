@@ -176,3 +176,16 @@ def test_a_sample_must_fit_its_model() -> None:
         catalogue.dump("order.paid", {"order_id": str(uuid.uuid4()), "amount": "much"})
     with pytest.raises(ValueError, match="declared twice"):
         catalogue.declare("order.paid", sample={})
+
+
+async def test_pages_contain_every_endpoint_once(bench: OutboxBench) -> None:
+    ours = await bench.organization("acme")
+    made = [(await bench.register(URL, ours)).endpoint.endpoint_id for _ in range(5)]
+    await bench.db.execute("update onceward.endpoints set created_at = now()")  # in one moment, as by an import
+    for everybody in (False, True):
+        seen: list[uuid.UUID] = []
+        while page := await bench.outbox.endpoints.list(
+            None if everybody else ours, all_organizations=everybody, after=seen[-1] if seen else None, limit=2
+        ):
+            seen += [each.endpoint_id for each in page]
+        assert sorted(seen) == sorted(made)

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from aiohttp import ClientSession
+
 from onceward.providers.outbound import Accepted
 from onceward.providers.outbound.analytics import AnalyticsEvent
 from onceward.providers.outbound.mixpanel import Mixpanel
@@ -38,6 +40,22 @@ async def test_a_restarted_simulator_knows_payments_keys_and_its_address(client,
         assert isinstance(await stripe.create_refund(key="r", payment_intent=paid["payment_intent"]), Accepted)
     finally:
         await second.stop()
+
+
+async def test_a_payment_page_that_somebody_has_seen_survives_a_kill(client, tmp_path) -> None:
+    killed = StripeSimulator(retry_delays_s=())
+    killed.keep_in(tmp_path)
+    await killed.start()
+    price = {"currency": "eur", "unit_amount": 500, "product_data": {"name": "Seat"}}
+    order = {"line_items": [{"price_data": price}], "success_url": "http://x/", "cancel_url": "http://x/"}
+    made = detail_of(await Stripe(client, "sk_test_1", killed.url).create_checkout_session(key="k", **order))
+    before = (tmp_path / "stripe.json").read_text()
+    async with ClientSession() as browser, browser.get(made["url"]) as page:
+        assert page.status == 200
+    seen = (tmp_path / "stripe.json").read_text()
+    await killed.stop()
+    assert made["id"] not in before, "calls of the API are saved now and then"
+    assert made["id"] in seen
 
 
 async def test_a_restarted_simulator_still_drops_duplicates(client, tmp_path) -> None:

@@ -153,3 +153,14 @@ async def test_jitter_delays_the_job_and_not_the_due_time(bench) -> None:
     due = datetime(2026, 5, 1, 11, tzinfo=UTC)
     assert due < sort_at < due + timedelta(seconds=600)
     assert (await here.runs())[0]["due_at"] == due
+
+
+async def test_a_schedule_goes_on_after_the_clock_moved_back_and_repeats_no_due_time(bench) -> None:
+    here = await bench(app_with(), at="2026-05-01 10:30+00")
+    await here.scheduler.step()
+    await here.set_clock("2026-05-01 13:00:01+00")  # wrong by two and a half hours
+    await here.scheduler.step()
+    for moment in ("10:31", "11:00:01", "12:00:01", "13:00:01", "14:00:01"):
+        await here.set_clock(f"2026-05-01 {moment}+00")
+        await here.scheduler.step()
+    assert [f"{row['due_at']:%H:%M}" for row in await here.runs()] == ["13:00", "11:00", "12:00", "14:00"]

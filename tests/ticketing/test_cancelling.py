@@ -160,10 +160,10 @@ async def test_a_sale_under_way_while_the_event_is_cancelled_is_refunded_with_th
 
     read = sales.items
 
-    async def pause(tx: Any, checkout_id: Any) -> Any:
+    async def pause(tx: Any, *values: Any) -> Any:
         inside.set()
         await go_on.wait()
-        return await read(tx, checkout_id)
+        return await read(tx, *values)
 
     async def cancel() -> Any:
         async with office.engine.transaction(organization=show.organization) as tx:

@@ -183,8 +183,8 @@ async def test_seat_already_sold_is_read_again_when_its_version_changed(office: 
     checkout = await office.checkout(show, "Stalls A1")
     read = sales.items
 
-    async def read_then_touch(tx: Any, checkout_id: Any) -> Any:
-        rows = await read(tx, checkout_id)
+    async def read_then_touch(tx: Any, *values: Any) -> Any:
+        rows = await read(tx, *values)
         await office.db.execute("update ticketing.seats set version = version + 1 where label = 'Stalls A1'")
         return rows
 
@@ -201,13 +201,16 @@ async def test_seat_already_sold_is_given_up_after_three_tries_and_nothing_is_le
     checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
     tries = 0
 
-    async def never(*_: Any) -> list[Any]:
+    sell = sales.sell
+
+    async def never(tx: Any, *values: Any) -> Any:
         nonlocal tries
         tries += 1
-        return []
+        await office.db.execute("update ticketing.seats set version = version + 1 where label = 'Stalls A2'")
+        return await sell(tx, *values)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sales, "sell_seats", never)
+        patch.setattr(sales, "sell", never)
         told = await office.pay(checkout)
     assert (told.status, tries) == (500, 3)
     assert await office.tickets(checkout) == []
@@ -368,8 +371,8 @@ async def test_database_connection_lost_is_answered_503_and_leaves_nothing(offic
     checkout = await office.checkout(show, "Stalls A1")
     read = sales.items
 
-    async def read_then_lose(tx: Any, checkout_id: Any) -> Any:
-        rows = await read(tx, checkout_id)
+    async def read_then_lose(tx: Any, *values: Any) -> Any:
+        rows = await read(tx, *values)
         pid = await tx.fetchval("select pg_backend_pid()")
         await office.db.execute("select pg_terminate_backend($1)", pid)
         return rows
@@ -394,10 +397,10 @@ async def test_transaction_timeout_rolls_back_and_is_tried_again(office: Office)
     checkout = await office.checkout(show, "Stalls A1")
     read = sales.items
 
-    async def too_slow(tx: Any, checkout_id: Any) -> Any:
+    async def too_slow(tx: Any, *values: Any) -> Any:
         await tx.execute("set local statement_timeout = '20ms'")
         await tx.execute("select pg_sleep(1)")
-        return await read(tx, checkout_id)
+        return await read(tx, *values)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sales, "items", too_slow)

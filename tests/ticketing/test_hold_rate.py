@@ -25,7 +25,8 @@ async def hold(shop: Shop, seats: list[str], *, event: str | None = None, **head
 
 async def seats_of(shop: Shop, event: str | None = None) -> list[str]:
     shown = await shop.call(f"{PUBLIC}/events/{event or shop.event_id}")
-    return [seat["id"] for row in shown["sections"][0]["rows"] for seat in row["seats"]]
+    rows = shown["sections"][0]["rows"]
+    return [f"{row['label']}{n + 1}" for row in rows for n in range(row["seats"])]
 
 
 async def test_the_limit_answers_429_with_a_time_and_holds_nothing(database_url: str, tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ async def sell_over_http(shop: Shop, seat: int) -> float:
     """From the seat map to the tickets; returns how long it took."""
     began = time.monotonic()
     shown = await shop.call(f"{PUBLIC}/events/{shop.event_id}")
-    wanted = [shown["sections"][0]["rows"][0]["seats"][seat]["id"]]
+    wanted = [f"{shown['sections'][0]['rows'][0]['label']}{seat + 1}"]
     held = await shop.call(f"{PUBLIC}/events/{shop.event_id}/holds", {"seats": wanted})
     checkout = await shop.call(
         f"{PUBLIC}/checkouts", {"event_id": shop.event_id, "email": "b@example.org"}, basket=held["basket"]

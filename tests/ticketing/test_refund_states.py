@@ -186,6 +186,40 @@ async def test_an_operator_books_a_refund_that_was_paid_another_way(sold: Sold, 
     await assert_the_books_are_right(sold, cash=0)
 
 
+async def test_a_late_webhook_about_the_failure_does_not_reopen_a_refund_that_was_paid_another_way(sold: Sold) -> None:
+    office, show, _ = sold
+    refund_id = await begin(sold, "pending")
+    failed = await move(office, "failed")
+    await office.webhook(failed)
+    async with office.engine.transaction(organization=show.organization) as tx:
+        await refunding.settle(tx, refund_id, note="bank transfer", actor="test")
+    for late in ({**failed, "id": "evt_late"}, {**failed, "id": "evt_later", "type": "refund.updated"}):
+        assert (await office.webhook(late)).status == 200
+    assert (await row(office))["status"] == "done"
+    assert await office.db.fetchval(PUBLISHED, "checkout.refund_failed") == 0
+    await assert_the_books_are_right(sold, cash=0)
+
+
+async def test_a_late_webhook_about_the_failure_does_not_reopen_refunds_that_were_paid_at_the_service(
+    sold: Sold,
+) -> None:
+    """Somebody pays two refunds that failed with one refund at the service, which carries the id of neither."""
+    office, _, checkout = sold
+    first, *others = await office.tickets(checkout)
+    for tickets in ([first["id"]], [each["id"] for each in others]):
+        office.stripe.books.next_refund_statuses.append("failed")
+        await refund(sold, tickets=tickets)
+        await office.drain()
+    failed = list(office.stripe.books.refunds.values())
+    made, _ = office.stripe.books.refund({"payment_intent": failed[0]["payment_intent"]})
+    await office.webhook(refund_event("refund.created", made))
+    await assert_the_books_are_right(sold, cash=0)
+    for each in failed:
+        assert (await office.webhook(refund_event("refund.failed", each))).status == 200
+    assert await office.db.fetchval("select count(*) from ticketing.refunds where status <> 'done'") == 0
+    await assert_the_books_are_right(sold, cash=0)
+
+
 async def test_money_refunded_twice_at_the_service_and_another_way_is_reported(sold: Sold) -> None:
     office, show, checkout = sold
     refund_id = await begin(sold, "pending")

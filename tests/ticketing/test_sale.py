@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import asyncpg
 import pytest
 
 from onceward.ledger import statement
@@ -222,3 +223,33 @@ async def test_a_payment_page_that_has_closed_is_not_asked_about_again(office: O
         await schedules.ask({"id": checkout["id"]}, tx)
     await office.drain()
     assert await office.db.fetch(schedules.UNSETTLED) == []
+
+
+async def test_a_sale_takes_few_round_trips(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Besides opening and commit: lock, read, sell, enqueue, mail, publish, broadcast and audit. Each costs as much as a small statement."""
+    await office.source()
+    show = await office.show()
+    first, second = [await office.checkout(show, f"Stalls A{n}", f"Stalls A{n + 1}") for n in (1, 3)]
+    assert (await office.pay(first)).status == 200
+    statements: list[str] = []
+    run: Any = getattr(asyncpg.Connection, "_execute")  # noqa: B009 (private: the type has no such attribute)
+
+    async def noted(self: Any, query: str, *args: Any, **options: Any) -> Any:
+        statements.append(query)
+        return await run(self, query, *args, **options)
+
+    monkeypatch.setattr(asyncpg.Connection, "_execute", noted)
+    assert (await office.pay(second)).status == 200
+    steps = (
+        "take_checkout",
+        "checkout_items",
+        "ticketing.sell(",
+        "onceward.jobs",
+        "onceward.messages",
+        "onceward.publish",
+        "onceward.topic_messages",
+        "onceward.audit_log",
+    )
+    others = ("Return numbers for events", "pg_notify")  # shared by requests at the same time
+    own = [text for text in statements if not any(name in text for name in others)]
+    assert [next((name for name in steps if name in text), text) for text in own] == list(steps)

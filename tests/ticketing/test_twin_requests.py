@@ -1,16 +1,10 @@
-"""Twin requests: for every POST of the app, the same request at once, or nearly the same, leaves what one would.
-
-A route without a case fails `test_every_post_route_has_a_case`. What is left is compared by counting: everything for
-identical requests, and for nearly identical ones what is valid or payable.
-"""
+"""Twin requests to the ticket shop: at once they leave what one would. See `tests/twins.py`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,17 +13,14 @@ import aiohttp
 import pytest
 
 from onceward.testing import until
-from onceward.trust import verify
 from onceward_apps.ticketing import app as ticketing
 from onceward_apps.ticketing import checks
 from onceward_apps.ticketing.codes import new_basket
+from tests import twins
 from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
+from tests.twins import TWINS, Case, Cases
 
 STAFF = "/api/v1/ticketing"
-TWINS = 5
-IDLE = """
-select not exists (select from onceward.work where kind = 'job' and dead_reason is null and sort_at <= now())
-"""
 VALID = {
     "venues": "select count(*) from ticketing.venues",
     "events": "select count(*) from ticketing.events",
@@ -52,8 +43,7 @@ VALID = {
     "mails to buyers": "select count(*) from onceward.messages where template ~ '^(order|ticket|payment)-'",
     "published": "select count(*) from onceward.published",
 }
-ALL = {
-    **VALID,
+EVERYTHING = {
     "checkouts": "select count(*) from ticketing.checkouts",
     "items": "select count(*) from ticketing.checkout_items",
     "tickets ever": "select count(*) from ticketing.tickets",
@@ -64,47 +54,29 @@ ALL = {
 }
 
 
-@dataclass
-class Case:
-    """One request, and others that differ a little: by what a second click, tab or colleague would change."""
-
-    path: str
-    body: Any
-    nearly: list[Any] = field(default_factory=list[Any])
-    staff: bool = False
-    basket: str = ""
+AUDIT_OF_WEBHOOKS = frozenset({"audit"})
+"""Webhooks of the payment service about a failed refund arrive meanwhile, and are audited too."""
 
 
-@dataclass
-class Stage:
+class Stage(twins.Stage):
     """A shop on a port, with what cases begin from."""
 
-    shop: Shop
-    numbers: Any = field(default_factory=lambda: count(1))
+    valid = VALID
+    everything = EVERYTHING
 
-    async def send(self, case: Case, body: Any) -> int:
-        headers = {"authorization": f"Bearer {self.shop.key}"} if case.staff else {}
-        if case.basket:
-            headers["x-basket"] = case.basket
-        async with (
-            aiohttp.ClientSession(self.shop.url) as http,
-            http.post(case.path, json=body, headers=headers) as response,
-        ):
-            await response.read()
-            return response.status
-
-    async def counts(self, queries: dict[str, str]) -> dict[str, int]:
-        """Count when the jobs that requests caused are done: a refund is booked by one."""
-        await until(lambda: self.shop.runtime.database.fetchval(IDLE))
-        return {name: await self.shop.runtime.database.fetchval(query) for name, query in queries.items()}
+    def __init__(self, shop: Shop) -> None:
+        super().__init__(shop.url, shop.runtime.database)
+        self.shop = shop
+        self.staff = {"authorization": f"Bearer {shop.key}"}
 
     async def event(self, **changes: Any) -> tuple[str, dict[str, str], list[str]]:
-        """An event on sale: its id, its sections by name, the ids of its seats."""
+        """An event on sale: its id, its sections by name, the labels of its seats."""
         new = {**await self.new_event(), **changes}
         event = await self.shop.call(f"{STAFF}/events", new, staff=True)
         await self.shop.call(f"{STAFF}/events/{event['id']}/status", {"status": "on_sale"}, staff=True)
         shown = await self.shop.call(f"{PUBLIC}/events/{event['id']}")
-        seats = [seat["id"] for section in shown["sections"] for row in section["rows"] for seat in row["seats"]]
+        rows = [row for section in shown["sections"] for row in section["rows"]]
+        seats = [f"{row['label']}{n + 1}" for row in rows for n in range(row["seats"])]
         return event["id"], {section["name"]: section["id"] for section in shown["sections"]}, seats
 
     async def new_event(self) -> dict[str, Any]:
@@ -154,48 +126,50 @@ class Stage:
 
 async def venue(stage: Stage) -> Case:
     name = f"Arena {next(stage.numbers)}"
-    return Case(f"{STAFF}/venues", {"name": name}, [{"name": name, "address": f"{n} Quay"} for n in range(4)], True)
+    return Case(
+        f"{STAFF}/venues", {"name": name}, [{"name": name, "address": f"{n} Quay"} for n in range(4)], stage.staff
+    )
 
 
 async def event(stage: Stage) -> Case:
     new = await stage.new_event()
-    return Case(f"{STAFF}/events", new, [{**new, "fee_bps": n} for n in range(4)], True)
+    return Case(f"{STAFF}/events", new, [{**new, "fee_bps": n} for n in range(4)], stage.staff)
 
 
 async def status(stage: Stage) -> Case:
     event_id, *_ = await stage.event()
-    return Case(f"{STAFF}/events/{event_id}/status", {"status": "closed"}, [{"status": "closed", "n": 1}], True)
+    return Case(f"{STAFF}/events/{event_id}/status", {"status": "closed"}, [{"status": "closed", "n": 1}], stage.staff)
 
 
 async def cancel(stage: Stage) -> Case:
     event_id, *_ = await stage.event()
     reasons = [{"reason": f"storm {n}"} for n in range(4)]
-    return Case(f"{STAFF}/events/{event_id}/cancel", {"reason": "storm"}, reasons, True)
+    return Case(f"{STAFF}/events/{event_id}/cancel", {"reason": "storm"}, reasons, stage.staff)
 
 
 async def block(stage: Stage) -> Case:
     event_id, *_ = await stage.event()
     body, other = {"labels": ["Stalls A1", "Stalls A2"]}, {"labels": ["Stalls A2", "Stalls A1"]}
-    return Case(f"{STAFF}/events/{event_id}/block", body, [other], True)
+    return Case(f"{STAFF}/events/{event_id}/block", body, [other], stage.staff)
 
 
 async def unblock(stage: Stage) -> Case:
     case = await block(stage)
-    assert await stage.send(case, case.body) == 204
-    return Case(case.path.replace("/block", "/unblock"), case.body, case.nearly, True)
+    assert await stage.send(case, case.body, method="POST") == 204
+    return Case(case.path.replace("/block", "/unblock"), case.body, case.nearly, stage.staff)
 
 
 async def coupon(stage: Stage) -> Case:
     code = f"CODE{next(stage.numbers)}"
     others = [{"code": code.lower(), "percent_bps": 100 * n} for n in range(1, 5)]
-    return Case(f"{STAFF}/coupons", {"code": code, "percent_bps": 1000}, others, True)
+    return Case(f"{STAFF}/coupons", {"code": code, "percent_bps": 1000}, others, stage.staff)
 
 
 async def refund(stage: Stage) -> Case:
     order = await stage.order("Lawn")
     tickets = [ticket["id"] for ticket in order["tickets"]]
     others = [{"reason": "ill", "tickets": [str(each) for each in tickets]}, {"reason": "ill again"}]
-    return Case(f"{STAFF}/orders/{order['id']}/refund", {"reason": "ill"}, others, True)
+    return Case(f"{STAFF}/orders/{order['id']}/refund", {"reason": "ill"}, others, stage.staff)
 
 
 async def failed_refund(stage: Stage) -> str:
@@ -209,56 +183,62 @@ async def failed_refund(stage: Stage) -> str:
 
 
 async def repeat_refund(stage: Stage) -> Case:
-    return Case(f"{STAFF}/refunds/{await failed_refund(stage)}/repeat", {}, [{"n": 1}], True)
+    path = f"{STAFF}/refunds/{await failed_refund(stage)}/repeat"
+    return Case(path, {}, [{"n": 1}], stage.staff, uncounted=AUDIT_OF_WEBHOOKS)
 
 
 async def settle_refund(stage: Stage) -> Case:
     path = f"{STAFF}/refunds/{await failed_refund(stage)}/settle"
-    return Case(path, {"note": "bank transfer"}, [{"note": f"bank transfer {n}"} for n in range(4)], True)
+    others = [{"note": f"bank transfer {n}"} for n in range(4)]
+    return Case(path, {"note": "bank transfer"}, others, stage.staff, uncounted=AUDIT_OF_WEBHOOKS)
 
 
 async def dispute_policy(stage: Stage) -> Case:
     event_id, *_ = await stage.event()
-    return Case(f"{STAFF}/events/{event_id}/dispute-policy", {"policy": "keep"}, [{"policy": "keep", "n": 1}], True)
+    return Case(
+        f"{STAFF}/events/{event_id}/dispute-policy", {"policy": "keep"}, [{"policy": "keep", "n": 1}], stage.staff
+    )
 
 
 async def void(stage: Stage) -> Case:
     order = await stage.order()
     path = f"{STAFF}/tickets/{order['tickets'][0]['id']}/void"
-    return Case(path, {"reason": "lost"}, [{"reason": f"lost {n}"} for n in range(4)], True)
+    return Case(path, {"reason": "lost"}, [{"reason": f"lost {n}"} for n in range(4)], stage.staff)
 
 
 async def scan(stage: Stage) -> Case:
     order = await stage.order()
     body = {"event_id": order["event_id"], "presented": order["tickets"][0]["ticket_code"], "scan_id": str(uuid4())}
-    return Case(f"{STAFF}/scan", body, [{**body, "scan_id": str(uuid4()), "gate": f"{n}"} for n in range(4)], True)
+    return Case(
+        f"{STAFF}/scan", body, [{**body, "scan_id": str(uuid4()), "gate": f"{n}"} for n in range(4)], stage.staff
+    )
 
 
 async def hold(stage: Stage) -> Case:
     event_id, sections, seats = await stage.event(most_per_order=6)
     body = {"seats": seats[:2], "places": {sections["Lawn"]: 2}}
     other = {"seats": seats[1::-1], "places": {sections["Lawn"]: 2}}
-    return Case(f"{PUBLIC}/events/{event_id}/holds", body, [other], basket=new_basket())
+    return Case(f"{PUBLIC}/events/{event_id}/holds", body, [other], {"x-basket": new_basket()})
 
 
 async def release(stage: Stage) -> Case:
     event_id, basket = await stage.held()
     path = f"{PUBLIC}/events/{event_id}/holds"
     held = await stage.shop.call(path, basket=basket)
-    return Case(f"{path}/release", {}, [{"holds": [each["id"] for each in held["holds"]]}], basket=basket)
+    return Case(f"{path}/release", {}, [{"holds": [each["id"] for each in held["holds"]]}], {"x-basket": basket})
 
 
 async def start_checkout(stage: Stage) -> Case:
     event_id, basket = await stage.held()
     body = {"event_id": event_id, "email": "buyer@example.org"}
     others = [{**body, "email": f"buyer{n}@example.org"} for n in range(4)]
-    return Case(f"{PUBLIC}/checkouts", body, others, basket=basket)
+    return Case(f"{PUBLIC}/checkouts", body, others, {"x-basket": basket})
 
 
 async def pay(stage: Stage) -> Case:
     made = await stage.checkout()
     body = {"token": made["token"], "provider": "stripe"}
-    return Case(f"{PUBLIC}/checkouts/{made['id']}/pay", body, [{**body, "n": 1}])
+    return Case(f"{PUBLIC}/checkouts/{made['id']}/pay", body, [{**body, "n": 1}], may_fail_with=frozenset({502}))
 
 
 async def abandon(stage: Stage) -> Case:
@@ -280,42 +260,32 @@ async def transfer(stage: Stage) -> Case:
     return Case(path, body, [{**body, "email": f"friend{n}@example.org"} for n in range(4)])
 
 
-CASES: dict[str, Callable[[Stage], Awaitable[Case]]] = {
-    f"{STAFF}/venues": venue,
-    f"{STAFF}/events": event,
-    f"{STAFF}/events/{{event_id}}/status": status,
-    f"{STAFF}/events/{{event_id}}/cancel": cancel,
-    f"{STAFF}/events/{{event_id}}/block": block,
-    f"{STAFF}/events/{{event_id}}/unblock": unblock,
-    f"{STAFF}/coupons": coupon,
-    f"{STAFF}/orders/{{checkout_id}}/refund": refund,
-    f"{STAFF}/refunds/{{refund_id}}/repeat": repeat_refund,
-    f"{STAFF}/refunds/{{refund_id}}/settle": settle_refund,
-    f"{STAFF}/events/{{event_id}}/dispute-policy": dispute_policy,
-    f"{STAFF}/tickets/{{ticket_id}}/void": void,
-    f"{STAFF}/scan": scan,
-    f"{PUBLIC}/events/{{event_id}}/holds": hold,
-    f"{PUBLIC}/events/{{event_id}}/holds/release": release,
-    f"{PUBLIC}/checkouts": start_checkout,
-    f"{PUBLIC}/checkouts/{{checkout_id}}/pay": pay,
-    f"{PUBLIC}/checkouts/{{checkout_id}}/abandon": abandon,
-    "/orders/{checkout_id}/resend": resend,
-    "/orders/{checkout_id}/tickets/{ticket_id}/transfer": transfer,
+CASES: Cases[Stage] = {
+    f"POST {STAFF}/venues": venue,
+    f"POST {STAFF}/events": event,
+    f"POST {STAFF}/events/{{event_id}}/status": status,
+    f"POST {STAFF}/events/{{event_id}}/cancel": cancel,
+    f"POST {STAFF}/events/{{event_id}}/block": block,
+    f"POST {STAFF}/events/{{event_id}}/unblock": unblock,
+    f"POST {STAFF}/coupons": coupon,
+    f"POST {STAFF}/orders/{{checkout_id}}/refund": refund,
+    f"POST {STAFF}/refunds/{{refund_id}}/repeat": repeat_refund,
+    f"POST {STAFF}/refunds/{{refund_id}}/settle": settle_refund,
+    f"POST {STAFF}/events/{{event_id}}/dispute-policy": dispute_policy,
+    f"POST {STAFF}/tickets/{{ticket_id}}/void": void,
+    f"POST {STAFF}/scan": scan,
+    f"POST {PUBLIC}/events/{{event_id}}/holds": hold,
+    f"POST {PUBLIC}/events/{{event_id}}/holds/release": release,
+    f"POST {PUBLIC}/checkouts": start_checkout,
+    f"POST {PUBLIC}/checkouts/{{checkout_id}}/pay": pay,
+    f"POST {PUBLIC}/checkouts/{{checkout_id}}/abandon": abandon,
+    "POST /orders/{checkout_id}/resend": resend,
+    "POST /orders/{checkout_id}/tickets/{ticket_id}/transfer": transfer,
 }
 
 
-def post_routes() -> set[str]:
-    """The paths of the app's POST routes, from the app itself."""
-    return {
-        route.path  # pyright: ignore[reportAttributeAccessIssue]
-        for router in ticketing.routers
-        for route in router.routes
-        if "POST" in (getattr(route, "methods", None) or ())
-    }
-
-
-def test_every_post_route_has_a_case() -> None:
-    assert post_routes() == set(CASES)
+def test_every_route_has_a_case() -> None:
+    assert twins.routes_of(CASES) == twins.written_routes(ticketing)
 
 
 @pytest.fixture
@@ -324,48 +294,25 @@ async def stage(database_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
         yield Stage(shop)
 
 
-async def left_by(stage: Stage, case: Case, bodies: list[Any], queries: dict[str, str]) -> dict[str, int]:
-    """What requests sent at once add to each count; one of them at least is accepted, none fails."""
-    before = await stage.counts(queries)
-    statuses = await asyncio.gather(*(stage.send(case, body) for body in bodies))
-    assert min(statuses) < 300, (case.path, statuses)
-    assert max(statuses) < 500 or set(statuses) <= {200, 502}, (case.path, statuses)
-    after = await stage.counts(queries)
-    return {name: after[name] - before[name] for name in queries}
-
-
 @pytest.mark.timeout(120)
 async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    for path, prepare in CASES.items():
-        # Webhooks of the payment service about the failed refund arrive meanwhile, and are audited too.
-        queries = {name: query for name, query in ALL.items() if name != "audit" or "/refunds/" not in path}
-        case = await prepare(stage)
-        alone = await left_by(stage, case, [case.body], queries)
-        assert any(alone.values()), path
-        case = await prepare(stage)
-        together = await left_by(stage, case, [case.body] * TWINS, queries)
-        assert together == alone, path
-    assert [result for result in await verify(stage.shop.runtime.database, checks.CHECKS) if not result.ok] == []
+    await twins.expect_identical_to_leave_one(stage, CASES, checks.CHECKS)
 
 
 @pytest.mark.timeout(120)
 async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    for path, prepare in CASES.items():
-        case = await prepare(stage)
-        alone = await left_by(stage, case, [case.body], VALID)
-        case = await prepare(stage)
-        together = await left_by(stage, case, [case.body, *case.nearly] * 2, VALID)
-        assert together == alone, path
-    assert [result for result in await verify(stage.shop.runtime.database, checks.CHECKS) if not result.ok] == []
+    await twins.expect_nearly_identical_to_leave_one(stage, CASES, checks.CHECKS)
 
 
 async def test_two_payment_services_asked_at_once_leave_one_open_page_at_most(stage: Stage) -> None:
     """Each service closes the page of the other before it opens its own: a buyer who asks both may have to ask again."""
     case = await pay(stage)
-    await asyncio.gather(*(stage.send(case, {**case.body, "provider": name}) for name in ("stripe", "paypal") * 2))
+    await asyncio.gather(
+        *(stage.send(case, {**case.body, "provider": name}, method="POST") for name in ("stripe", "paypal") * 2)
+    )
     pages = "select count(*) from ticketing.checkouts where provider_session is not null and status in ('started', 'failed')"
     assert await stage.shop.runtime.database.fetchval(pages) <= 1
-    assert await stage.send(case, case.body) == 200
+    assert await stage.send(case, case.body, method="POST") == 200
 
 
 async def test_a_scan_repeated_while_it_is_under_way_gets_the_same_answer(stage: Stage) -> None:

@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from onceward.db import Database
 from onceward.runtime import FEATURES
-from onceward.trust import NotFound, SecretBox
+from onceward.trust import NotFound, SecretBox, secrets
 from onceward.trust.checks import check_secrets_can_be_opened
 from onceward.trust.errors import BadSecretKey, Tampered, UnknownSecretKey
 from onceward.trust.secrets import get_secret, key_id, put_secret, rotate
@@ -107,3 +109,9 @@ async def test_rotation_seals_everything_under_the_first_key(db: Database, two: 
         assert await get_secret(tx, SecretBox([NEW]), "s3") == "value 3!"
         with pytest.raises(NotFound):
             await get_secret(tx, SecretBox([NEW]), "other")
+
+
+@pytest.mark.parametrize(("purpose", "length"), [(b"id", 4), (b"key", 32)])
+def test_keys_are_derived_as_hkdf_does(purpose: bytes, length: int) -> None:
+    reference = HKDF(algorithm=SHA256(), length=length, salt=None, info=b"onceward secrets v1 " + purpose)
+    assert secrets._derive(NEW, purpose, length) == reference.derive(NEW.encode())  # pyright: ignore[reportPrivateUsage]

@@ -9,6 +9,8 @@ import pytest
 
 from onceward.db import Connection, Database, migrate
 from onceward.inbox import upkeep as inbox_upkeep
+from onceward.inbox.stripping import STRIP as STRIP_EVENTS
+from onceward.inbox.stripping import TURNS, Stripping
 from onceward.messages.pruning import STRIP, strip_old
 from onceward.outbox import upkeep as outbox_upkeep
 from onceward.runtime import FEATURES
@@ -71,9 +73,9 @@ async def test_events(full: Database) -> None:
         EVERY,
     )
     later = "select count(*) from onceward.webhook_events where payload is not null"
-    assert await in_batches(partial(full.fetchval, inbox_upkeep.PRUNE, KEEP, None)) == COUNT
+    assert await Stripping(db=full, keep=KEEP, pause_s=0.0).all() == COUNT
     assert await full.fetchval(later) == COUNT // EVERY
-    assert await in_batches(partial(full.fetchval, inbox_upkeep.PRUNE, KEEP, None)) == 0
+    assert await Stripping(db=full, keep=KEEP, pause_s=0.0).all() == 0
     await full.execute(
         "update onceward.webhook_events set status = 'success', settles = settles + 1 where status = 'dead_letter'"
     )
@@ -162,7 +164,7 @@ async def test_rows_that_are_not_old_yet_are_neither_pruned_nor_passed(full: Dat
     ("table", "statement", "more"),
     [
         ("jobs", PRUNE_JOBS, ()),
-        ("webhook_events", inbox_upkeep.PRUNE, (None,)),
+        ("webhook_events", STRIP_EVENTS, (None, 0, TURNS, None)),
         ("webhook_events", inbox_upkeep.FORGET, ()),
         ("messages", STRIP, ()),
         ("published", outbox_upkeep.PRUNE, ()),

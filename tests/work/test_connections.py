@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from pydantic import SecretStr
+
 from onceward import Onceward
 from onceward.connections import connection_budget
 from onceward.db import Database
+from onceward.settings import Settings
 from onceward.work.claim_connections import MOST, ClaimConnections
 
 
@@ -73,3 +76,7 @@ def test_the_budget_is_what_the_documentation_says() -> None:
     totals = {name: connection_budget(pool_max=20, roles=each).total for name, each in roles.items()}
     assert totals == {"up": 30, "serve": 26, "worker": 25, "scheduler": 21}
     assert connection_budget(pool_max=20, roles={"worker"}, pgbouncer=True).total == 24
+    several = Settings(database_url=SecretStr("postgresql://a:1,b:2/x?target_session_attrs=read-write"))
+    assert several.database_servers == 2
+    assert connection_budget(pool_max=20, roles={"worker"}, servers=several.database_servers).total == 26
+    assert Settings().database_servers == 1

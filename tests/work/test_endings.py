@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 import onceward
@@ -65,3 +66,13 @@ async def test_a_job_that_no_worker_knows_ends_with_an_attempt(engine: Engine) -
         await conn.execute("update onceward.work set sort_at = now() - '1 minute'::interval")
         assert await set_aside_unclaimed(conn, dead_after=timedelta(0)) == {"no_such_job": "no_handler"}
         assert await conn.fetch(LAST, id) == [("dead_letter", "no_handler")]
+
+
+async def test_an_outcome_that_does_not_exist_is_refused(db: Database) -> None:
+    record = (
+        "select onceward.record_attempts(array[row(1, null, 1, 'job', 'broken', $1::text, 1, null, now(), null, null, 0)"
+        "::onceward.attempt])"
+    )
+    assert await db.fetchval(record, "success") == 1
+    with pytest.raises(asyncpg.CheckViolationError):
+        await db.fetchval(record, "perhaps")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -77,7 +78,7 @@ async def test_calls_of_any_mix_are_inserted_in_their_order(engine: Engine) -> N
     )
 
 
-async def test_many_calls_of_one_job_need_one_statement(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_calls_of_one_job_need_few_statements(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     from onceward.work import enqueuing
 
     written: list[int] = []
@@ -89,7 +90,32 @@ async def test_many_calls_of_one_job_need_one_statement(engine: Engine, monkeypa
 
     monkeypatch.setattr(enqueuing, "_columns", counted)
     assert len(await engine.enqueue_many(pack.call(order=n) for n in range(1500))) == 1500
-    assert written == [1500]
+    assert written == [375] * 4  # this process prepares one part while PostgreSQL writes another
+    await engine.enqueue_many(pack.call(order=n) for n in range(200))
+    assert written[4:] == [200]
+
+
+async def test_a_group_commit_is_one_statement(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no transaction around it: two statements would be two commits, and a failure of the second repeats the first."""
+    from onceward.work import enqueuing
+
+    written: list[int] = []
+    columns = enqueuing._columns
+
+    def counted(jobs: Any, left: int, bundle: int | None) -> Any:
+        written.append(len(jobs))
+        return columns(jobs, left, bundle)
+
+    monkeypatch.setattr(enqueuing, "_columns", counted)
+    await asyncio.gather(*(engine.enqueue(pack, order=n) for n in range(1000)))
+    assert max(written) == 500  # the most that a group commit takes
+
+
+async def test_the_ids_are_right_when_other_sessions_took_some_in_between(engine: Engine) -> None:
+    await engine.db.execute("alter sequence onceward.ids increment by 3")
+    done = await engine.enqueue_many(pack.call(order=n) for n in range(600))
+    rows = await engine.db.fetch("select id, (args ->> 'order')::int as n from onceward.jobs")
+    assert {row["id"]: row["n"] for row in rows} == {each.id: n for n, each in enumerate(done)}
 
 
 async def test_a_transaction_does_not_enqueue_for_another_organization(engine: Engine) -> None:

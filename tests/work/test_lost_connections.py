@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from onceward import Job, Onceward, Permanent, Tx, Workflow
-from onceward.db import Connection
+from onceward.db import FAILED, Connection
+from onceward.work.rescue import Rescuer
 
 CUT_ITSELF = "select pg_terminate_backend(pg_backend_pid())"
 HISTORY = "select outcome, error ->> 'reason' as reason from onceward.attempts where work_id = $1 order by finished_at"
@@ -197,3 +198,57 @@ async def test_no_worker_is_declared_dead_right_after_a_failover(bench) -> None:
     await here.db.execute("select onceward.note_timeline()")
     assert await here.db.fetchval(settling)
     assert await here.db.fetchval("select since from onceward.server_timeline") > before
+
+
+async def test_a_step_that_is_refused_while_its_connection_breaks_is_compensated(bench) -> None:
+    """The refusal is the step's own decision. It must not end the whole workflow as a dead letter that undoes nothing."""
+    app = Onceward("t")
+    undone: list[str] = []
+
+    async def undo(tx: Tx) -> None:
+        undone.append("undone")
+
+    async def refuse(tx: Tx) -> None:
+        try:
+            await cut_off(here, tx)
+        except FAILED:
+            raise Permanent("refused") from None
+
+    @app.workflow
+    async def trip(wf: Workflow) -> None:
+        await wf.compensate(undo)
+        await wf.step(refuse)
+
+    here = await bench(app)
+    started = await here.engine.start_workflow(trip)
+    await here.start_worker()
+    assert (await here.engine.wait(started.id, timeout=20)).outcome == "failed"
+    assert undone == ["undone"]
+
+
+async def test_a_worker_that_was_heard_after_a_failover_and_then_dies_is_rescued_without_waiting(bench) -> None:
+    """Other workers may still be reconnecting: they get half a minute."""
+    here = await bench(Onceward("t"))
+    await here.db.execute(
+        "insert into onceward.workers (id, name, version, queues, tasks) values (1, 'a', '', '{}', '{}'), (2, 'b', '', '{}', '{}')"
+    )
+    await here.db.execute("select onceward.note_timeline()")
+    await here.db.execute("update onceward.server_timeline set since = clock_timestamp()")
+    rescuer = Rescuer(apart_s=0.0)
+    async with here.db.acquire() as conn:
+        await rescuer.step(conn)
+        await conn.execute("update onceward.workers set beat = beat + 1 where id = 1")
+        for _ in range(5):
+            await rescuer.step(conn)
+        assert [row["id"] for row in await conn.fetch("select id from onceward.workers")] == [2]
+        # Another failover: everybody is reconnecting again.
+        await conn.execute(
+            "insert into onceward.workers (id, name, version, queues, tasks) values (1, 'a', '', '{}', '{}')"
+        )
+        await rescuer.step(conn)
+        await conn.execute("update onceward.workers set beat = beat + 1 where id = 1")
+        await rescuer.step(conn)
+        await conn.execute("update onceward.server_timeline set since = clock_timestamp()")
+        for _ in range(5):
+            await rescuer.step(conn)
+        assert await conn.fetchval("select count(*) from onceward.workers") == 2

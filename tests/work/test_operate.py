@@ -25,6 +25,12 @@ async def shaky(tx: Tx, *, n: int) -> int:
     return n
 
 
+@app.job(retry=[0.0])
+async def shaky_twice() -> None:
+    if not healthy:
+        raise RuntimeError("the service is down")
+
+
 @app.job
 async def refused() -> None:
     raise Permanent("no such customer")
@@ -71,6 +77,21 @@ async def test_a_replayed_dead_letter_keeps_its_id_and_happens_once(engine: Engi
         "select actor, reason, entity_id from onceward.audit_log where action = 'dead_letter.replay' order by id"
     )
     assert [(row["actor"], row["reason"]) for row in entries] == [("anna", "service is back")] * 3
+
+
+async def test_the_numbers_of_attempts_continue_after_a_replay(engine: Engine) -> None:
+    global healthy
+    job, other = [await engine.enqueue(shaky_twice) for _ in range(2)]
+    for _ in range(2):
+        await drain(engine)
+        await dead_letters.replay(engine.db, DeadLetterFilter(ids=[job.id]), actor="anna", reason="try")
+    healthy = True
+    await drain(engine)
+    await dead_letters.replay(engine.db, DeadLetterFilter(ids=[other.id]), actor="anna", reason="try")
+    await drain(engine)
+    numbers = "select array_agg(number order by finished_at) from onceward.attempts where work_id = $1"
+    assert await engine.db.fetchval(numbers, job.id) == [1, 2, 3, 4, 5], "each replay allowed all attempts again"
+    assert await engine.db.fetchval(numbers, other.id) == [1, 2, 3]
 
 
 async def test_replay_needs_a_filter_and_a_reason(engine: Engine) -> None:

@@ -16,14 +16,14 @@ def task(*, outside: bool = False, ahead: bool = False, batch: int = 1) -> Task:
 
 
 def test_a_queue_that_calls_outside_services_claims_its_free_places_only() -> None:
-    pacing = Pacing([task(outside=True)], concurrency=8)
+    pacing = Pacing([task(outside=True)], concurrency=8, connections=20)
     pacing.busy = 3
     assert (pacing.free(), pacing.room(0), pacing.room(4), pacing.room(9)) == (5, 5, 1, 0)
     assert not pacing.lend(HANGS_S * 2)
 
 
 def test_a_queue_of_fast_handlers_prefetches_and_a_queue_of_slow_ones_does_not() -> None:
-    pacing = Pacing([task()], concurrency=8)
+    pacing = Pacing([task()], concurrency=8, connections=20)
     for _ in range(100):
         pacing.took(0.001)
     assert pacing.room(0) > 8
@@ -34,7 +34,7 @@ def test_a_queue_of_fast_handlers_prefetches_and_a_queue_of_slow_ones_does_not()
 
 
 def test_hanging_work_lends_its_place_up_to_a_limit() -> None:
-    pacing = Pacing([task(outside=True, ahead=True)], concurrency=2)
+    pacing = Pacing([task(outside=True, ahead=True)], concurrency=2, connections=20)
     assert pacing.most_slots == 2 * (1 + LENT)
     pacing.busy = 2
     assert pacing.free() == 0
@@ -45,4 +45,4 @@ def test_hanging_work_lends_its_place_up_to_a_limit() -> None:
 
 
 def test_a_batch_job_claims_a_whole_batch_for_each_free_place() -> None:
-    assert Pacing([task(batch=25), task(outside=True)], concurrency=4).room(0) == 100
+    assert Pacing([task(batch=25), task(outside=True)], concurrency=4, connections=20).room(0) == 100

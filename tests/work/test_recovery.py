@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
 from onceward import Job, Onceward
+from onceward.work.commands.recovery import REPEATED
 from onceward.work.recovery import SKIPPED_IDS, Unfinished, WorkersRun, recover
 
 app = Onceward("t")
@@ -41,3 +43,14 @@ async def test_a_restored_database_is_not_changed_while_workers_run(bench) -> No
     with pytest.raises(WorkersRun, match="1 workers are running: stop all nodes"):
         await recover(here.db, actor="test", observe_s=0.2)
     beating.cancel()
+
+
+async def test_the_command_says_for_every_kind_of_work_what_a_repetition_means(bench) -> None:
+    here = await bench(app)
+    rule = await here.db.fetchval(
+        "select pg_get_constraintdef(oid) from pg_constraint"
+        " where conrelid = 'onceward.work'::regclass and conname like '%kind%'"
+    )
+    kinds = set(re.findall(r"'(\w+)'", rule))
+    assert kinds >= {"event", "job", "message", "delivery", "workflow"}
+    assert set(REPEATED) == kinds

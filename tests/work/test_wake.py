@@ -75,3 +75,22 @@ async def test_a_wakeup_that_could_not_be_sent_is_sent_later(db: Database) -> No
     await until(lambda: ear.heard == ["parcels"], timeout_s=5)
     await waker.stop()
     await ear.close()
+
+
+async def test_a_process_ignores_its_own_notifications_and_hears_those_of_others(db: Database) -> None:
+    ear = Ear()
+    await ear.listen(db)
+    calls: list[str] = []
+    waker = Waker(db)
+    await waker.start()
+    waker.listen(calls.append, works_on=["parcels"])
+    await until(lambda: calls == ["parcels"])  # the connection listens
+    waker.wake("parcels")
+    await until(lambda: ear.heard == ["parcels"])
+    await db.execute("select pg_notify($1, 'letters')", CHANNEL)
+    await until(lambda: "letters" in calls)
+    assert calls == ["parcels", "parcels", "letters"], "once when it listens, once in the process itself"
+    await db.execute("select pg_notify($1, 'parcels')", CHANNEL)
+    await until(lambda: calls.count("parcels") == 3)
+    await waker.stop()
+    await ear.close()

@@ -14,9 +14,13 @@ import time
 from pathlib import Path
 
 from tools.chaos.faults import LASTS_S, plan
+from tools.chaos.peers.run import print_peer, run_peer
 from tools.chaos.report import print_report
 from tools.chaos.run import run
 from tools.chaos.system import Shape
+
+JOBS_PER_WEBHOOK = 5
+PEER_PATIENCE_MIN = 2
 
 
 def main() -> int:
@@ -31,6 +35,7 @@ def main() -> int:
         "--asynchronous", action="store_true", help="without synchronous replication: commits may be lost"
     )
     parser.add_argument("--only", default="", help=f"only these faults, separated by commas: {', '.join(LASTS_S)}")
+    parser.add_argument("--peer", choices=("procrastinate",), help="run this queue instead of Onceward, and count")
     parser.add_argument("--plan", action="store_true", help="print the schedule of faults and end")
     given = parser.parse_args()
     seed = random.randrange(1_000_000) if given.seed is None else given.seed
@@ -45,6 +50,17 @@ def main() -> int:
         return 0
     folder = Path(tempfile.mkdtemp(prefix="onceward-chaos-"))
     print(f"logs and history are in {folder}", flush=True)
+    if given.peer:
+        rate, patience_s = JOBS_PER_WEBHOOK * given.rate, 60 * PEER_PATIENCE_MIN
+        duration_s = 60 * given.minutes
+        print_peer(
+            asyncio.run(
+                run_peer(
+                    folder, shape, faults, peer=given.peer, duration_s=duration_s, rate=rate, patience_s=patience_s
+                )
+            )
+        )
+        return 0
     began = time.monotonic()
     outcome = asyncio.run(run(folder, shape, faults, duration_s=60 * given.minutes, rate=given.rate, seed=seed))
     print_report(outcome, took_s=time.monotonic() - began)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,9 @@ app.templates(HERE / "templates")
 app.event_type(EVENT_TYPE, sample={"n": 1}, description="An order was paid.")
 
 
-async def effect(tx: Tx, kind: str, ref: int, *, position: int = 0, since: datetime | None = None) -> None:
+async def effect(tx: Tx, kind: str, ref: int, *, position: int = 0, since: int | None = None) -> None:
     await tx.execute(
-        "insert into chaos.effects (kind, ref, position, started_at, ended_at) values ($1, $2, $3, $4, clock_timestamp())",
+        "insert into chaos.effects (kind, ref, position, started) values ($1, $2, $3, $4)",
         kind,
         ref,
         position,
@@ -96,8 +95,8 @@ async def index(jobs: list[Job], tx: Tx) -> None:
 
 @app.job(retry=[1] * 20)
 async def limited(tx: Tx, *, n: int) -> None:
-    since = await tx.fetchval("select clock_timestamp()")
-    await tx.execute("select pg_sleep(0.02)")
+    since = await tx.fetchval("select nextval('chaos.effects_id_seq')")
+    await tx.execute("select pg_sleep(0.005)")
     await effect(tx, "limited", n, since=since)
 
 

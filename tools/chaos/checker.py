@@ -96,17 +96,17 @@ def an_ordered_lane_keeps_its_order(history: History) -> list[str]:
 
 def no_more_jobs_of_a_lane_ran_at_once_than_its_limit(history: History) -> list[str]:
     intervals = [
-        (effect.started_s, effect.ended_s)
+        (effect.started, effect.ended)
         for effect in history.effects
-        if effect.kind == "limited" and effect.started_s is not None
+        if effect.kind == "limited" and effect.started is not None
     ]
     return _at_most(intervals, history.lane_limit)
 
 
 def no_more_slots_were_taken_than_there_are(history: History) -> list[str]:
-    freed = {effect.ref: effect.ended_s for effect in history.effects if effect.kind == "slot_freed"}
+    freed = {effect.ref: effect.ended for effect in history.effects if effect.kind == "slot_freed"}
     intervals = [
-        (effect.ended_s, freed[effect.ref])
+        (effect.ended, freed[effect.ref])
         for effect in history.effects
         if effect.kind == "slot_taken" and effect.ref in freed
     ]
@@ -145,6 +145,11 @@ def no_work_is_left(history: History) -> list[str]:
     ]
 
 
+def no_node_ended_by_itself(history: History) -> list[str]:
+    """Nodes are restarted by the faults, never by a failover."""
+    return [f"{node} ended" for node in history.ended_nodes]
+
+
 def onceward_verify_finds_nothing(history: History) -> list[str]:
     return list(history.failed_checks)
 
@@ -165,6 +170,7 @@ CLAUSES: tuple[Clause, ...] = (
     a_due_time_runs_once,
     subscribers_hold_what_the_database_says,
     no_work_is_left,
+    no_node_ended_by_itself,
     onceward_verify_finds_nothing,
 )
 
@@ -203,7 +209,7 @@ def _one_key_each(calls: list[Call]) -> list[str]:
     return _listed("several keys", several) + _listed("a key shared by several causes", shared)
 
 
-def _at_most(intervals: list[tuple[float, float]], limit: int) -> list[str]:
+def _at_most(intervals: list[tuple[int, int]], limit: int) -> list[str]:
     """Return a violation if more than `limit` of the intervals overlap. One that ends when another starts does not."""
     changes = sorted(
         [(start, 1) for start, end in intervals if end > start] + [(end, -1) for start, end in intervals if end > start]

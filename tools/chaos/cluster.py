@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ import psutil
 
 from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.server import find_binaries
+from tools.chaos.clocks import Clock
 from tools.chaos.ports import free_ports
 
 NAMES = ("alpha", "beta", "gamma")
@@ -41,6 +43,10 @@ class Member:
     raft_port: int
     process: asyncio.subprocess.Process | None = None
     held: list[psutil.Process] = field(default_factory=list[psutil.Process])
+    clock: Clock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(self.folder / "clock")
 
     @property
     def data(self) -> Path:
@@ -110,8 +116,17 @@ class Cluster:
         path = member.folder / "patroni.json"
         path.write_text(json.dumps(self._configuration(member), indent=1))
         (member.folder / "patroni.log").touch()
+        self._write_postgres_command(member)
         for each in (member.folder, *member.folder.iterdir()):
             self._account.own(each)
+
+    def _write_postgres_command(self, member: Member) -> None:
+        """Write the command by which Patroni starts PostgreSQL. The clock of Patroni itself is not moved."""
+        path = member.folder / "postgres"
+        environ = " ".join(f"{name}={shlex.quote(value)}" for name, value in member.clock.environ.items())
+        real = shlex.quote(str(self._account.bin_dir / "postgres"))
+        path.write_text(f'#!/bin/sh\nexec env {environ} {real} "$@"\n')
+        path.chmod(0o755)
 
     def _configuration(self, member: Member) -> dict[str, Any]:
         dcs = {
@@ -160,6 +175,7 @@ class Cluster:
                 "connect_address": f"127.0.0.1:{member.port}",
                 "data_dir": str(member.data),
                 "bin_dir": str(self._account.bin_dir),
+                "bin_name": {"postgres": str(member.folder / "postgres")},
                 "pgpass": str(member.folder / "pgpass"),
                 "authentication": {
                     "superuser": {"username": USER, "password": PASSWORD},

@@ -22,13 +22,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One row of `chaos.effects`, in the order of its ids. Times are seconds since 1970."""
+    """One row of `chaos.effects`. `started` and `ended` are numbers of one sequence, so that no clock matters."""
 
     kind: str
     ref: int
     position: int = 0
-    started_s: float | None = None
-    ended_s: float = 0.0
+    started: int | None = None
+    ended: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class History:
     ledger_credits: int = 0
     subscribed: list[int | None] = field(default_factory=list[int | None])
     """The last result that each live subscriber holds."""
+    ended_nodes: list[str] = field(default_factory=list[str])
+    """Nodes that ended although no fault had ended them."""
     unfinished: list[str] = field(default_factory=list[str])
     dead_letters: list[str] = field(default_factory=list[str])
     failed_checks: list[str] = field(default_factory=list[str])

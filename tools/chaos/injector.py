@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from onceward.db import FAILED
+from tools.chaos.clocks import Clock, find_library
 from tools.chaos.cluster import Cluster
 from tools.chaos.faults import SERVER_FAULTS, SINGLE_SERVER_FAULTS, Fault
 from tools.chaos.nodes import Node
@@ -19,6 +20,7 @@ from tools.chaos.proxy import Link, Proxy
 from tools.chaos.servers import Existing, Replicated, Single
 
 FILLED = 150
+DRIFT_EVERY_S = 0.5
 LAG_S = 3.0
 BACK_WITHIN_S = 240.0
 
@@ -45,6 +47,7 @@ class Injector:
         self._busy = asyncio.Lock()
         self._busy_nodes: set[str] = set()
         self.injected: list[Injected] = []
+        self.ended_nodes: list[str] = []
 
     @property
     def cluster(self) -> Cluster:
@@ -67,9 +70,25 @@ class Injector:
             await self._inject(fault)
             await self._servers.wait_until_healthy(timeout_s=BACK_WITHIN_S)
 
+    def holds(self, node: Node) -> bool:
+        """Return whether a fault is busy with this node."""
+        return node.name in self._busy_nodes
+
+    def note_ends(self) -> None:
+        """Note which nodes do not run although every fault is over."""
+        for node in self._nodes:
+            self._note_end(node)
+
+    def _note_end(self, node: Node) -> None:
+        if not node.runs:
+            self.ended_nodes.append(node.name)
+
     async def _inject(self, fault: Fault) -> None:
         print(fault, flush=True)
         began_s = time.time()
+        if fault.by_s and find_library() is None:
+            print("        not injected: the package libfaketime is not installed", flush=True)
+            return
         await getattr(self, f"_{fault.kind}")(fault)
         self.injected.append(Injected(fault.kind, began_s, time.time()))
 
@@ -83,6 +102,7 @@ class Injector:
             yield None
             return
         self._busy_nodes.add(node.name)
+        self._note_end(node)
         try:
             yield node
         finally:
@@ -147,7 +167,7 @@ class Injector:
             conn = await asyncpg.connect(self._direct_url, timeout=10)
             try:
                 async with conn.transaction(isolation="repeatable_read"):
-                    await conn.fetchval("select count(*) from onceward.work")
+                    await conn.fetchval("select count(*) from chaos.effects")
                     await asyncio.sleep(fault.lasts_s)
             finally:
                 conn.terminate()
@@ -163,6 +183,38 @@ class Injector:
         finally:
             for conn in taken:
                 conn.terminate()
+
+    async def _fill_pools(self, fault: Fault) -> None:
+        """Lock the table of the effects: every handler waits for it, until no pool of a node has a connection left."""
+        with contextlib.suppress(*FAILED):
+            conn = await asyncpg.connect(self._direct_url, timeout=10)
+            try:
+                async with conn.transaction():
+                    await conn.execute("lock table chaos.effects in exclusive mode")
+                    await asyncio.sleep(fault.lasts_s)
+            finally:
+                conn.terminate()
+
+    # -- clocks --------------------------------------------------------------------------------------------
+
+    async def _jump_node_clock(self, fault: Fault) -> None:
+        await _jump(self._nodes[fault.target].clock, fault)
+
+    async def _drift_node_clock(self, fault: Fault) -> None:
+        """Move the clock a little every half second, then set it right at once."""
+        clock = self._nodes[fault.target].clock
+        steps = max(1, int(fault.lasts_s / DRIFT_EVERY_S))
+        for step in range(steps):
+            clock.set(fault.by_s * (step + 1) / steps)
+            await asyncio.sleep(DRIFT_EVERY_S)
+        clock.set(0.0)
+
+    async def _jump_server_clock(self, fault: Fault) -> None:
+        """Move the clock of the primary, or of any server, which a failover may make the primary meanwhile."""
+        members = self.cluster.members
+        any_server = members[fault.target % len(members)]
+        server = any_server if fault.target % 2 else await self.cluster.wait_for_primary()
+        await _jump(server.clock, fault)
 
     # -- servers -------------------------------------------------------------------------------------------
 
@@ -214,3 +266,9 @@ class Injector:
             process.kill()
         await asyncio.sleep(fault.lasts_s)
         await self.cluster.start_member(primary)
+
+
+async def _jump(clock: Clock, fault: Fault) -> None:
+    clock.set(fault.by_s)
+    await asyncio.sleep(fault.lasts_s)
+    clock.set(0.0)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from tools.chaos.clocks import Clock
+
 ROOT = Path(__file__).parents[2]
 SECRET = "whsec_of_the_chaos_which_is_long_enough"
 READY_WITHIN_S = 180.0
@@ -26,7 +28,13 @@ class Node:
     process: asyncio.subprocess.Process | None = None
     restarts: int = -1
     frozen: bool = False
+    clock: Clock = field(init=False)
+    command: tuple[str, ...] = ()
+    """What to run instead of a node of Onceward."""
     _output: IO[bytes] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(self.log.with_suffix(".clock"))
 
     @property
     def runs(self) -> bool:
@@ -41,12 +49,9 @@ class Node:
         if self._output is None:
             self._output = self.log.open("ab")
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tools.chaos.node",
-            self.kind,
+            *(self.command or (sys.executable, "-m", "tools.chaos.node", self.kind)),
             cwd=ROOT,
-            env={**os.environ, **self.environ},
+            env={**os.environ, **self.environ, **self.clock.environ},
             stdout=asyncio.subprocess.PIPE,
             stderr=self._output,
         )

@@ -15,8 +15,7 @@ from tools.chaos.app import CAPACITY, LANE_LIMIT, ORGANIZATION, POOL, SLOTS, app
 from tools.chaos.history import Effect, History, Message
 
 EFFECTS = """
-select kind, ref, position, extract(epoch from started_at)::float8 as started_s, extract(epoch from ended_at)::float8 as ended_s
-  from chaos.effects order by id
+select kind, ref, position, started, id as ended from chaos.effects order by id
 """
 WAITING = "select kind || ' ' || task || ' ' || id as work from onceward.work where dead_reason is null order by id"
 DEAD = "select kind || ' ' || task || ' ' || id || ': ' || dead_reason as work from onceward.work where dead_reason is not null order by id"

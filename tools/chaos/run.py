@@ -47,13 +47,14 @@ async def run(
         try:
             await injector.run(faults)
             await asyncio.sleep(max(0.0, ends - time.monotonic()))
+            injector.note_ends()
             await system.repair()
             senders.stop()
             async with asyncio.timeout(SENDERS_FINISH_WITHIN_S):
                 await sending
             db = await Database.open(system.direct_url, min_size=1, max_size=2)
             drained_after_s = await wait_until_drained(db, patience_s=PATIENCE_S)
-            history = History(requests=senders.requests)
+            history = History(requests=senders.requests, ended_nodes=injector.ended_nodes)
             await read(db, history)
             await _until_current(subscribers, len(history.refs("event")))
             await db.close()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tools.chaos.clocks import Clock
 from tools.chaos.nodes import Node, environ_of
 from tools.chaos.observe import prepare
 from tools.chaos.ports import free_ports
@@ -49,6 +50,11 @@ class System:
     def web_urls(self) -> list[str]:
         return [node.url for node in self.nodes if node.kind != "worker"]
 
+    @property
+    def clocks(self) -> list[Clock]:
+        members = self.servers.cluster.members if isinstance(self.servers, Replicated) else []
+        return [each.clock for each in (*self.nodes, *members)]
+
     async def __aenter__(self) -> Self:
         try:
             await self._start()
@@ -65,24 +71,30 @@ class System:
         self.direct_url = self.servers.url(await self.proxy.connect("direct", self.servers.targets))
         if isinstance(self.servers, Replicated):
             await self._create_database()
-        await prepare(self.direct_url)
+        await self.prepare()
         await self.sink.__aenter__()
         names = [("web", f"web-{n}") for n in range(self._shape.web)]
         names += [("worker", f"worker-{n}") for n in range(self._shape.workers)]
         names += [("all", f"node-{n}") for n in range(self._shape.combined)]
         for (kind, name), port in zip(names, free_ports(len(names)), strict=True):
             links = await self.proxy.connect(name, self.servers.targets)
-            environ = environ_of(
-                database_url=self.servers.url(links),
-                sink_url=self.sink.url,
-                mail_port=self.sink.mail.port,
-                port=port,
-                data_dir=self.folder / name,
-            )
-            self.nodes.append(Node(name, kind, environ, self.folder / f"{name}.log"))
+            self.nodes.append(self.make_node(kind, name, self.servers.url(links), port))
         for node in self.nodes:
             await node.start()
         await asyncio.gather(*(node.wait_until_ready() for node in self.nodes))
+
+    async def prepare(self) -> None:
+        await prepare(self.direct_url)
+
+    def make_node(self, kind: str, name: str, database_url: str, port: int) -> Node:
+        environ = environ_of(
+            database_url=database_url,
+            sink_url=self.sink.url,
+            mail_port=self.sink.mail.port,
+            port=port,
+            data_dir=self.folder / name,
+        )
+        return Node(name, kind, environ, self.folder / f"{name}.log")
 
     async def _create_database(self) -> None:
         import asyncpg
@@ -95,6 +107,8 @@ class System:
         """Remove every fault: thaw and start the nodes, restore the links, wait for the servers."""
         for link in self.proxy.links:
             link.restore()
+        for clock in self.clocks:
+            clock.set(0.0)
         for node in self.nodes:
             node.thaw()
             if not node.runs:

@@ -14,6 +14,7 @@ const REPORT_MS = 20;
 const POLL_MS = 5;
 const WARM_UP = 10;
 const PAUSE_MS = 10;
+const MOST_PAUSE_MS = 20;
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => process.hrtime.bigint();
@@ -27,12 +28,13 @@ export async function main(Peer) {
       count: { type: "string", default: "1000" },
       processes: { type: "string", default: "1" },
       callers: { type: "string", default: "32" },
+      "per-call": { type: "string", default: String(PER_CALL) },
     },
   });
-  const cases = { enqueue, bulk, drain, latency, worker };
+  const cases = { enqueue, bulk, drain, latency, "latency-across": latencyAcross, worker, announcer };
   const run = cases[given.case];
   if (!given.url || !run) {
-    process.stderr.write(`--url and --case ${Object.keys(cases).slice(0, 4).join("|")} are needed\n`);
+    process.stderr.write(`--url and --case ${Object.keys(cases).slice(0, -2).join("|")} are needed\n`);
     process.exit(2);
   }
   setTimeout(() => {
@@ -40,7 +42,7 @@ export async function main(Peer) {
     process.exit(1);
   }, DEADLINE_MS).unref();
   const peer = new Peer(given.url);
-  if (given.case !== "worker") {
+  if (run !== worker && run !== announcer) {
     await asking(peer, given.url, (ask) => ask(`drop schema if exists ${peer.schema} cascade`));
     await peer.install();
   }
@@ -49,6 +51,7 @@ export async function main(Peer) {
     count: Number(given.count),
     processes: Number(given.processes),
     callers: Number(given.callers),
+    perCall: Number(given["per-call"]),
   });
   // At once: the shutdown of a worker is not measured.
   process.stdout.write(JSON.stringify(line) + "\n", () => process.exit(0));
@@ -77,16 +80,16 @@ async function inTurns(call, count, callers) {
   return { seconds: secondsSince(began), took };
 }
 
-async function bulk(peer, { count }) {
+async function bulk(peer, { count, perCall }) {
   await peer.open(2);
   await peer.enqueueMany(10);
   const began = now();
-  await fill(peer, count);
+  await fill(peer, count, perCall);
   return { value: count / secondsSince(began), unit: "jobs/s", p99: null };
 }
 
-async function fill(peer, count) {
-  for (let left = count; left > 0; left -= PER_CALL) await peer.enqueueMany(Math.min(left, PER_CALL));
+async function fill(peer, count, perCall = PER_CALL) {
+  for (let left = count; left > 0; left -= perCall) await peer.enqueueMany(Math.min(left, perCall));
 }
 
 async function drain(peer, { url, count, processes }) {
@@ -107,8 +110,8 @@ async function drain(peer, { url, count, processes }) {
 }
 
 // Start a worker process that connects and waits for the start signal, so that its start is not measured.
-async function startWorker(url) {
-  const child = spawn(process.execPath, [process.argv[1], "--case", "worker", "--url", url], {
+async function startWorker(url, role = "worker") {
+  const child = spawn(process.execPath, [process.argv[1], "--case", role, "--url", url], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
@@ -171,6 +174,38 @@ async function latency(peer, { count }) {
   }
   took.splice(0, WARM_UP);
   return { value: percentile(took, 50), unit: "ms", p99: percentile(took, 99) };
+}
+
+// Measure one job at a time at random small intervals, with an idle worker in another process.
+async function latencyAcross(peer, { url, count }) {
+  await peer.open(4);
+  const { child, lines } = await startWorker(url, "announcer");
+  try {
+    child.stdin.write("go\n");
+    const took = [];
+    for (let number = 0; number < count + WARM_UP; number += 1) {
+      const began = now();
+      await peer.enqueue();
+      took.push(Number(BigInt((await lines.next()).value) - began) / 1e6);
+      await pause(1 + Math.random() * MOST_PAUSE_MS);
+    }
+    took.splice(0, WARM_UP);
+    return { value: percentile(took, 50), unit: "ms", p99: percentile(took, 99) };
+  } finally {
+    child.kill("SIGKILL");
+  }
+}
+
+// The worker of latencyAcross: it prints when each handler starts.
+async function announcer(peer) {
+  await peer.open(2);
+  const lines = createInterface({ input: process.stdin });
+  lines.on("close", () => process.exit(0));
+  const go = new Promise((resolve) => lines.once("line", resolve));
+  process.stdout.write("ready\n");
+  await go;
+  await peer.work(() => process.stdout.write(`${now()}\n`));
+  await new Promise(() => {});
 }
 
 function percentile(values, percent) {

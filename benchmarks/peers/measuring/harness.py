@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -60,10 +61,11 @@ def main(peer_type: type[Peer]) -> None:
     """Run one case, print one line of JSON and exit at once: the shutdown of a worker is not measured."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
-    parser.add_argument("--case", required=True, choices=["enqueue", "bulk", "drain", "latency", "worker"])
+    parser.add_argument("--case", required=True, choices=[*CASES, "worker", "announcer"])
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--callers", type=int, default=32)
+    parser.add_argument("--per-call", type=int, default=PER_CALL)
     given = parser.parse_args()
     finish(_case(peer_type(given.url), given))
 
@@ -85,8 +87,8 @@ def finish(case: Awaitable[dict[str, object] | None]) -> None:
 
 
 async def _case(peer: Peer, given: argparse.Namespace) -> dict[str, object] | None:
-    if given.case == "worker":
-        await _worker(peer)
+    if given.case in ("worker", "announcer"):
+        await (_worker if given.case == "worker" else _announcer)(peer)
         return None
     await sql(given.url, f"drop schema if exists {peer.schema} cascade")
     await peer.install()
@@ -94,11 +96,13 @@ async def _case(peer: Peer, given: argparse.Namespace) -> dict[str, object] | No
         case "enqueue":
             return await _enqueue(peer, given.count, given.callers)
         case "bulk":
-            return await _bulk(peer, given.count)
+            return await _bulk(peer, given.count, given.per_call)
         case "drain":
             return await _drain(peer, given.url, given.count, given.processes)
-        case _:
+        case "latency":
             return await _latency(peer, given.count)
+        case _:
+            return await _latency_across(peer, given.url, given.count)
 
 
 async def in_turns(call: Callable[[], Awaitable[object]], *, count: int, callers: int) -> tuple[float, list[float]]:
@@ -126,18 +130,18 @@ async def _enqueue(peer: Peer, count: int, callers: int) -> dict[str, object]:
     return {"value": count / seconds, "unit": "jobs/s", "p99": percentile(took, 99)}
 
 
-async def _bulk(peer: Peer, count: int) -> dict[str, object]:
+async def _bulk(peer: Peer, count: int, per_call: int) -> dict[str, object]:
     await peer.open(2)
     await peer.enqueue_many(10)
     began = time.perf_counter()
-    await fill(peer, count)
+    await fill(peer, count, per_call)
     return {"value": count / (time.perf_counter() - began), "unit": "jobs/s", "p99": None}
 
 
-async def fill(peer: Peer, count: int) -> None:
+async def fill(peer: Peer, count: int, per_call: int = PER_CALL) -> None:
     while count > 0:
-        await peer.enqueue_many(min(count, PER_CALL))
-        count -= PER_CALL
+        await peer.enqueue_many(min(count, per_call))
+        count -= per_call
 
 
 async def _drain(peer: Peer, url: str, count: int, processes: int) -> dict[str, object]:
@@ -160,10 +164,10 @@ async def _drain(peer: Peer, url: str, count: int, processes: int) -> dict[str, 
     return {"value": count / seconds, "unit": "jobs/s", "p99": None}
 
 
-async def _start_worker(url: str) -> asyncio.subprocess.Process:
+async def _start_worker(url: str, role: str = "worker") -> asyncio.subprocess.Process:
     """Start a worker process that connects and waits for the start signal, so that its start is not measured."""
     worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, sys.argv[0], "--case", "worker", "--url", url),
+        *(sys.executable, sys.argv[0], "--case", role, "--url", url),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -245,8 +249,42 @@ async def _latency(peer: Peer, count: int) -> dict[str, object]:
     return {"value": percentile(took, 50), "unit": "ms", "p99": percentile(took, 99)}
 
 
+async def _latency_across(peer: Peer, url: str, count: int) -> dict[str, object]:
+    """Measure one job at a time at random small intervals, with an idle worker in another process."""
+    await peer.open(4)
+    worker = await _start_worker(url, "announcer")
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    took: list[float] = []
+    try:
+        worker.stdin.write(b"go\n")
+        for _ in range(count + WARM_UP):
+            began = time.monotonic_ns()
+            await peer.enqueue()
+            took.append((int(await worker.stdout.readline()) - began) / 1e6)
+            await asyncio.sleep(0.001 + random.random() * MOST_PAUSE_S)
+    finally:
+        worker.kill()
+    took = took[WARM_UP:]
+    return {"value": percentile(took, 50), "unit": "ms", "p99": percentile(took, 99)}
+
+
+async def _announcer(peer: Peer) -> None:
+    """The worker of `_latency_across`: it prints when each handler starts, and ends with its parent."""
+    await peer.open(2)
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    parent_gone = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    working = asyncio.create_task(peer.work(lambda: print(time.monotonic_ns(), flush=True)))
+    await asyncio.wait([parent_gone, working], return_when=asyncio.FIRST_COMPLETED)
+    if working.done():
+        working.result()
+
+
+CASES = ("enqueue", "bulk", "drain", "latency", "latency-across")
 WARM_UP = 10
 PAUSE_S = 0.01
+MOST_PAUSE_S = 0.02
 
 
 def percentile(values: list[float], percent: int) -> float:

@@ -29,8 +29,8 @@ begin
         return;
     end if;
     insert into onceward.capacity_claims
-        (organization_id, pool_id, quantity, holder, state, expires_at, claimed_at, caused_by)
-    values (org, pool.id, p_quantities[1], p_holder, case when until is null then 'sold' else 'held' end,
+        (organization_id, pool_id, group_id, quantity, holder, state, expires_at, claimed_at, caused_by)
+    values (org, pool.id, pool.group_id, p_quantities[1], p_holder, case when until is null then 'sold' else 'held' end,
             until, moment, onceward.cause())
     returning id into claimed;
     ids := array[claimed];

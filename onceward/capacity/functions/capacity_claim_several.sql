@@ -8,6 +8,7 @@ declare
     moment timestamptz;
     locked bigint[];
     pools bigint[];
+    groups bigint[];
     own bigint[];
     mistakes jsonb;
 begin
@@ -24,12 +25,12 @@ begin
         raise exception 'a hold until % would have ended already: it is %', until, moment using errcode = 'OW003';
     end if;
 
-    select array_agg(p.id order by w.n), array_agg(c.id order by w.n),
+    select array_agg(p.id order by w.n), array_agg(p.group_id order by w.n), array_agg(c.id order by w.n),
            jsonb_agg(jsonb_build_object('pool', w.key, 'unit', w.unit, 'reason',
                case when p.id is null then 'unknown pool' when w.unit is null then 'unit missing' else 'unknown unit' end)
                order by w.n)
                filter (where p.id is null or (p.named and u.unit is null) or (w.unit is not null and u.unit is null))
-    into pools, own, mistakes
+    into pools, groups, own, mistakes
     from unnest(p_pools, p_units) with ordinality as w (key, unit, n)
     left join onceward.capacity_pools p on p.organization_id = p_organization and p.key = w.key
     left join onceward.capacity_units u on u.pool_id = p.id and u.unit = w.unit
@@ -59,10 +60,10 @@ begin
     end if;
     with made as (
         insert into onceward.capacity_claims
-            (organization_id, pool_id, unit, quantity, holder, state, expires_at, claimed_at, caused_by)
-        select p_organization, w.pool, w.unit, w.quantity, p_holder,
+            (organization_id, pool_id, group_id, unit, quantity, holder, state, expires_at, claimed_at, caused_by)
+        select p_organization, w.pool, w.group_id, w.unit, w.quantity, p_holder,
                case when until is null then 'sold' else 'held' end, until, moment, onceward.cause()
-        from unnest(pools, p_units, p_quantities, own) as w (pool, unit, quantity, own)
+        from unnest(pools, groups, p_units, p_quantities, own) as w (pool, group_id, unit, quantity, own)
         where w.own is null
         returning id
     )

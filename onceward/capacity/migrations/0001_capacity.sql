@@ -1,3 +1,27 @@
+-- Groups of pools, for example all rows of seats of an event. The totals of a group cost the same for any number of pools.
+create table onceward.capacity_groups (
+    id bigint primary key default nextval('onceward.ids'),
+    organization_id uuid not null default onceward.organization(),
+    key text not null check (length(key) between 1 and 200),
+    unique (organization_id, key),
+    unique (id, organization_id)
+);
+select onceward.protect('onceward.capacity_groups');
+
+-- The totals of a group in several rows. Each session changes a row of its own, so that claims on different pools of one
+-- group do not wait for each other. Only the sum of the rows has a meaning; a single row may be negative.
+create table onceward.capacity_totals (
+    group_id bigint not null,
+    stripe int not null,
+    organization_id uuid not null,
+    capacity bigint not null default 0,
+    held bigint not null default 0,                   -- includes expired holds until they are reaped
+    sold bigint not null default 0,
+    primary key (group_id, stripe),
+    foreign key (group_id, organization_id) references onceward.capacity_groups (id, organization_id)
+) with (fillfactor = 50);
+select onceward.protect('onceward.capacity_totals');
+
 create table onceward.capacity_pools (
     id bigint primary key default nextval('onceward.ids'),
     organization_id uuid not null default onceward.organization(),
@@ -7,10 +31,12 @@ create table onceward.capacity_pools (
     held bigint not null default 0 check (held >= 0), -- includes expired holds until they are reaped
     sold bigint not null default 0 check (sold >= 0),
     kept bigint not null default 0 check (kept >= 0), -- the excess over a lowered capacity; it only decreases
+    group_id bigint,                                  -- the group whose totals include this pool
     caused_by bigint,
     created_at timestamptz not null default onceward.now(),
     unique (organization_id, key),
     unique (id, organization_id),
+    foreign key (group_id, organization_id) references onceward.capacity_groups (id, organization_id),
     constraint capacity_not_oversold check (capacity is null or held + sold <= greatest(capacity, kept))
 ) with (fillfactor = 50);
 comment on constraint capacity_not_oversold on onceward.capacity_pools is
@@ -30,6 +56,7 @@ create table onceward.capacity_claims (
     id bigint primary key default nextval('onceward.ids'),
     organization_id uuid not null,
     pool_id bigint not null,
+    group_id bigint,                                  -- that of the pool
     unit text,
     quantity bigint not null check (quantity > 0),
     holder text not null check (length(holder) between 1 and 200),
@@ -47,14 +74,16 @@ create table onceward.capacity_claims (
 create unique index capacity_unit_taken_once on onceward.capacity_claims (pool_id, unit)
     where unit is not null and state in ('held', 'sold');
 create index capacity_claims_expiry on onceward.capacity_claims (pool_id, expires_at) where state = 'held';
+create index capacity_claims_of_group on onceward.capacity_claims (group_id, expires_at)
+    where state = 'held' and group_id is not null;
 create index capacity_claims_due on onceward.capacity_claims (expires_at) where state = 'held';
 create index capacity_claims_holder on onceward.capacity_claims (organization_id, holder);
 create index capacity_claims_caused_by on onceward.capacity_claims (caused_by) where caused_by is not null;
 select onceward.protect('onceward.capacity_claims');
 
 -- The app role can read these tables; only the functions of this package write to them.
-revoke insert, update, delete on onceward.capacity_pools, onceward.capacity_units, onceward.capacity_claims
-    from onceward_app, onceward_engine;
+revoke insert, update, delete on onceward.capacity_groups, onceward.capacity_totals, onceward.capacity_pools,
+    onceward.capacity_units, onceward.capacity_claims from onceward_app, onceward_engine;
 
 -- `onceward trace` finds rows by their cause, and must not read the whole table.
 

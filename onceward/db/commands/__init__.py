@@ -1,4 +1,4 @@
-"""Commands about the database: `migrate`, `db dump|restore|upgrade|psql|status|reset`."""
+"""Commands about the database: `migrate`, `db dump|restore|upgrade|psql|status|processes|reset|compact`."""
 
 from __future__ import annotations
 

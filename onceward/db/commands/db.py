@@ -1,8 +1,7 @@
-"""`db dump|restore|upgrade|psql|status|reset`: move the data, for example from the embedded database to a server, or inspect it."""
+"""`db dump|restore|upgrade|psql|status|processes|reset|compact`: move the data, for example from the embedded database to a server, or inspect it."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
@@ -14,17 +13,17 @@ import typer
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
 from onceward.cli.session import features_here, opened_database, run
-from onceward.db.commands import schema
-from onceward.settings.database_url import libpq_variables
+from onceward.db.commands import compact, schema
 
 group = typer.Typer(
     no_args_is_help=True,
-    help="Move, inspect or reset the data: `dump`, `restore`, `upgrade`, `psql`, `status`, `reset`.",
+    help="Move, inspect or reset the data: `dump`, `restore`, `upgrade`, `psql`, `status`, `processes`, `reset`, `compact`.",
 )
 
 
 def register(cli: typer.Typer) -> None:
     schema.register(group)
+    compact.register(group)
     cli.add_typer(group, name="db")
 
 
@@ -93,6 +92,10 @@ def psql(context: typer.Context) -> None:
 
 async def _interactive(program: str, *options: str) -> int:
     """Run a PostgreSQL program in the terminal until it ends. Ctrl-C goes to the program."""
+    import asyncio
+
+    from onceward.settings.database_url import libpq_variables
+
     async with opened_database() as database:
         environment = {**os.environ, **libpq_variables(database.url)}
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -105,6 +108,10 @@ async def _interactive(program: str, *options: str) -> int:
 
 async def _with_program(program: str, *options: str) -> None:
     """Run one of PostgreSQL's programs against the configured database."""
+    import asyncio
+
+    from onceward.settings.database_url import libpq_variables
+
     async with opened_database() as database:
         environment = libpq_variables(database.url)
         command = [str(_program(program)), *options]

@@ -33,23 +33,38 @@ def migrate(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Apply pending migrations and functions of the engine and of the app. Safe to run from many nodes at once."""
+    """Apply pending migrations and functions of the engine and of the app. Safe to run from many nodes at once.
+
+    A file that contracts the schema is deferred while a process runs that needs what it removes: run the command again when
+    all nodes have the new version.
+    """
     from onceward.settings import load_settings
 
     settings = load_settings()
     configure_process(settings)
     features = features_here() if app is None else features_with(load_app(app))
-    items = run(_migrate(features.migrations, settings, only_plan=plan, reapply_functions=reapply_functions))
-    state = "pending" if plan else "applied"
-    rows = [{"owner": item.owner, "name": item.name, "file": str(item), "state": state} for item in items]
-    listing(rows, columns=("file", "state"), as_json=as_json, empty="no migration and no function is pending")
+    applied, pending = run(_migrate(features.migrations, settings, only_plan=plan, reapply_functions=reapply_functions))
+    states = [(item, "applied") for item in applied] + [(item, "pending" if plan else "deferred") for item in pending]
+    rows = [
+        {
+            "owner": item.owner,
+            "name": item.name,
+            "file": str(item),
+            "kind": getattr(item, "kind", "function"),
+            "state": state,
+        }
+        for item, state in states
+    ]
+    listing(rows, columns=("file", "kind", "state"), as_json=as_json, empty="no migration and no function is pending")
 
 
 async def _migrate(
     migrations: Sequence[Migrations], settings: Settings, *, only_plan: bool, reapply_functions: bool
-) -> list[Pending]:
+) -> tuple[list[Pending], list[Pending]]:
+    """Return what was applied, and what is still pending."""
     async with opened(settings, migrations) as configured:
         pending = await configured.pending_migrations(reapply_functions=reapply_functions)
         if only_plan or not pending:
-            return pending
-        return await configured.migrate(reapply_functions=reapply_functions)
+            return [], pending
+        applied = await configured.migrate(reapply_functions=reapply_functions)
+        return applied, [item for item in pending if item not in applied]

@@ -1,16 +1,16 @@
-"""`db status` and `db reset`: compare the schema with the code, and empty a development database."""
+"""`db status|processes|reset`: compare the schema with the code and with running processes, and empty a development database."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import configure_process, features_here, features_with, opened, run
+from onceward.cli.session import configure_process, features_here, features_with, opened, opened_database, run
 
 if TYPE_CHECKING:
     from onceward.db.status import OwnerStatus
@@ -22,6 +22,7 @@ PRODUCTION = "production"
 
 def register(group: typer.Typer) -> None:
     group.command("status")(status)
+    group.command("processes")(processes)
     group.command("reset")(reset)
 
 
@@ -64,6 +65,26 @@ async def _status(settings: Settings, features: Features) -> list[OwnerStatus]:
 
     async with opened(settings) as configured, configured.database.acquire() as conn:
         return await compare(conn, features.migrations)
+
+
+def processes(as_json: JsonOption = False) -> None:
+    """List the processes that use the database, with their version and the last migration that each knows of each package."""
+    rows = run(_processes())
+    if as_json:
+        document(rows)
+        return
+    for row in rows:
+        row["knows"] = ", ".join(f"{owner} {number:04d}" for owner, number in sorted(row["knows"].items()))
+        row["running"] = "yes" if row["running"] else "not seen for a minute"
+    columns = ("service", "host", "pid", "version", "started_at", "running", "knows")
+    listing(rows, columns=columns, as_json=False, empty="no process has noted itself")
+
+
+async def _processes() -> list[dict[str, Any]]:
+    from onceward.db.processes import COUNTS_FOR_S, LIST
+
+    async with opened_database() as db:
+        return [dict(row) for row in await db.fetch(LIST, COUNTS_FOR_S)]
 
 
 def reset(

@@ -157,7 +157,7 @@ class EmbeddedPostgres:
     def _make_data_dir(self) -> None:
         try:
             if not self.data_dir.exists():
-                self.data_dir.mkdir(parents=True)
+                self.data_dir.mkdir(parents=True, exist_ok=True)  # another process may create it at the same moment
                 parent = self.data_dir.parent.stat()
                 if os.geteuid() == 0 and parent.st_uid != 0:
                     os.chown(self.data_dir, parent.st_uid, parent.st_gid)

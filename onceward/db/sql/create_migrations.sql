@@ -1,10 +1,12 @@
--- Create the schema and the tables of applied migrations and functions, if they do not exist.
+-- Create the schema and the tables of applied migrations, functions and running processes, if they do not exist.
 create schema if not exists onceward;
 create table if not exists onceward.migrations (
     owner text not null,
     number int not null,
     name text not null,
     checksum text not null,
+    -- The migration that code must have to run on this schema: 0 for any code, null if the file does not say.
+    requires int,
     applied_at timestamptz not null default clock_timestamp(),
     primary key (owner, number)
 );
@@ -14,4 +16,15 @@ create table if not exists onceward.functions (
     checksum text not null,
     applied_at timestamptz not null default clock_timestamp(),
     primary key (owner, name, checksum)
+);
+create table if not exists onceward.processes (
+    id uuid primary key,
+    service text not null,
+    host text not null,
+    pid int not null,
+    version text not null,
+    -- The number of the last migration of each owner that the code has.
+    knows jsonb not null,
+    started_at timestamptz not null default clock_timestamp(),
+    seen_at timestamptz not null default clock_timestamp()
 );

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +16,7 @@ from onceward.work.commands.dead_letters import Limit, Since, Until, moment
 if TYPE_CHECKING:
     from onceward.db import Database
     from onceward.inbox.catalog import Catalog
-    from onceward.inbox.replay import EventFilter, FoundEvents
+    from onceward.inbox.finding import EventFilter, FoundEvents
 
 COLUMNS = ("seq", "source", "type", "status", "attempts", "event_id", "received_at", "error")
 POLL_S = 0.5
@@ -51,19 +50,22 @@ def ls(
     error: Error = None,
     since: Since = None,
     until: Until = None,
+    before: Annotated[
+        int | None, typer.Option("--before", help="Only events with a smaller number: the next page.")
+    ] = None,
     limit: Limit = 50,
     as_json: JsonOption = False,
 ) -> None:
     """List events, newest first."""
-    from onceward.inbox import replay as events
+    from onceward.inbox.finding import EventFilter, search
 
-    criteria = events.EventFilter(
+    criteria = EventFilter(
         source=source, type=type, statuses=status or None, error=error, since=moment(since), until=moment(until)
     )
 
     async def work() -> list[FoundEvents]:
         async with opened_database() as db:
-            return await events.find(db, criteria, limit=limit)
+            return (await search(db, criteria, limit=limit, before=before)).events
 
     listing([_row(each) for each in run(work())], columns=COLUMNS, as_json=as_json, empty="no events")
 
@@ -108,12 +110,13 @@ def replay(
 ) -> None:
     """Handle dead letters and failed events again, under the same event id."""
     from onceward.inbox import replay as events
+    from onceward.inbox.finding import EventFilter
     from onceward.trust import COMMAND_LINE
 
     numbers = [int(each) for each in ids or () if each.isdigit()]
     names = [each for each in ids or () if not each.isdigit()]
     statuses = ["success"] if unhandled or as_new else ["dead_letter", "failed"]
-    criteria = events.EventFilter(
+    criteria = EventFilter(
         ids=numbers or None,
         event_ids=names or None,
         source=source,
@@ -146,11 +149,11 @@ def replay(
 @group.command("tail")
 def tail(source: Source = None, type: Type = None, as_json: JsonOption = False) -> None:
     """Print events as they arrive, until Ctrl-C."""
-    from onceward.inbox import replay as events
+    from onceward.inbox.finding import EventFilter
 
     async def work() -> None:
         async with opened_database() as db:
-            async for event in _follow(db, events.EventFilter(source=source, type=type), since=None):
+            async for event in _follow(db, EventFilter(source=source, type=type), since=None):
                 if as_json:
                     document(_row(event))
                 else:
@@ -182,7 +185,7 @@ async def _forward(
     from urllib.parse import urlsplit
 
     from onceward.http import HttpError, ServiceClient
-    from onceward.inbox.replay import EventFilter
+    from onceward.inbox.finding import EventFilter
     from onceward.inbox.sending import sign
 
     catalog = await read_catalog(db)
@@ -225,20 +228,24 @@ async def _follow(
     db: Database, criteria: EventFilter, *, since: str | None, once: bool = False
 ) -> AsyncGenerator[FoundEvents]:
     """Yield events in the order of their numbers, starting now or at a given time."""
-    from onceward.inbox.replay import find
+    import asyncio
+
+    from onceward.inbox.finding import OPEN_FOR, search
 
     floor: int = await db.fetchval("select coalesce(max(seq), 0) from onceward.webhook_events")
-    if since is not None:
-        first = await db.fetchval("select min(seq) from onceward.webhook_events where received_at >= $1", moment(since))
-        floor = floor if first is None else first - 1
+    begin = moment(since)
+    if begin is not None:
+        floor = min(floor, await db.fetchval("select onceward.event_at($1)", begin - OPEN_FOR) - 1)
+        criteria = replace(criteria, since=begin)
     seen: set[int] = set()
     while True:
         fresh: list[FoundEvents] = []
         before: int | None = None
-        while page := await find(db, criteria, limit=1000, before=before):
-            fresh += [each for each in page if each.seq > floor and each.seq not in seen]
-            before = page[-1].seq
-            if before <= floor or len(page) < 1000:
+        while True:
+            page = await search(db, criteria, limit=1000, before=before, after=floor)
+            fresh += [each for each in page.events if each.seq not in seen]
+            before = page.next
+            if before is None:
                 break
         for each in reversed(fresh):
             seen.add(each.seq)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -164,6 +163,8 @@ async def _send(url: str, requests: list[Outgoing]) -> list[dict[str, Any]]:
 
 async def _burst(url: str, make: Any, rate: float, for_s: float) -> dict[str, Any]:
     """Send at an even rate, with at most `MOST_IN_FLIGHT` open requests if the server is slower than that."""
+    import asyncio
+
     from onceward.http import HttpError, ServiceClient
 
     tally = TriggerTally()

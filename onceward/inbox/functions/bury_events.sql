@@ -5,12 +5,12 @@ declare
 begin
     for v in
         update onceward.work set dead_reason = p_reason, dead_at = onceward.now() where id = any(p_ids)
-        returning id, organization_id, task
+        returning id, organization_id, earlier, task
     loop
         perform onceward.record_attempts(array[row(
             v.id, v.organization_id, 1, 'event', v.task, 'dead_letter', null, null, clock_timestamp(), null,
-            jsonb_build_object('type', 'PayloadInvalid', 'message', p_said, 'reason', p_reason)
-        )::onceward.attempts]);
+            jsonb_build_object('type', 'PayloadInvalid', 'message', p_said, 'reason', p_reason), v.earlier
+        )::onceward.attempt]);
         perform onceward.settled_event(v.id, 'dead_letter', 1, null, jsonb_build_object(
             'said', p_reason || ': ' || p_said));
     end loop;

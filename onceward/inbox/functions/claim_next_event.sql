@@ -26,7 +26,7 @@ begin
         update onceward.webhook_events e
            set status = 'processing', attempts = e.attempts + 1, last_attempt_at = onceward.now(), settles = e.settles + 1
          where e.seq = v_seq
-        returning e.id, e.webhook_id, e.event_id, e.payload, e.signature, v_lease;
+        returning e.id, e.webhook_id, e.event_id, onceward.payload_of(e), e.signature, v_lease;
 end
 $$;
 

@@ -30,7 +30,7 @@ EVENTS = Listing(
     message="r.error",
     states=(*UNFINISHED, "success", "failed"),
     facets={"label": "r.type = {0}", "about": "r.provider = {0}"},
-    body="r.payload, r.headers, r.result, r.id as uuid, r.webhook_id, r.origin",
+    body="onceward.payload_of(r) as payload, r.headers, r.result, r.id as uuid, r.webhook_id, r.origin",
     empty="Send one: `onceward trigger stripe charge.succeeded` posts a correctly signed test webhook.",
     columns=("Type", "Event id", "Received"),
     about_title="Provider",

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
-from datetime import timedelta
 from typing import Annotated, Literal
 
 import asyncpg
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.db import Database, Transaction
 from onceward.inbox import reading, replay
-from onceward.inbox.replay import EventFilter, FoundEvents
+from onceward.inbox.finding import EventFilter, FoundEvents, search
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
 from onceward.web.fields import Moment, Number, Text, example
+from onceward.web.paging import link_next
 from onceward.web.problems import Problem, invalid_request
 
 Db = Annotated[Database, Depends(database_of)]
@@ -30,8 +30,7 @@ Short = Annotated[Text, StringConstraints(max_length=255)]
 Reason = Annotated[Text, StringConstraints(strip_whitespace=True, max_length=1000)]
 
 LOOK_WITHIN_S = 10
-OPEN_FOR = timedelta(minutes=10)
-"""The assumed longest transaction: its events have the time of its start, but ids that were assigned later."""
+MOST_EXAMINED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +94,8 @@ def _reading(router: APIRouter) -> None:
     @router.get("")
     async def listed(  # pyright: ignore[reportUnusedFunction]
         db: Db,
+        request: Request,
+        response: Response,
         identity: Viewer,
         source: Short | None = None,
         type: Short | None = None,
@@ -105,7 +106,11 @@ def _reading(router: APIRouter) -> None:
         before: Number | None = None,
         limit: Limit = 50,
     ) -> list[FoundEvents]:
-        """List events, newest first. `before` is the last `seq` of the previous page. `status` may be repeated."""
+        """List events, newest first. `status` may be repeated.
+
+        A request examines about 100,000 events at most. If there may be more matches, the header `Link` has the URL of the
+        next page with `rel="next"`; a page can have fewer events than `limit`, or none, and still have a next page.
+        """
         criteria = EventFilter(
             source=source,
             type=type,
@@ -116,12 +121,9 @@ def _reading(router: APIRouter) -> None:
             organization=identity.organization,
         )
         async with _bounded(db, identity) as tx:
-            # Ids grow with time: only those around the two times are read, however many events there are.
-            oldest = None if since is None else await tx.fetchval("select onceward.id_at($1)", since - OPEN_FOR)
-            if until is not None:
-                latest: int = await tx.fetchval("select onceward.id_at($1)", until + OPEN_FOR)
-                before = latest if before is None else min(before, latest)
-            return await replay.find(tx, criteria, limit=limit, before=before, oldest=oldest)
+            page = await search(tx, criteria, limit=limit, before=before, most=MOST_EXAMINED)
+        link_next(request, response, before=page.next)
+        return page.events
 
     @router.get("/{event}")
     async def one(db: Db, identity: Viewer, event: Short) -> Shown:  # pyright: ignore[reportUnusedFunction]
@@ -174,13 +176,13 @@ def _replaying(router: APIRouter) -> None:
 
 @asynccontextmanager
 async def _bounded(db: Database, identity: Identity) -> AsyncGenerator[Transaction]:
-    """Open a transaction with the identity's rights and a time limit: a filter without matches would read all events."""
+    """Open a transaction with the identity's rights and a time limit. Every statement in it has a bound of its own."""
     try:
         async with transaction_for(db, identity) as tx:
             await tx.execute(f"set local statement_timeout = '{LOOK_WITHIN_S}s'")
             yield tx
     except asyncpg.QueryCanceledError:
-        why = f"the search took longer than {LOOK_WITHIN_S} s: narrow it down with since, or with before, the `seq` from which to look back"
+        why = f"the database needed more than {LOOK_WITHIN_S} s although the search is bounded: it is overloaded; try again"
         raise Problem(503, why, headers={"Retry-After": "5"}) from None
 
 

@@ -10,6 +10,7 @@ select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id,
    and ($2::text[] is null or e.event_id = any($2))
    and ($3::text is null or s.name = $3 or e.webhook_id::text = $3)
    and ($4::text is null or e.type = $4)
+   and ($5::text[] is null or e.status = any($5) or 'processing' = any($5))  -- decided before work is read
    and ($5::text[] is null
         or case when e.status = 'pending' and w.lease is not null then 'processing' else e.status end = any($5))
    and ($6::timestamptz is null or e.received_at >= $6)
@@ -17,7 +18,6 @@ select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id,
    and ($8::text is null or position(lower($8) in lower(e.error)) > 0)
    and ($9::boolean is null or (e.result = '"unhandled"') is not distinct from $9)
    and ($10::uuid is null or e.organization_id = $10)
-   and e.seq < coalesce($11::bigint, 9223372036854775807)
-   and e.seq >= coalesce($13::bigint, 0)
+   and e.seq < $11::bigint and e.seq >= $13::bigint
  order by e.seq desc
  limit $12

@@ -8,26 +8,35 @@ from email.message import EmailMessage
 from email.utils import formataddr, parseaddr
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from onceward.messages.channel import Letter
 from onceward.private_files import private_folder, write_private
 from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome, Unreachable
 from onceward.providers.outbound.brevo import Brevo, Mailbox
-from onceward.providers.outbound.smtp import Smtp, stamp
+from onceward.providers.outbound.mail import new_mail
+from onceward.providers.outbound.plain_mail import PlainMail
+
+if TYPE_CHECKING:
+    from onceward.providers.outbound.smtp import Smtp
 
 BREVO_KEY_S = 600.0
 """Brevo does not document how long it remembers a key. Its keys are meant for repeats within minutes."""
 
 
-def compose(letter: Letter, sender: str) -> EmailMessage:
-    """Return the mail with its text and HTML bodies and the headers for one-click unsubscribing."""
-    message = EmailMessage()
-    message["From"] = sender
-    message["To"] = letter.to
-    message["Subject"] = letter.rendered.subject
-    message["Auto-Submitted"] = "auto-generated"
-    for name, value in unsubscribe_headers(letter).items():
+def compose(letter: Letter, sender: str) -> EmailMessage | PlainMail:
+    """Return the mail with its text and HTML bodies, the headers for one-click unsubscribing, and its attachments."""
+    headers = (
+        ("From", sender),
+        ("To", letter.to),
+        ("Subject", letter.rendered.subject),
+        ("Auto-Submitted", "auto-generated"),
+        *unsubscribe_headers(letter).items(),
+    )
+    if not letter.attachments:
+        return PlainMail(headers, letter.rendered.text, letter.rendered.html)
+    message = new_mail()
+    for name, value in headers:
         message[name] = value
     message.set_content(letter.rendered.text)
     message.add_alternative(letter.rendered.html, subtype="html")
@@ -127,12 +136,14 @@ class FolderChannel:
 
     async def send(self, letter: Letter) -> Outcome:
         message = compose(letter, formataddr(parseaddr(self._from)))
-        stamp(message, key=letter.key, sender=self.sender)
+        from onceward.providers.outbound.smtp import stamped
+
+        _, content = stamped(message, key=letter.key, sender=self.sender)
         path = self._path(letter)
 
         def write() -> None:
             private_folder(self._folder)
-            write_private(path, message.as_bytes())
+            write_private(path, content)
 
         try:
             await asyncio.to_thread(write)

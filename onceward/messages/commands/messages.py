@@ -29,6 +29,9 @@ def ls(
         str | None, typer.Option(help="Only this channel: email, slack, sms, whatsapp, push or dashboard.")
     ] = None,
     template: Annotated[str | None, typer.Option(help="Only messages of this template.")] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", help="Only messages with a smaller id: the next page.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
@@ -37,7 +40,9 @@ def ls(
 
     async def main() -> list[dict[str, Any]]:
         async with opened_database() as db:
-            return await list_messages(db, status=status, channel=channel, template=template, limit=limit)
+            return await list_messages(
+                db, status=status, channel=channel, template=template, before=before, limit=limit
+            )
 
     listing(run(main()), columns=COLUMNS, as_json=as_json, empty="no messages")
 

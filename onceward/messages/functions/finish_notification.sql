@@ -17,6 +17,7 @@ begin
         with again as (
             update onceward.work w
                set dead_reason = null, dead_at = null, attempts = 0, crashes = 0, max_attempts = 1,
+                   earlier = onceward.last_attempt(w.id),
                    sort_at = onceward.now() + interval '5 minutes'
               from onceward.messages m
              where m.notification = p_notification and m.status = 'dead_letter' and w.id = m.id

@@ -6,6 +6,7 @@ declare
     v_status text;
     v_reason text;
     v_lost boolean := false;
+    v_earlier smallint;
 begin
     select * into v from onceward.messages m where m.id = p_id for update;
     if not found then
@@ -27,11 +28,11 @@ begin
         v_lost := p_outcome in ('crashed', 'dead_letter');
     end if;
     if v_lost then
-        delete from onceward.work w where w.id = p_id;
+        delete from onceward.work w where w.id = p_id returning w.earlier into v_earlier;
         perform onceward.record_attempts(array[row(
             p_id, v.organization_id, p_number, 'message', 'message:' || v.channel, 'unknown', null, null, clock_timestamp(), null,
-            jsonb_build_object('type', 'WorkerLost', 'message', v_reason)
-        )::onceward.attempts]);
+            jsonb_build_object('type', 'WorkerLost', 'message', v_reason), v_earlier
+        )::onceward.attempt]);
     end if;
     update onceward.messages m
        set status = v_status,

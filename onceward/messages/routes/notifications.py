@@ -22,7 +22,6 @@ from onceward.messages import (
     unsubscribe_by_token,
 )
 from onceward.messages.notifications import show
-from onceward.messages.service import sending_options, slack_channels
 from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of, engine_of, settings_of
@@ -82,6 +81,8 @@ def notifications_router() -> APIRouter:
         key: IdempotencyKey = None,
     ) -> NotificationAccepted:
         """Send a notification over several channels. Failed messages are retried once, after 5 minutes."""
+        from onceward.messages.service import slack_channels
+
         try:
             what = Notification(
                 type=body.type,
@@ -132,6 +133,8 @@ def notifications_router() -> APIRouter:
         name: str, engine: TheEngine, settings: TheSettings, _identity: Viewer, locale: str | None = None
     ) -> HTMLResponse:
         """Show the mail of a template, rendered with its sample data."""
+        from onceward.messages.service import sending_options
+
         try:
             template = engine.templates.get(name)
             options = sending_options(settings)

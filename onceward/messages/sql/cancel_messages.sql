@@ -5,12 +5,12 @@ with selected as (
            = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and m.key = any($2::text[])
 ), waiting as (
     delete from onceward.work w using selected where w.id = selected.id and w.lease is null
-    returning w.id, w.organization_id, w.attempts, w.task
+    returning w.id, w.organization_id, w.attempts, w.earlier, w.task
 ), recorded as materialized (
     select onceward.record_attempts(array_agg(row(
                id, organization_id, attempts + 1, 'message', task, 'cancelled', null, null, clock_timestamp(), null,
-               jsonb_build_object('type', 'Cancelled', 'message', $3::text)
-           )::onceward.attempts))
+               jsonb_build_object('type', 'Cancelled', 'message', $3::text), earlier
+           )::onceward.attempt))
       from waiting
 ), running as (
     -- The sender may be rendering or waiting for a slot; it checks this flag before it sends.

@@ -9,7 +9,8 @@ select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.categ
            when 'dashboard' then m.recipient end) as address,
        coalesce(m.locale, r.locale) as locale, coalesce(m.timezone, r.timezone) as timezone,
        m.token, coalesce(m.unsure_since, m.sending_since) as sending_since, r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
-       onceward.now() as now, m.attachments, m.context
+       onceward.now() as now, m.attachments, m.context,
+       extract(epoch from clock_timestamp() - coalesce(m.unsure_since, m.sending_since))::float8 as sending_for_s
   from onceward.messages m
   left join onceward.recipients r
     on r.ref = m.recipient

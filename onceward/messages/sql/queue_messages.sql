@@ -1,5 +1,8 @@
--- Store messages with their work. A key that exists already is left out: each key is sent once.
-with input as materialized (
+-- Store messages with their work. A key that exists already is left out: each key is sent once. The version of the template is
+-- stored once per organization, so that no organization can replace a text of another one.
+with kept as (
+    insert into onceward.templates (organization_id, name, version, content) values ($9, $11, $12, $21) on conflict do nothing
+), input as materialized (
     select nextval('onceward.ids') as id, i.*
       from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::timestamptz[], $8::jsonb[])
            as i (key, recipient, address, data, locale, timezone, scheduled_for, attachments)

@@ -35,6 +35,9 @@ def ls(
         typer.Option("--status", help="Only with this status: pending, success, failed, dead_letter or cancelled."),
     ] = None,
     type: Annotated[str | None, typer.Option("--type", help="Only of this event type.")] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", help="Only deliveries with a smaller id: the next page.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,6 +54,7 @@ def ls(
                 endpoint_ids=None if endpoint is None else [endpoint],
                 status=status,
                 type=type,
+                before=before,
                 limit=limit,
             )
             return [asdict(row) for row in rows]

@@ -113,14 +113,23 @@ def add(
 
 
 @group.command("ls")
-def ls(organization: Organization = None, as_json: JsonOption = False) -> None:
-    """List the endpoints of one organization, or of all."""
+def ls(
+    organization: Organization = None,
+    after: Annotated[
+        UUID | None, typer.Option("--after", help="Only endpoints after the one with this id: the next page.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Maximum number of endpoints.")] = 1000,
+    as_json: JsonOption = False,
+) -> None:
+    """List the endpoints of one organization, or of all, oldest first."""
 
     async def work() -> list[dict[str, Any]]:
         async with opened_outbox(organization) as (outbox, organization_id):
             return [
                 asdict(each)
-                for each in await outbox.endpoints.list(organization_id, all_organizations=organization is None)
+                for each in await outbox.endpoints.list(
+                    organization_id, all_organizations=organization is None, after=after, limit=limit
+                )
             ]
 
     listing(run(work()), columns=COLUMNS, as_json=as_json, empty="no endpoints")

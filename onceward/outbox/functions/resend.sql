@@ -17,17 +17,18 @@ begin
         return 'disabled';
     end if;
     update onceward.work w
-       set sort_at = onceward.now(), attempts = 0, crashes = 0, dead_reason = null, dead_at = null, cancel = null
+       set sort_at = onceward.now(), attempts = 0, crashes = 0, dead_reason = null, dead_at = null, cancel = null,
+           earlier = onceward.last_attempt(p_id)
      where w.id = p_id and w.lease is null;
     if not found then
         if exists (select from onceward.work w where w.id = p_id) then
             return 'running';
         end if;
-        insert into onceward.work (id, organization_id, kind, task, queue, sort_at, lane, cap, ordered)
+        insert into onceward.work (id, organization_id, kind, task, queue, sort_at, lane, cap, ordered, earlier)
         select p_id, v.organization_id, 'delivery',
                case when limited then 'outbox.deliver' else 'outbox.redeliver' end,
                case when limited then 'deliveries' else 'deliveries-retry' end,
-               onceward.now(), v.endpoint_id::text, coalesce(v.max_in_flight, 10), nullif(v.ordered, false)
+               onceward.now(), v.endpoint_id::text, coalesce(v.max_in_flight, 10), nullif(v.ordered, false), onceward.last_attempt(p_id)
           from (select v.ordered or v.rate_per_s is not null or v.max_in_flight is not null as limited) l;
     end if;
     update onceward.deliveries set status = 'pending', failed_at = null where id = p_id;

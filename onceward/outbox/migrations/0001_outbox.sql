@@ -190,3 +190,8 @@ create table onceward.portal_tokens (
 comment on table onceward.portal_tokens is 'Tokens with which customers of an organization open the portal page for a limited time.';
 select onceward.protect('onceward.portal_tokens');
 revoke select, insert, update, delete on onceward.portal_tokens from onceward_app;
+
+-- A vacuum is due after 2 % of the rows have changed, not after the default 20 %: of 100 million rows that would be 20 million,
+-- and the indexes would grow meanwhile.
+alter table onceward.published set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+alter table onceward.deliveries set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

@@ -19,6 +19,7 @@ from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 
 ENDPOINTS = read_statement("outbox", "list_endpoints_page")
+PAGE = 100
 OWNER = "select organization_id from onceward.endpoints where endpoint_id = $1 and deleted_at is null"
 
 
@@ -42,7 +43,9 @@ async def status(view: View) -> Status:
 
 
 async def load(view: View) -> dict[str, Any]:
-    return {"title": "Endpoints", "endpoints": await view.conn.fetch(ENDPOINTS)}
+    first = min(view.number("start") or 0, 1_000_000)
+    rows = await view.conn.fetch(ENDPOINTS, first)
+    return {"title": "Endpoints", "endpoints": rows[:PAGE], "next": first + PAGE if len(rows) > PAGE else None}
 
 
 async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple[UUID | None, UUID]:

@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, Field, JsonValue
-from starlette.responses import Response
 
 from onceward.db import Database
 from onceward.engine import Engine
@@ -28,6 +27,7 @@ from onceward.trust import Identity, audit
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
 from onceward.web.fields import AtMost, Number, example
+from onceward.web.paging import link_next
 
 Db = Annotated[Database, Depends(database_of)]
 Eng = Annotated[Engine, Depends(engine_of)]
@@ -205,8 +205,19 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
     endpoints = outbox.endpoints
 
     @router.get("/endpoints")
-    async def listed(identity: Viewer) -> list[Endpoint]:  # pyright: ignore[reportUnusedFunction]
-        return await endpoints.list(identity.organization, all_organizations=_sees_all(identity))
+    async def listed(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        response: Response,
+        identity: Viewer,
+        after: UUID | None = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+    ) -> list[Endpoint]:
+        """List endpoints, oldest first. `after` is the last id of the previous page; `Link` has the next page."""
+        page = await endpoints.list(
+            identity.organization, all_organizations=_sees_all(identity), after=after, limit=limit
+        )
+        link_next(request, response, after=page[-1].endpoint_id if len(page) == limit else None)
+        return page
 
     @router.post("/endpoints", status_code=201)
     async def register(identity: Owner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
@@ -335,8 +346,11 @@ def _deliveries(router: APIRouter) -> None:
 
 def _resends(router: APIRouter) -> None:
     @router.get("/resends")
-    async def listed(db: Db, identity: Viewer) -> list[resends.Resend]:  # pyright: ignore[reportUnusedFunction]
-        return await resends.listed(db, identity.organization)
+    async def listed(  # pyright: ignore[reportUnusedFunction]
+        db: Db, identity: Viewer, before: Number | None = None, limit: Limit = 50
+    ) -> list[resends.Resend]:
+        """List resends, newest first. `before` is the last id of the previous page."""
+        return await resends.listed(db, identity.organization, before=before, limit=limit)
 
     @router.get("/resends/{id}")
     async def one(db: Db, identity: Viewer, id: int) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]

@@ -3,7 +3,7 @@
 with done as materialized (
     delete from onceward.work
      where id = any($1::bigint[]) and lease = any($2::bigint[])
-    returning id, organization_id, attempts, kind, task, lane, claimed_at
+    returning id, organization_id, attempts, earlier, kind, task, lane, claimed_at
 ), updated as (
     update onceward.deliveries d
        set status = 'success', attempts = d.attempts + 1, error = null, last_attempt_at = onceward.now(),
@@ -18,6 +18,6 @@ select count(*)::int,
        onceward.record_attempts(array_agg(row(
            id, organization_id, attempts + 1, kind, task, 'success', $3::bigint, claimed_at,
            (select clock_timestamp()),   -- one time for all rows: each new time would update the block range summary of the index
-           $4::jsonb -> id::text, null
-       )::onceward.attempts))
+           $4::jsonb -> id::text, null, earlier
+       )::onceward.attempt))
   from done where (select set_config('synchronous_commit', 'off', true)) = 'off'

@@ -6,19 +6,24 @@ import ssl
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
-
+from onceward.lazy import lazy_module
 from onceward.providers.inbound.provider import ConfigError, Rejected
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.x509 import verification
+else:
+    x509 = lazy_module("cryptography.x509")
+    verification = lazy_module("cryptography.x509.verification")
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedRoots:
     """The root certificates that a chain may end at."""
 
-    store: Store
+    store: verification.Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,10 @@ class Chain:
     def check(self, roots: TrustedRoots, domain: str, now: datetime) -> None:
         """Raise Rejected unless the chain ends at a root, is valid at `now` and belongs to a host of `domain`."""
         name = self._name_within(domain)
-        builder = PolicyBuilder().store(roots.store).time(now.replace(tzinfo=None)).max_chain_depth(4)
+        builder = verification.PolicyBuilder().store(roots.store).time(now.replace(tzinfo=None)).max_chain_depth(4)
         try:
             builder.build_server_verifier(x509.DNSName(name)).verify(self.leaf, list(self.intermediates))
-        except (VerificationError, ValueError) as error:
+        except (verification.VerificationError, ValueError) as error:
             raise Rejected("bad_certificate", f"the certificate is not trusted: {type(error).__name__}") from None
 
     def _name_within(self, domain: str) -> str:
@@ -60,7 +65,7 @@ class Chain:
 def read_roots(pem: str) -> TrustedRoots:
     """Read roots from PEM text. Raise ConfigError if there are none."""
     try:
-        return TrustedRoots(Store(x509.load_pem_x509_certificates(pem.encode())))
+        return TrustedRoots(verification.Store(x509.load_pem_x509_certificates(pem.encode())))
     except ValueError:
         raise ConfigError("option roots_pem contains no PEM certificates") from None
 
@@ -76,7 +81,7 @@ def system_roots(organization: str) -> TrustedRoots:
         raise Rejected(
             "bad_certificate", f"this system has no root certificate of {organization}: set option roots_pem"
         )
-    return TrustedRoots(Store(roots))
+    return TrustedRoots(verification.Store(roots))
 
 
 @lru_cache(maxsize=64)
@@ -89,5 +94,5 @@ def _read_chain(pem: bytes) -> Chain:
 
 
 def _is_of(root: x509.Certificate, organization: str) -> bool:
-    names = root.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    names = root.subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)
     return any(str(name.value).startswith(organization) for name in names)

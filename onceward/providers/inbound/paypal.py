@@ -11,17 +11,13 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from cryptography.hazmat.primitives.hashes import SHA256, HashAlgorithm
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import BaseModel, Field
 
+from onceward.lazy import lazy_module
 from onceward.providers.inbound import signature
 from onceward.providers.inbound.certificates import Chain, TrustedRoots, read_roots, system_roots
 from onceward.providers.inbound.payload import (
@@ -46,7 +42,18 @@ from onceward.providers.inbound.provider import (
 )
 from onceward.providers.inbound.samples import apply_fields, iso_now, token
 
-_ALGORITHMS: Final[Mapping[str, type[HashAlgorithm]]] = {"SHA256withRSA": SHA256}
+if TYPE_CHECKING:
+    from cryptography import exceptions
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import padding, rsa
+else:
+    exceptions = lazy_module("cryptography.exceptions")
+    hashes = lazy_module("cryptography.hazmat.primitives.hashes")
+    serialization = lazy_module("cryptography.hazmat.primitives.serialization")
+    padding = lazy_module("cryptography.hazmat.primitives.asymmetric.padding")
+    rsa = lazy_module("cryptography.hazmat.primitives.asymmetric.rsa")
+
+_ALGORITHM: Final = "SHA256withRSA"
 _CERTIFICATE_PATH: Final = "/v1/notifications/certs/"
 _SIMULATED_URL: Final = "https://api.sandbox.paypal.com/v1/notifications/certs/CERT-simulated"
 _SIMULATOR_WEBHOOK_ID: Final = "WEBHOOK_ID"
@@ -123,19 +130,19 @@ class PayPal(Provider):
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         options: PayPalOptions = config.settings
-        raw_signature, digest = _read_headers(request)
+        raw_signature = _read_headers(request)
         url = _vet_url(request.header("paypal-cert-url"), options)
         pem = self._certificate(url, options)
         chain = Chain.read(pem)
         chain.check(_roots(options), options.domain, datetime.fromtimestamp(now, UTC))
         key = chain.leaf.public_key()
-        if not isinstance(key, RSAPublicKey):
+        if not isinstance(key, rsa.RSAPublicKey):
             raise Rejected("bad_certificate", "the certificate does not contain an RSA key")
         sent_at = request.header("paypal-transmission-time")
         content = signed_content(request.header("paypal-transmission-id"), sent_at, options.webhook_id, request.body)
         try:
-            key.verify(raw_signature, content, PKCS1v15(), digest())
-        except InvalidSignature:
+            key.verify(raw_signature, content, padding.PKCS1v15(), hashes.SHA256())
+        except exceptions.InvalidSignature:
             raise Rejected("bad_signature", "the certificate did not sign this body for our webhook_id") from None
         if options.max_age_s is not None:
             moment = from_iso(sent_at)
@@ -166,19 +173,21 @@ class PayPal(Provider):
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         """Sign for a simulated source. Its secret is the private key of the certificate in its options."""
         options: PayPalOptions = config.settings
-        key = load_pem_private_key(config.keys[0], password=None) if config.keys else None
-        if not isinstance(key, RSAPrivateKey):
+        key = serialization.load_pem_private_key(config.keys[0], password=None) if config.keys else None
+        if not isinstance(key, rsa.RSAPrivateKey):
             raise ConfigError("signing as PayPal needs a simulated source: see onceward.testing.simulators.paypal")
         sent_at = datetime.fromtimestamp(int(now), UTC).isoformat().replace("+00:00", "Z")
         transmission = extra.get("event_id") or str(uuid4())
         content = signed_content(transmission, sent_at, options.webhook_id, body)
         return {
             "content-type": "application/json",
-            "paypal-auth-algo": "SHA256withRSA",
+            "paypal-auth-algo": _ALGORITHM,
             "paypal-cert-url": extra.get("cert_url") or next(iter(options.certificates), _SIMULATED_URL),
             "paypal-transmission-id": transmission,
             "paypal-transmission-time": sent_at,
-            "paypal-transmission-sig": base64.b64encode(key.sign(content, PKCS1v15(), SHA256())).decode(),
+            "paypal-transmission-sig": base64.b64encode(
+                key.sign(content, padding.PKCS1v15(), hashes.SHA256())
+            ).decode(),
         }
 
     def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
@@ -210,9 +219,9 @@ def _roots(options: PayPalOptions) -> TrustedRoots:
     return read_roots(options.roots_pem) if options.roots_pem is not None else system_roots("DigiCert")
 
 
-def _read_headers(request: Request) -> tuple[bytes, type[HashAlgorithm]]:
-    digest = _ALGORITHMS.get(request.header("paypal-auth-algo"))
-    if digest is None:
+def _read_headers(request: Request) -> bytes:
+    """Check the headers that the signature covers; return the signature."""
+    if request.header("paypal-auth-algo") != _ALGORITHM:
         raise Rejected("unsupported_algorithm", "paypal-auth-algo is not SHA256withRSA")
     for name in ("paypal-transmission-id", "paypal-transmission-time", "paypal-cert-url"):
         if "|" in request.header(name):
@@ -221,7 +230,7 @@ def _read_headers(request: Request) -> tuple[bytes, type[HashAlgorithm]]:
     raw_signature = signature.decode("base64", request.header("paypal-transmission-sig"))
     if raw_signature is None:
         raise Rejected("bad_encoding", "paypal-transmission-sig is not base64")
-    return raw_signature, digest
+    return raw_signature
 
 
 def _vet_url(url: str, options: PayPalOptions) -> str:

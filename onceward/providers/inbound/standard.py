@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
+from onceward.lazy import lazy_module
 from onceward.providers.inbound import signature
 from onceward.providers.inbound.payload import as_object, as_text, item, read_json
 from onceward.providers.inbound.provider import ConfigError, Provider, ReceivedItem, Rejected, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, iso_now, token
+
+if TYPE_CHECKING:
+    from cryptography import exceptions
+    from cryptography.hazmat.primitives.asymmetric import ed25519
+else:
+    exceptions = lazy_module("cryptography.exceptions")
+    ed25519 = lazy_module("cryptography.hazmat.primitives.asymmetric.ed25519")
 
 
 def scheme_with_prefix(prefix: str) -> signature.Scheme:
@@ -79,7 +84,7 @@ class Standard(Provider):
         if secret.startswith("whpk_"):
             raise ConfigError("a whpk_ public key only verifies: use a whsec_ or whsk_ key to sign")
         content = f"{event_id}.{int(now)}.".encode() + body
-        signed = Ed25519PrivateKey.from_private_bytes(_seed(secret)).sign(content)
+        signed = ed25519.Ed25519PrivateKey.from_private_bytes(_seed(secret)).sign(content)
         return headers | {
             WEBHOOK.id: event_id,
             WEBHOOK.timestamp: str(int(now)),
@@ -124,8 +129,8 @@ def _has_asymmetric_match(config: SourceConfig, claim: signature.SignedClaim) ->
             continue
         for raw in candidates:
             try:
-                Ed25519PublicKey.from_public_bytes(key).verify(raw, claim.content)
-            except InvalidSignature:
+                ed25519.Ed25519PublicKey.from_public_bytes(key).verify(raw, claim.content)
+            except exceptions.InvalidSignature:
                 continue
             return True
     return False
@@ -140,9 +145,9 @@ def _seed(secret: str) -> bytes:
 
 def _public_key(secret: str) -> bytes:
     if secret.startswith("whsk_"):
-        return Ed25519PrivateKey.from_private_bytes(_seed(secret)).public_key().public_bytes_raw()
+        return ed25519.Ed25519PrivateKey.from_private_bytes(_seed(secret)).public_key().public_bytes_raw()
     raw = signature.decode_key("base64", secret.removeprefix("whpk_"))
     if len(raw) != 32:
         raise ValueError("a whpk_ key has 32 bytes")
-    Ed25519PublicKey.from_public_bytes(raw)
+    ed25519.Ed25519PublicKey.from_public_bytes(raw)
     return raw

@@ -12,23 +12,31 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import formatdate
 from hashlib import sha256
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import aiosmtplib
 from aiosmtplib.errors import (
     SMTPAuthenticationError,
     SMTPException,
+    SMTPHeloError,
     SMTPResponseException,
+    SMTPServerDisconnected,
 )
 
+from .mail import mail_bytes
 from .outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from .plain_mail import PlainMail
+from .smtp_session import COMPLETED, Refusal, Reply, SessionLost, SmtpSession
 
 Encryption = Literal["starttls", "tls", "none"]
+
+CLOSING = 421
+"""The relay ends the connection: it is stopping, overloaded, or the client was idle for too long."""
 
 
 @dataclass(slots=True)
 class _Connection:
-    smtp: aiosmtplib.SMTP
+    session: SmtpSession
     sent: int = 0
     idle_since: float = 0.0
 
@@ -58,41 +66,44 @@ class Smtp:
         self._idle: deque[_Connection] = deque()
         self._slots = asyncio.Semaphore(relay.max_connections)
 
-    async def send(self, message: EmailMessage, *, key: str, sender: str, to: str) -> Outcome:
+    async def send(self, message: EmailMessage | PlainMail, *, key: str, sender: str, to: str) -> Outcome:
         """Send one mail to one address. The reference is its Message-ID."""
-        stamp(message, key=key, sender=sender)
+        reference, content = stamped(message, key=key, sender=sender)
         async with self._slots:
-            opened = await self._opened(sender)
+            opened = await self._opened(sender, to)
             if not isinstance(opened, _Connection):
                 return opened
-            outcome = await self._transfer(opened, message, to)
+            outcome = await self._transfer(opened, content, reference=reference)
             await self._put_back(opened, outcome)
             return outcome
 
     async def aclose(self) -> None:
         while self._idle:
-            await _quit(self._idle.popleft())
+            await self._idle.popleft().session.quit()
 
-    async def _opened(self, sender: str) -> _Connection | Outcome:
-        """Return a connection that has accepted MAIL FROM: an idle one, or a new one if the relay closed it."""
+    async def _opened(self, sender: str, to: str) -> _Connection | Outcome:
+        """Return a connection that waits for the mail: an idle one, or a new one if the relay closed it."""
         while self._idle:
             # The most recently used one, so that the others can expire.
             kept = self._idle.pop()
-            if time.monotonic() - kept.idle_since > self._relay.idle_s:
-                await _quit(kept)
+            if time.monotonic() - kept.idle_since > self._relay.idle_s or not kept.session.is_open:
+                await kept.session.quit()
                 continue
             try:
-                await kept.smtp.mail(sender)
+                refusal = await kept.session.begin(sender, to)
+            except SessionLost:
+                kept.session.close()
+                continue
+            if refusal is None:
                 return kept
-            except SMTPResponseException as error:
-                await _quit(kept)
-                if error.code != 421:
-                    return _refusal(error, "the sender")
-            except (SMTPException, OSError):
-                kept.smtp.close()
-        return await self._connected(sender)
+            if refusal.reply.code != CLOSING:
+                outcome = _refusal(refusal)
+                await self._put_back(kept, outcome)
+                return outcome
+            await kept.session.quit()
+        return await self._connected(sender, to)
 
-    async def _connected(self, sender: str) -> _Connection | Outcome:
+    async def _connected(self, sender: str, to: str) -> _Connection | Outcome:
         relay = self._relay
         smtp = aiosmtplib.SMTP(
             hostname=relay.host,
@@ -104,53 +115,69 @@ class Smtp:
             timeout=relay.timeout_s,
         )
         try:
-            await smtp.connect()
-            await smtp.mail(sender)
+            connection = _Connection(await _session(smtp, relay.timeout_s))
         except SMTPAuthenticationError as error:
             smtp.close()
             # Not permanent: the mail can be sent once an operator corrects the password.
             return Refused(f"relay refused the login ({error.code})", permanent=False)
         except SMTPResponseException as error:
             smtp.close()
-            return _refusal(error, "the sender")
+            return _refusal(Refusal("the connection", Reply(error.code, error.message)))
         except (SMTPException, OSError) as error:
             smtp.close()
             return Unreachable(f"{relay.host}:{relay.port}: no connection ({error.__class__.__name__})")
-        return _Connection(smtp)
+        try:
+            refusal = await connection.session.begin(sender, to)
+        except SessionLost as error:
+            connection.session.close()
+            return Unreachable(f"{relay.host}: connection lost before the mail was sent ({error})")
+        if refusal is None:
+            return connection
+        outcome = _refusal(refusal)
+        await self._put_back(connection, outcome)
+        return outcome
 
-    async def _transfer(self, connection: _Connection, message: EmailMessage, to: str) -> Outcome:
-        relay = self._relay
+    async def _transfer(self, connection: _Connection, content: bytes, *, reference: str) -> Outcome:
         try:
-            await connection.smtp.rcpt(to)
-        except SMTPResponseException as error:
-            return _refusal(error, "the recipient")
-        except (SMTPException, OSError) as error:
-            return Unreachable(f"{relay.host}: connection lost before the mail was sent ({error.__class__.__name__})")
-        try:
-            answer = await connection.smtp.data(message.as_bytes())
-        except SMTPResponseException as error:
-            return _refusal(error, "the mail")
-        except (SMTPException, OSError) as error:
-            return Unknown(f"{relay.host}: connection lost while the mail was sent ({error.__class__.__name__})")
+            reply = await connection.session.finish(content)
+        except SessionLost as error:
+            return Unknown(f"{self._relay.host}: connection lost while the mail was sent ({error})")
+        if reply.code != COMPLETED:
+            return _refusal(Refusal("the mail", reply))
         connection.sent += 1
-        return Accepted(str(message["Message-ID"]), {"code": answer.code})
+        return Accepted(reference, {"code": reply.code})
 
     async def _put_back(self, connection: _Connection, outcome: Outcome) -> None:
-        if not connection.smtp.is_connected:
-            connection.smtp.close()
+        session = connection.session
+        if not session.is_open:
+            session.close()
             return
         if isinstance(outcome, Unknown) or connection.sent >= self._relay.mails_per_connection:
-            await _quit(connection)
+            await session.quit()
             return
         if not isinstance(outcome, Accepted):
             try:
                 # The envelope of the refused mail must not become part of the next mail.
-                await connection.smtp.rset()
-            except (SMTPException, OSError):
-                connection.smtp.close()
+                await session.reset()
+            except SessionLost:
+                session.close()
                 return
         connection.idle_since = time.monotonic()
         self._idle.append(connection)
+
+
+async def _session(smtp: aiosmtplib.SMTP, timeout_s: float) -> SmtpSession:
+    """Connect, encrypt and log in as configured, and return the session."""
+    await smtp.connect()
+    if smtp.is_ehlo_or_helo_needed:
+        try:
+            await smtp.ehlo()
+        except SMTPHeloError:
+            await smtp.helo()
+    if smtp.transport is None:
+        raise SMTPServerDisconnected("the connection was closed during the handshake")
+    transport = cast(asyncio.Transport, smtp.transport)
+    return SmtpSession(transport, pipelining=smtp.supports_extension("pipelining"), timeout_s=timeout_s)
 
 
 def message_id(key: str, *, domain: str) -> str:
@@ -158,26 +185,27 @@ def message_id(key: str, *, domain: str) -> str:
     return f"<{sha256(key.encode()).hexdigest()[:40]}@{domain}>"
 
 
-def stamp(message: EmailMessage, *, key: str, sender: str) -> None:
-    """Set the Message-ID of a mail from its key, and the Date if it has none."""
+def stamped(message: EmailMessage | PlainMail, *, key: str, sender: str) -> tuple[str, bytes]:
+    """Return the Message-ID that follows from the key, and the mail with this id and the present date.
+
+    An `EmailMessage` keeps the date that it has.
+    """
+    id = message_id(key, domain=sender.rpartition("@")[2] or "localhost")
+    if isinstance(message, PlainMail):
+        return id, message.as_bytes(message_id=id, date=formatdate(usegmt=True))
     del message["Message-ID"]
-    message["Message-ID"] = message_id(key, domain=sender.rpartition("@")[2] or "localhost")
+    message["Message-ID"] = id
     if "Date" not in message:
         message["Date"] = formatdate(usegmt=True)
+    return id, mail_bytes(message)
 
 
-def _refusal(error: SMTPResponseException, what: str) -> Refused | Throttled:
-    """Convert an SMTP error: 4xx may be retried, 5xx not. Only the code is kept, because the text may contain the address."""
-    if error.code == 421:
+def _refusal(refusal: Refusal) -> Refused | Throttled:
+    """Convert a refusal: 4xx may be retried, 5xx not. Only the code is kept, because the text may contain the address."""
+    code, text = refusal.reply
+    if code == CLOSING:
         return Throttled(None)
-    passing = 400 <= error.code < 500
-    enhanced = error.message.split(" ", 1)[0] if error.message[:2] in ("4.", "5.") else ""
-    reason = f"relay refused {what} ({error.code}{' ' + enhanced if enhanced else ''})"
+    passing = 400 <= code < 500
+    enhanced = text.split(" ", 1)[0] if text[:2] in ("4.", "5.") else ""
+    reason = f"relay refused {refusal.what} ({code}{' ' + enhanced if enhanced else ''})"
     return Refused(reason, permanent=not passing)
-
-
-async def _quit(connection: _Connection) -> None:
-    try:
-        await connection.smtp.quit(timeout=2)
-    except (SMTPException, OSError):
-        connection.smtp.close()

@@ -3,28 +3,32 @@
 The endpoint comes from a browser, so the client must be a GuardedClient.
 """
 
+from __future__ import annotations
+
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, cast
-
-import jwt
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_der_private_key,
-    load_pem_private_key,
-)
-from yarl import URL
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from onceward.http import Response
+from onceward.lazy import lazy_module
 
 from .call import Client, accepted, call, judge_failure, retry_after, short_reason
 from .outcome import Outcome, Refused, Throttled
+
+if TYPE_CHECKING:
+    import jwt
+    import yarl
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+else:
+    jwt = lazy_module("jwt")
+    yarl = lazy_module("yarl")
+    serialization = lazy_module("cryptography.hazmat.primitives.serialization")
+    ec = lazy_module("cryptography.hazmat.primitives.asymmetric.ec")
 
 # The encrypted record may have 4096 bytes, of which 86 are the header, 16 the tag and 1 padding.
 MAX_PLAIN_BYTES = 4096 - 86 - 16 - 1
@@ -53,13 +57,15 @@ class VapidKey:
     @cached_property
     def public(self) -> str:
         """Return the public key that the browser needs as `applicationServerKey`."""
-        point = self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        point = self._key.public_key().public_bytes(
+            serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
+        )
         return urlsafe_b64encode(point).rstrip(b"=").decode("ascii")
 
     def header(self, endpoint: str, *, subject: str, now_epoch_s: float) -> str:
         """Return the Authorization header for the push service of an endpoint."""
         claims = {
-            "aud": str(URL(endpoint).origin()),
+            "aud": str(yarl.URL(endpoint).origin()),
             "exp": int(now_epoch_s) + _TOKEN_LIFETIME_S,
             "sub": subject,
         }
@@ -154,12 +160,12 @@ def _load(text: str) -> ec.EllipticCurvePrivateKey:
     stripped = text.strip()
     try:
         if stripped.startswith("-----"):
-            key = load_pem_private_key(stripped.encode(), password=None)
+            key = serialization.load_pem_private_key(stripped.encode(), password=None)
         else:
             raw = urlsafe_b64decode(stripped + "=" * (-len(stripped) % 4))
             if len(raw) == 32:
                 return ec.derive_private_key(int.from_bytes(raw), ec.SECP256R1())
-            key = load_der_private_key(raw, password=None)
+            key = serialization.load_der_private_key(raw, password=None)
     except ValueError:
         raise ValueError("the VAPID private key is neither PEM nor base64url; generate a P-256 key") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):

@@ -120,7 +120,7 @@ class Simulator(ABC):
         self._port = cast("int", self._runner.addresses[0][1])
         self._url = f"http://{host}:{self._port}"
         if self._state_file is not None:
-            self._saving = asyncio.create_task(self._save_often(self._state_file))
+            self._saving = asyncio.create_task(self._save_often())
 
     async def stop(self) -> None:
         self._stopping.set()
@@ -150,20 +150,27 @@ class Simulator(ABC):
         """Return an error response in the format of this service."""
         return answer({"error": {"message": f"simulated failure {status}"}}, status=status)
 
-    async def _save_often(self, path: Path) -> None:
-        """Save the state every few seconds, and once more at the end: a killed demo forgets only the last moments."""
+    async def _save_often(self) -> None:
+        """Save the state every few seconds, and once more at the end: a killed demo forgets only the last calls of its API."""
         while not self._stopping.is_set():
-            state.save(path, self, (*self.kept, "_port"))
+            self._save()
             with suppress(TimeoutError):
                 async with asyncio.timeout(SAVE_EVERY_S):
                     await self._stopping.wait()
-        state.save(path, self, (*self.kept, "_port"))
+        self._save()
+
+    def _save(self) -> None:
+        if self._state_file is not None:
+            state.save(self._state_file, self, (*self.kept, "_port"))
 
     def _middleware(self) -> Any:
         @web.middleware
         async def apply_fault(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not self.is_api(request.path):
-                return await handler(request)
+                try:
+                    return await handler(request)
+                finally:
+                    self._save()  # what a person has seen must survive a kill of the demo
             self.received.append(
                 Received(
                     method=request.method,

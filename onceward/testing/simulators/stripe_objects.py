@@ -185,6 +185,7 @@ class Books:
                 f"Refund amount ({refunded}) is greater than unrefunded amount on charge ({left})",
                 param="amount",
             )
+        status = self.next_refund_statuses.pop(0) if self.next_refund_statuses else "succeeded"
         refund: Json = {
             "id": make_id("re"),
             "object": "refund",
@@ -196,11 +197,13 @@ class Books:
             "payment_intent": charge["payment_intent"],
             "reason": fields.get("reason"),
             "failure_reason": None,
-            "status": self.next_refund_statuses.pop(0) if self.next_refund_statuses else "succeeded",
+            "status": "pending" if status in ("failed", "canceled") else status,
         }
         self.refunds[refund["id"]] = refund
         charge["amount_refunded"] += refunded
         charge["refunded"] = charge["amount_refunded"] == charge["amount_captured"]
+        if status != refund["status"]:
+            self.move_refund(refund, status)
         return refund, charge
 
     def move_refund(self, refund: Json, status: str, *, failure_reason: str = "unknown") -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.progress import progress
 from onceward.cli.rendering import JsonOption, document, listing, say, verdict
 from onceward.cli.session import opened_database, run
 
@@ -61,9 +62,15 @@ def verify(
         list[str] | None,
         typer.Option("--head", help="A head that was logged earlier and must be in the chain; can be repeated."),
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Check every entry again, also those that an earlier run has proven.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove that no sealed entry was changed, deleted or moved. Exits with 1 if one was."""
+    """Prove that no sealed entry was changed, deleted or moved. Exits with 1 if one was.
+
+    Continues after the last proof. Only --full finds a change of an entry that was proven before.
+    """
 
     async def work() -> Any:
         from onceward.trust.chain import Head, prove
@@ -73,13 +80,16 @@ def verify(
         except ValueError as error:
             raise CommandFailed(str(error), Exit.USAGE) from error
         async with opened_database() as db, db.acquire() as conn:
-            return await prove(conn, known=known)
+            with progress() as tell:
+                return await prove(conn, known=known, full=full, tell=tell)
 
     report = run(work())
     if as_json:
-        document({**asdict(report), "head": str(report.head), "ok": report.ok})
+        document({**asdict(report), "head": str(report.head), "ok": report.ok, "full": report.earlier == 0})
     elif report.ok:
         say(f"{report.entries} sealed entries are unchanged, {report.pending} entries are not sealed yet")
+        if report.earlier:
+            say(f"{report.earlier} entries were proven earlier; --full checks them again")
         say(f"head {report.head}")
     else:
         for problem in report.problems:

@@ -166,6 +166,15 @@ create table onceward.audit_seals (
 comment on table onceward.audit_seals is 'The links of the chain: hash = sha256(previous, number, ids, hashes of the entries).';
 grant select, insert on onceward.audit_seals to onceward_engine;
 
+create table onceward.proofs (
+    name text primary key,                 -- of the check
+    mark jsonb not null,                   -- how far the check has proven its rows
+    proven_at timestamptz not null default clock_timestamp()
+);
+comment on table onceward.proofs is
+    'Where `onceward verify` and `onceward audit verify` continue. Deleting a row, or --full, checks everything again.';
+grant select, insert, update, delete on onceward.proofs to onceward_engine;
+
 -- The schema of the view audit.audit_logs, which SQL scripts of clinics use.
 create schema audit;
 grant usage on schema audit to onceward_engine, onceward_app, onceward_sql_worker;

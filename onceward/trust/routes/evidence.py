@@ -14,7 +14,7 @@ from onceward.trust import AuditEntry, Identity, list_entries, transaction_for
 from onceward.trust.chain import Head, prove
 from onceward.web.api import database_of
 from onceward.web.auth import require
-from onceward.web.fields import Number
+from onceward.web.fields import Moment, Number
 from onceward.web.problems import Problem
 
 Db = Annotated[Database, Depends(database_of)]
@@ -24,11 +24,15 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 class Proof(BaseModel):
-    """The result of the proof. `problems` is empty if no sealed entry was changed."""
+    """The result of the proof. `problems` is empty if none of the checked `entries` was changed.
+
+    `earlier` entries were proven by earlier runs and not checked again.
+    """
 
     ok: bool
     head: str
     entries: int
+    earlier: int
     pending: int
     problems: list[str]
 
@@ -70,31 +74,41 @@ def evidence_router() -> APIRouter:
             )
 
     @router.get("/audit/verify")
-    async def audit_verify(db: Db, _identity: Admin, head: str | None = None) -> Proof:  # pyright: ignore[reportUnusedFunction]
+    async def audit_verify(db: Db, _identity: Admin, head: str | None = None, full: bool = False) -> Proof:  # pyright: ignore[reportUnusedFunction]
+        """Prove that no sealed entry was changed. Continues after the last proof; `full` checks every entry again."""
         try:
             known = [] if head is None else [Head.parse(head)]
         except ValueError as error:
             raise Problem(400, str(error)) from error
         async with db.acquire() as conn:
-            report = await prove(conn, known=known)
+            report = await prove(conn, known=known, full=full)
         return Proof(
             ok=report.ok,
             head=str(report.head),
             entries=report.entries,
+            earlier=report.earlier,
             pending=report.pending,
             problems=list(report.problems),
         )
 
     @router.get("/system-metrics")
     async def system_metrics(  # pyright: ignore[reportUnusedFunction]
-        db: Db, _identity: Admin, event_type: str | None = None, severity: str | None = None, limit: Limit = 100
+        db: Db,
+        _identity: Admin,
+        event_type: str | None = None,
+        severity: str | None = None,
+        until: Moment | None = None,
+        limit: Limit = 100,
     ) -> list[SystemMetric]:
+        """List failures of the engine, newest first. `until` is the `timestamp` of the last one of the previous page."""
         rows = await db.fetch(
             "select * from onceward.system_metrics where ($1::text is null or event_type = $1)"
-            " and ($2::text is null or severity = $2) order by timestamp desc limit $3",
+            " and ($2::text is null or severity = $2) and ($4::timestamptz is null or timestamp < $4)"
+            " order by timestamp desc limit $3",
             event_type,
             severity,
             limit,
+            until,
         )
         return [SystemMetric(**dict(row)) for row in rows]
 

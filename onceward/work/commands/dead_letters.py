@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.rendering import JsonOption, document, listing, say
+from onceward.cli.progress import interruptible, progress
+from onceward.cli.rendering import JsonOption, StreamedListing, document, listing, say
 from onceward.cli.session import opened_database, run
 
 group = typer.Typer(no_args_is_help=True, help="Dead letters: find, inspect, replay or discard them.")
@@ -75,6 +76,9 @@ def ls(
     error: Error = None,
     since: Since = None,
     until: Until = None,
+    before: Annotated[
+        int | None, typer.Option("--before", help="Only dead letters with a smaller id: the next page.")
+    ] = None,
     limit: Limit = 100,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,11 +95,18 @@ def ls(
         until=moment(until),
     )
 
-    async def query() -> list[Any]:
-        async with opened_database() as db:
-            return await dead_letters.find(db, filter, limit=limit)
+    run(_list(filter, limit=limit, before=before, as_json=as_json, empty="no dead letters"))
 
-    listing([_row(letter) for letter in run(query())], columns=COLUMNS, as_json=as_json, empty="no dead letters")
+
+async def _list(filter: Any, *, limit: int, before: int | None = None, as_json: bool, empty: str) -> None:
+    """Print dead letters as they are read."""
+    from onceward.work import dead_letters
+
+    rows = StreamedListing(columns=COLUMNS, as_json=as_json, empty=empty)
+    async with opened_database() as db:
+        async for letters in dead_letters.pages(db, filter, limit=limit, before=before):
+            rows.add([_row(letter) for letter in letters])
+    rows.end()
 
 
 @group.command("groups")
@@ -199,21 +210,39 @@ def _act(verb: str, filter: Any, *, limit: int, reason: str, dry_run: bool, as_j
     if not dry_run and not reason.strip():
         raise CommandFailed(f"{verb} needs --reason, which is written to the audit log", Exit.USAGE)
 
+    if dry_run:
+        run(_list(filter, limit=limit, as_json=as_json, empty=f"nothing to {verb}"))
+        return
+
+    interrupted = False
+
     async def work() -> Any:
+        nonlocal interrupted
         async with opened_database() as db:
-            if dry_run:
-                return await dead_letters.find(db, filter, limit=limit)
-            return await getattr(dead_letters, verb)(db, filter, actor=COMMAND_LINE, reason=reason, limit=limit)
+            with interruptible() as asked_to_stop, progress() as tell:
+
+                def after_batch(acted: dead_letters.Acted) -> bool:
+                    nonlocal interrupted
+                    tell(f"{verb}: {len(acted.done)} done, {len(acted.skipped)} skipped")
+                    interrupted = asked_to_stop()
+                    return not interrupted
+
+                change = getattr(dead_letters, verb)
+                return await change(db, filter, actor=COMMAND_LINE, reason=reason, limit=limit, after_batch=after_batch)
 
     try:
         done = run(work())
     except ValueError as error:
         raise CommandFailed(str(error)) from None
-    if dry_run:
-        listing([_row(letter) for letter in done], columns=COLUMNS, as_json=as_json, empty=f"nothing to {verb}")
-    elif as_json:
-        document({"done": done.done, "skipped": done.skipped})
+    if as_json:
+        document({"done": done.done, "skipped": done.skipped, "interrupted": interrupted})
     else:
         say(f"{verb}: {len(done.done)} done" + (f", {len(done.skipped)} skipped" if done.skipped else ""))
         for id, why in done.skipped.items():
             say(f"  {id}: {why}")
+    if interrupted:
+        raise CommandFailed(
+            "interrupted: everything counted above is committed, the rest is unchanged;"
+            " run the same command again for the rest: nothing is done twice",
+            Exit.INTERRUPTED,
+        )

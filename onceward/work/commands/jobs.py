@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -80,6 +79,8 @@ def jobs_tail(
 
 
 async def _tail(task: str | None, as_json: bool) -> None:
+    import asyncio
+
     query = (
         "select work_id as id, kind, task, number, outcome, error ->> 'type' as error, finished_at,"
         " round(extract(epoch from finished_at - started_at)::numeric * 1000, 1)::float8 as ms from onceward.attempts"
@@ -114,10 +115,10 @@ def jobs_cancel(id: Id, reason: Reason = "") -> None:
 
 @queues.command("ls")
 def queues_ls(as_json: JsonOption = False) -> None:
-    """List queues with the number of due, later, running and dead rows, and the age of the oldest due work."""
+    """List queues with the number of due, later, running and dead rows (up to 10,000 each), and the age of the oldest due work."""
     from onceward.work import controls
 
-    columns = ("queue", "due", "later", "running", "dead", "oldest_due_s", "paused_at", "paused_by")
+    columns = ("queue", "due", "later", "running", "dead", "more", "oldest_due_s", "paused_at", "paused_by")
     listing(_query(controls.queues), columns=columns, as_json=as_json, empty="the queues are empty")
 
 

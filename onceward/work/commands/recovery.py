@@ -14,7 +14,15 @@ from onceward.cli.session import opened_database, run
 if TYPE_CHECKING:
     from onceward.work.recovery import Recovery
 
-COLUMNS = ("kind", "task", "count", "first_id", "last_id")
+COLUMNS = ("kind", "task", "count", "first_id", "last_id", "if it was done in the lost time")
+REPEATED = {
+    "event": "handled again; its calls have the same keys, the jobs that it enqueues have new ones",
+    "job": "runs again; its calls have the same keys, the jobs that it enqueues have new ones",
+    "workflow": "steps that are not recorded run again, with the same keys",
+    "delivery": "delivered again, with the same webhook-id",
+    "message": "sent again: mail and text services know no keys",
+}
+"""What a repetition means for the outside world. A service that knows keys does nothing twice for a key that it knows."""
 
 
 def register(cli: typer.Typer) -> None:
@@ -37,9 +45,10 @@ def after_restore(as_json: JsonOption = False) -> None:
         recovery = run(work())
     except WorkersRun as error:
         raise CommandFailed(str(error)) from error
-    rows = [asdict(each) for each in recovery.unfinished]
+    rows = [{**asdict(each), COLUMNS[-1]: REPEATED.get(each.kind, "runs again")} for each in recovery.unfinished]
     if as_json:
-        document({"next_id": recovery.next_id, "unfinished": rows})
+        document({"next_id": recovery.next_id, "unfinished": [asdict(each) for each in recovery.unfinished]})
         return
     say(f"new ids start at {recovery.next_id}; ids of the lost time are not used again")
+    say("work that was created and done in the lost time is not known here and cannot be listed")
     listing(rows, columns=COLUMNS, as_json=False, empty="no work is unfinished: nothing will be repeated")

@@ -31,6 +31,9 @@ begin
         task, args, queue, run_at, boost_s, unique_key, unique_for, on_conflict, lane,
         case when ordered then 1 else cap end, ordered, null, null, max_attempts, tags, null,
         onceward.organization(), onceward.cause(), null) r;
+    if run_at is null or run_at <= onceward.now() then
+        perform onceward.wake_idle_workers(queue);
+    end if;
     return v_id;
 end
 $$;

@@ -1,5 +1,5 @@
 -- Enqueue the job `<task>#on_end` for each attempt that ended work whose task has a hook, in the transaction that ended it.
-create or replace function onceward.enqueue_end_hooks(p_attempts onceward.attempts[]) returns void language plpgsql as $$
+create or replace function onceward.enqueue_end_hooks(p_attempts onceward.attempt[]) returns void language plpgsql as $$
 begin
     perform onceward.enqueue_one(
                 a.task || '#on_end', onceward.work_end(a), h.queue, null, 0, null, 'unfinished', 'skip', null, null, false, null,

@@ -6,16 +6,16 @@ declare
     v_count int;
     v_bundles bigint[];
     v_bundle bigint;
-    v_attempts onceward.attempts[];
+    v_attempts onceward.attempt[];
 begin
     with done as (
         delete from onceward.work
          where id = any(p_ids) and lease = any(p_leases)
-        returning id, organization_id, attempts, kind, task, claimed_at, bundle
+        returning id, organization_id, attempts, earlier, kind, task, claimed_at, bundle
     )
     select count(*), array_agg(bundle order by bundle) filter (where bundle is not null),
            array_agg(row(id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at, (select clock_timestamp()),
-                         p_results -> id::text, null)::onceward.attempts)
+                         p_results -> id::text, null, earlier)::onceward.attempt)
       into v_count, v_bundles, v_attempts from done;
     perform onceward.record_attempts(v_attempts);
     -- All members have one task, so they are of one kind. A kind with batches has onceward.succeeded_<kind>s for its table.

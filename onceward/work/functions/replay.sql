@@ -17,7 +17,8 @@ begin
         return 'taken';
     end if;
     update onceward.work
-       set dead_reason = null, dead_at = null, attempts = 0, crashes = 0, cancel = null, sort_at = onceward.now()
+       set dead_reason = null, dead_at = null, attempts = 0, crashes = 0, cancel = null, sort_at = onceward.now(),
+           earlier = onceward.last_attempt(p_id)
      where id = p_id;
     perform onceward.settled(v.kind, p_id, 'retry', 0, null, null);
     return 'replayed';

@@ -9,7 +9,7 @@ declare
     v_row record;
     v_suspects boolean;
     v_counts boolean;
-    v_attempt onceward.attempts;
+    v_attempt onceward.attempt;
 begin
     -- The worker may have sent a heartbeat since it was observed: then it is alive and keeps its work.
     perform from onceward.workers w where w.id = p_worker for update;
@@ -26,7 +26,7 @@ begin
 
     for v_claim in delete from onceward.claims c where c.worker = p_worker returning c.lease, c.ids loop
         for v_row in
-            select w.id, w.kind, w.task, w.attempts, w.crashes, w.organization_id, w.claimed_at
+            select w.id, w.kind, w.task, w.attempts, w.earlier, w.crashes, w.organization_id, w.claimed_at
               from onceward.work w
              where w.id = any(v_claim.ids) and w.lease = v_claim.lease
              order by w.id for update
@@ -44,8 +44,8 @@ begin
                     case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, p_worker, v_row.claimed_at,
                     clock_timestamp(), null,
                     jsonb_build_object('type', 'WorkerLost', 'message', 'the worker that held the work stopped responding',
-                                       'reason', 'worker_lost')
-                )::onceward.attempts;
+                                       'reason', 'worker_lost'), v_row.earlier
+                )::onceward.attempt;
                 perform onceward.record_attempts(array[v_attempt]);
                 if v_row.kind <> 'job' then
                     perform onceward.settled(v_row.kind, v_row.id,

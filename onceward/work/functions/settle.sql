@@ -5,6 +5,7 @@ create or replace function onceward.settle(
 ) returns boolean language plpgsql as $$
 declare
     v record;
+    v_recorded int;
 begin
     if p_outcome = 'crashed' then
         -- The handler lost its connection. A restart of the server or a failover is not counted; anything else counts as a crash, because a
@@ -17,7 +18,7 @@ begin
           from (select case when c.claimed_at > onceward.server_since() then 1 else 0 end as counted
                   from onceward.work c where c.id = p_id and c.lease = p_lease for update) n
          where w.id = p_id and w.lease = p_lease
-        returning w.kind, w.task, w.attempts::int as attempts, w.organization_id, null::bigint as bundle,
+        returning w.kind, w.task, w.attempts::int as attempts, w.earlier, w.organization_id, null::bigint as bundle,
                   case when w.dead_reason is not null then 'dead_letter' when n.counted = 1 then 'crashed' else 'snoozed' end as outcome
              into v;
         if found then
@@ -30,23 +31,24 @@ begin
                crashes = 0
          where id = p_id and lease = p_lease
         returning kind, task, (attempts - case when p_outcome = 'retry' then 1 else 0 end)::int as attempts,
-                  organization_id, null::bigint as bundle into v;
+                  earlier, organization_id, null::bigint as bundle into v;
     elsif p_outcome = 'dead_letter' then
         update onceward.work
            set lease = null, claimed_at = null, slot = null, parent_slot = null, cancel = null,
                dead_reason = p_reason, dead_at = onceward.now()
          where id = p_id and lease = p_lease
-        returning kind, task, attempts::int as attempts, organization_id, null::bigint as bundle into v;
+        returning kind, task, attempts::int as attempts, earlier, organization_id, null::bigint as bundle into v;
     else
         delete from onceward.work where id = p_id and lease = p_lease
-        returning kind, task, attempts::int as attempts, organization_id, bundle into v;
+        returning kind, task, attempts::int as attempts, earlier, organization_id, bundle into v;
     end if;
     if not found then
         return false;
     end if;
-    perform onceward.record_attempts(array[row(
-        p_id, v.organization_id, v.attempts + 1, v.kind, v.task, p_outcome, p_worker, p_started, clock_timestamp(), p_result, p_error
-    )::onceward.attempts]);
+    v_recorded := onceward.record_attempts(array[row(
+        p_id, v.organization_id, v.attempts + 1, v.kind, v.task, p_outcome, p_worker, p_started, clock_timestamp(), p_result, p_error,
+        v.earlier
+    )::onceward.attempt]);
     if v.bundle is not null then
         perform onceward.leave_bundle(v.bundle);
     end if;

@@ -1,5 +1,5 @@
 -- Describe the end of work as its on_end hook gets it: what the work was, how it ended and why.
-create or replace function onceward.work_end(a onceward.attempts) returns jsonb language plpgsql stable as $$
+create or replace function onceward.work_end(a onceward.attempt) returns jsonb language plpgsql stable as $$
 declare
     v_arguments jsonb;
 begin
@@ -10,7 +10,7 @@ begin
     end if;
     return jsonb_build_object(
         'id', a.work_id, 'task', a.task, 'arguments', coalesce(v_arguments, '{}'), 'outcome', a.outcome,
-        'reason', a.error ->> 'reason', 'error', a.error ->> 'message', 'attempts', a.number, 'result', a.result,
+        'reason', a.error ->> 'reason', 'error', a.error ->> 'message', 'attempts', a.number + coalesce(a.earlier, 0), 'result', a.result,
         'organization', a.organization_id);
 end
 $$;

@@ -22,6 +22,7 @@ create table onceward.work (
     queue text not null,
     sort_at timestamptz not null,          -- due time minus the head start of the priority
     attempts smallint not null default 0,  -- attempts that ended in failure
+    earlier smallint not null default 0,   -- the number of its last attempt before it was replayed or sent again
     crashes smallint not null default 0,   -- workers that died while running it: 2 make it a suspect, 3 a dead letter
     max_attempts smallint,                 -- null: the limit of its task
     lease bigint,                          -- random number of the claim; every write of an outcome is fenced by it
@@ -54,20 +55,23 @@ create unique index work_parent_slot on onceward.work (queue, parent, parent_slo
 create unique index work_unique on onceward.work (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), unique_key)
     where unique_key is not null and dead_reason is null;
 create index work_dead on onceward.work (dead_at) where dead_reason is not null;
+create index work_dead_id on onceward.work (id) where dead_reason is not null;  -- lists of dead letters, page by page
 create index work_suspect on onceward.work (queue, sort_at)
     where crashes > 1 and lease is null and dead_reason is null;
 create index work_cancel on onceward.work (id) where cancel;
 create index work_bundle on onceward.work (bundle) where bundle is not null;
 select onceward.protect('onceward.work');
 
+-- A domain, because PostgreSQL reads the text of a table's check again in every statement that inserts.
+create domain onceward.outcome as text check (value in
+    ('success', 'retry', 'failed', 'dead_letter', 'cancelled', 'crashed', 'snoozed', 'discarded', 'unknown'));
 create table onceward.attempts (
     work_id bigint not null,
     organization_id uuid,
     number smallint not null,
     kind text not null,
     task text not null,
-    outcome text not null check (outcome in
-        ('success', 'retry', 'failed', 'dead_letter', 'cancelled', 'crashed', 'snoozed', 'discarded', 'unknown')),
+    outcome onceward.outcome not null,
     worker bigint,
     started_at timestamptz,
     finished_at timestamptz not null default clock_timestamp(),
@@ -77,6 +81,13 @@ create table onceward.attempts (
 comment on table onceward.attempts is 'Every finished attempt. Rows are only appended.';
 create index attempts_work on onceward.attempts (work_id);
 create index attempts_finished on onceward.attempts using brin (finished_at);
+-- What SQL passes to record_attempts. Not the row type of the table: then a new column of the table would break the
+-- statements of code that is still running.
+create type onceward.attempt as (
+    work_id bigint, organization_id uuid, number smallint, kind text, task text, outcome text, worker bigint,
+    started_at timestamptz, finished_at timestamptz, result jsonb, error jsonb,
+    earlier smallint                       -- attempts before a replay: the limit counts from zero again, the numbers continue
+);
 select onceward.protect('onceward.attempts');
 revoke update, delete on onceward.attempts from onceward_app;
 
@@ -117,9 +128,12 @@ grant select, insert, update, delete on onceward.workers to onceward_engine;
 create table onceward.server_timeline (
     one boolean primary key default true check (one),
     timeline int not null,                 -- PostgreSQL begins a new timeline when a standby is promoted
-    since timestamptz not null             -- when a worker first saw it
+    since timestamptz not null,            -- when a worker first saw it
+    clock timestamptz not null default '-infinity',  -- the server's clock when a worker last noted it
+    back_since timestamptz,                -- the clock has moved back, and transactions that began before are still open
+    moves int not null default 0           -- how often times were moved because the clock had moved back
 );
-comment on table onceward.server_timeline is 'The timeline of the server that workers saw last. It differs from the server''s own after a failover.';
+comment on table onceward.server_timeline is 'The timeline and the clock of the server that workers saw last. They differ from the server''s own after a failover.';
 grant select, insert, update on onceward.server_timeline to onceward_engine;
 
 create table onceward.queues (
@@ -185,3 +199,8 @@ create table onceward.prune_later (
     primary key (name, id)
 );
 grant select, insert, update, delete on onceward.prune_marks, onceward.prune_later to onceward_engine;
+
+-- A vacuum is due after 2 % of the rows have changed, not after the default 20 %: of 100 million rows that would be 20 million,
+-- and the indexes would grow meanwhile.
+alter table onceward.jobs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+alter table onceward.attempts set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

@@ -10,34 +10,20 @@ from onceward.web.dashboard.action import Action, ActionRefused, Done, back
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 from onceward.work import controls
+from onceward.work.statements import QUEUES
 
-MOST = 200_000
-QUEUES = f"""
-with sample as materialized (
-    select w.queue, w.lease, w.dead_reason, w.sort_at from onceward.work w limit {MOST}
-), depth as (
-    select w.queue,
-           count(*) filter (where w.lease is null and w.dead_reason is null and w.sort_at <= onceward.now()) as due,
-           count(*) filter (where w.lease is null and w.dead_reason is null and w.sort_at > onceward.now()) as later,
-           count(*) filter (where w.lease is not null) as running,
-           count(*) filter (where w.dead_reason is not null) as dead,
-           extract(epoch from onceward.now() - min(w.sort_at) filter (
-               where w.lease is null and w.dead_reason is null and w.sort_at <= onceward.now()))::float8 as oldest_s
-      from sample w group by w.queue
-), served as (
-    select q as queue, count(*) as workers from onceward.workers k, unnest(k.queues) q group by 1
-)
-select coalesce(d.queue, q.name, s.queue) as name, coalesce(d.due, 0) as due, coalesce(d.later, 0) as later,
-       coalesce(d.running, 0) as running, coalesce(d.dead, 0) as dead, d.oldest_s, q.paused_at, q.paused_by,
-       coalesce(s.workers, 0) as workers
-  from depth d full join onceward.queues q on q.name = d.queue
-  full join served s on s.queue = coalesce(d.queue, q.name)
- order by 1
-"""
+SERVED = "select q as queue, count(*) as workers from onceward.workers k, unnest(k.queues) q group by 1"
+IDLE = {"due": 0, "later": 0, "running": 0, "dead": 0, "more": False, "oldest_due_s": None, "paused_at": None}
 
 
 async def load(view: View) -> dict[str, Any]:
-    return {"title": "Queues", "queues": await view.conn.fetch(QUEUES)}
+    """Return every queue that has work, a pause or a worker. Counts are exact up to `MOST_COUNTED`, and never read more rows."""
+    served = {row["queue"]: row["workers"] for row in await view.conn.fetch(SERVED)}
+    queues = {row["queue"]: dict(row) for row in await view.conn.fetch(QUEUES, controls.MOST_COUNTED)}
+    for name in served.keys() - queues.keys():
+        queues[name] = {"queue": name, **IDLE}
+    rows = [{**queue, "workers": served.get(name, 0)} for name, queue in sorted(queues.items())]
+    return {"title": "Queues", "queues": rows, "most": controls.MOST_COUNTED}
 
 
 async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:

@@ -21,7 +21,7 @@ QueueName = Annotated[str, Path(min_length=1, max_length=200, examples=["default
 
 
 class Queue(BaseModel):
-    """The depth of a queue, and the age of its oldest due work."""
+    """The depth of a queue, and the age of its oldest due work. Numbers are exact up to 10,000; `more` says if one is cut."""
 
     queue: str
     due: int
@@ -29,6 +29,7 @@ class Queue(BaseModel):
     running: int
     dead: int
     oldest_due_s: float | None
+    more: bool
     paused_at: datetime | None
     paused_by: str | None
 

@@ -2,12 +2,12 @@
 with done as (
     delete from onceward.work
      where id = any($1::bigint[]) and lease = any($2::bigint[])
-    returning id, organization_id, attempts, kind, task, claimed_at
+    returning id, organization_id, attempts, earlier, kind, task, claimed_at
 )
 select count(*)::int,
        onceward.record_attempts(array_agg(row(
            id, organization_id, attempts + 1, kind, task, 'success', $3::bigint, claimed_at,
            (select clock_timestamp()),   -- one value for all rows: each new value would change the index's summary of the page
-           $4::jsonb -> id::text, null
-       )::onceward.attempts))
+           $4::jsonb -> id::text, null, earlier
+       )::onceward.attempt))
   from done

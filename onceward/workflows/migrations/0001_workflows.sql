@@ -26,7 +26,7 @@ create table onceward.workflows (
 ) with (fillfactor = 85);
 comment on table onceward.workflows is 'A workflow is unfinished while a row of onceward.work has the same id.';
 create unique index workflows_key
-    on onceward.workflows (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), name, key) where key is not null;
+    on onceward.workflows (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key, name) where key is not null;
 create index workflows_finished on onceward.workflows (finished_at) where key is null;
 create index workflows_finished_with_key on onceward.workflows (finished_at) where key is not null;
 create index workflows_caused_by on onceward.workflows (caused_by) where caused_by is not null;
@@ -73,3 +73,8 @@ create table onceward.workflow_rates (
 );
 comment on table onceward.workflow_rates is 'When the next step with a rate limit may start, over all nodes.';
 grant select, insert, update, delete on onceward.workflow_rates to onceward_engine;
+
+-- A vacuum is due after 2 % of the rows have changed, not after the default 20 %: of 100 million rows that would be 20 million,
+-- and the indexes would grow meanwhile.
+alter table onceward.workflows set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+alter table onceward.workflow_steps set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

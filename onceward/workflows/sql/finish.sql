@@ -5,12 +5,13 @@ with input as materialized (
         as i (id, lease, state, outcome, result, error, started_at, worker)
 ), gone as (
     delete from onceward.work where id = any($1::bigint[]) and lease = any($2::bigint[])
-    returning id, lease, organization_id, attempts, task
+    returning id, lease, organization_id, attempts, earlier, task
 ), recorded as materialized (
     select onceward.record_attempts(array_agg(row(
                g.id, g.organization_id, g.attempts + 1, 'workflow', g.task, i.outcome, i.worker, i.started_at, clock_timestamp(),
-               case when strpos(i.result, '\u0000') = 0 and length(i.result) <= 65536 then i.result::jsonb end, i.error::jsonb
-           )::onceward.attempts))
+               case when strpos(i.result, '\u0000') = 0 and length(i.result) <= 65536 then i.result::jsonb end, i.error::jsonb,
+               g.earlier
+           )::onceward.attempt))
       from gone g join input i on i.id = g.id and i.lease = g.lease
 ), ended as (
     update onceward.workflows w

@@ -67,6 +67,7 @@ create table clinic.appointments (
     payment_status text not null default 'unpaid' check (payment_status in
         ('not_required', 'unpaid', 'pending', 'failed', 'paid', 'review', 'refund_pending', 'partially_refunded', 'refunded')),
     payment_links int not null default 0,
+    payment_link_at timestamptz,                                -- when the last payment page was requested
     payment_session text,
     payment_url text,
     room_name text,
@@ -82,6 +83,9 @@ create table clinic.appointments (
 );
 create index appointments_day on clinic.appointments (organization_id, starts_at);
 create index appointments_patient on clinic.appointments (organization_id, patient_id, starts_at);
+create unique index appointments_one_at_a_time on clinic.appointments (organization_id, patient_id, starts_at)
+    where status in ('scheduled', 'confirmed');
+comment on index clinic.appointments_one_at_a_time is 'A request that is sent twice creates one appointment.';
 create index appointments_upcoming on clinic.appointments (starts_at) where status in ('scheduled', 'confirmed');
 select onceward.protect('clinic.appointments');
 
@@ -111,6 +115,7 @@ create table clinic.payments (
     currency text,
     status text not null check (status in ('expected', 'failed', 'succeeded')),
     refunded bigint not null default 0 check (refunded >= 0),
+    refund_returned_at timestamptz,         -- when the bank last returned a refund; older reports contain that money
     problem text check (problem in ('unknown_appointment', 'cancelled', 'duplicate', 'wrong_amount')),
     failure text,
     received_at timestamptz not null default onceward.now(),
@@ -127,6 +132,7 @@ create table clinic.refunds (
     organization_id uuid not null default onceward.organization(),
     payment_id uuid not null references clinic.payments,
     amount bigint not null check (amount > 0),
+    refunded_before bigint not null check (refunded_before >= 0),  -- what had been refunded when this was requested
     currency text not null,
     key text not null,                      -- <cause kind>:<cause id>:<action>, the idempotency key at Stripe
     reason text not null,

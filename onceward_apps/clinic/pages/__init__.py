@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from onceward import Tx
@@ -148,8 +148,7 @@ async def _do(tx: Tx, id: UUID, action: str, actor: str) -> str:
             return "The patient gets a payment link."
         case _:
             await booking.appointment(tx, id, lock=True)
-            key = f"appointment:{id}:refund:{uuid4()}"
-            await paying.refund(tx, id, amount=None, reason="dashboard", key=key, actor=actor)
+            await paying.refund(tx, id, amount=None, reason="dashboard", key=None, actor=actor)
             return "The refund is requested."
 
 

@@ -14,7 +14,7 @@ Row = Any
 ADD = """
 insert into clinic.appointments (id, patient_id, starts_at, duration_minutes, price, currency, payment_status)
 values ($1, $2, $3, $4, $5::bigint, $6, case when $5::bigint = 0 then 'not_required' else 'unpaid' end)
-on conflict (id) do nothing
+on conflict do nothing
 returning *
 """
 SET_STATUS = """
@@ -51,12 +51,22 @@ update clinic.appointments a
 async def add(
     tx: Tx, id: UUID, patient_id: UUID, *, starts_at: datetime, duration_minutes: int, price: int, currency: str
 ) -> Row | None:
-    """Create an appointment. Return None if this id exists already."""
+    """Create an appointment. Return None if this id exists, or the patient has an appointment at this time."""
     return await tx.fetchrow(ADD, id, patient_id, starts_at, duration_minutes, price, currency)
 
 
 async def get(tx: Tx, id: UUID, *, lock: bool = False) -> Row | None:
     return await tx.fetchrow(f"select * from clinic.appointments where id = $1{' for update' if lock else ''}", id)
+
+
+async def is_booked(tx: Tx, patient_id: UUID, starts_at: datetime) -> bool:
+    """Whether the patient has an appointment ahead at this time."""
+    return await tx.fetchval(
+        "select exists (select from clinic.appointments where organization_id = onceward.organization()"
+        " and patient_id = $1 and starts_at = $2 and status in ('scheduled', 'confirmed'))",
+        patient_id,
+        starts_at,
+    )
 
 
 async def set_status(tx: Tx, id: UUID, status: str) -> Row:
@@ -106,8 +116,8 @@ async def set_payment_link(tx: Tx, id: UUID, number: int, session: str, url: str
 
 async def next_payment_link(tx: Tx, id: UUID) -> int:
     return await tx.fetchval(
-        "update clinic.appointments set payment_links = payment_links + 1, payment_session = null, payment_url = null"
-        " where id = $1 returning payment_links",
+        "update clinic.appointments set payment_links = payment_links + 1, payment_link_at = onceward.now(),"
+        " payment_session = null, payment_url = null where id = $1 returning payment_links",
         id,
     )
 

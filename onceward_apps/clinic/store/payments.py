@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -27,11 +28,13 @@ on conflict (organization_id, provider, provider_id) do update
   where p.status in ('expected', 'failed')
 returning *
 """
-# Stripe reports the sum of all refunds, so the larger value is the later one.
+# Stripe reports the sum of all refunds, so the larger value is the later one. A report from before a bank returned a refund
+# is ignored: its sum contains money that the patient does not have.
 REFUNDED = """
 insert into clinic.payments as p (provider_id, appointment_id, status, refunded)
 values ($1, $2, 'expected', $3)
-on conflict (organization_id, provider, provider_id) do update set refunded = greatest(p.refunded, excluded.refunded)
+on conflict (organization_id, provider, provider_id) do update
+    set refunded = case when p.refund_returned_at >= $4 then p.refunded else greatest(p.refunded, excluded.refunded) end
 returning *
 """
 OF_APPOINTMENT = """
@@ -39,7 +42,10 @@ select p.*, exists (select from clinic.refunds r where r.payment_id = p.id and r
   from clinic.payments p where p.appointment_id = $1 order by p.received_at, p.id
 """
 ADD_REFUND = """
-insert into clinic.refunds (payment_id, amount, currency, key, reason, requested_by) values ($1, $2, $3, $4, $5, $6)
+insert into clinic.refunds (payment_id, amount, refunded_before, currency, key, reason, requested_by)
+select p.id, $2, greatest(p.refunded, coalesce((select sum(r.amount) from clinic.refunds r
+                                                 where r.payment_id = p.id and r.status <> 'failed'), 0)), $3, $4, $5, $6
+  from clinic.payments p where p.id = $1
 on conflict (organization_id, key) do nothing
 returning *
 """
@@ -57,6 +63,24 @@ SETTLE_REFUND = """
 update clinic.refunds set status = $2, provider_id = coalesce($3, provider_id), failure = $4, done_at = onceward.now()
  where id = $1 and status = 'pending' returning *
 """
+# Its webhook may come before the answer to our request is stored: then the id in its metadata names it.
+REFUND_REPORTED = """
+select * from clinic.refunds where provider_id = $1 or (id = $2 and provider_id is null) limit 1
+"""
+# If Stripe's sum or our own contains the refund, the sum is lowered: the patient can be refunded again.
+RETURN_REFUND = """
+with before as (
+    select r.id, r.payment_id, r.amount, r.status = 'succeeded' or p.refunded >= r.refunded_before + r.amount as is_counted
+      from clinic.refunds r join clinic.payments p on p.id = r.payment_id
+     where r.id = $1 and r.status <> 'failed' for update
+), lowered as (
+    update clinic.payments p
+       set refunded = greatest(p.refunded - before.amount, 0), refund_returned_at = coalesce($3, p.refund_returned_at)
+      from before where p.id = before.payment_id and before.is_counted
+)
+update clinic.refunds r set status = 'failed', failure = $2, done_at = onceward.now()
+  from before where r.id = before.id returning r.*
+"""
 
 
 async def succeeded(tx: Tx, intent: str, appointment_id: UUID | None, amount: int, currency: str) -> Row | None:
@@ -69,8 +93,8 @@ async def failed(tx: Tx, intent: str, appointment_id: UUID, amount: int, currenc
     return await tx.fetchrow(FAILED, intent, appointment_id, amount, currency, why)
 
 
-async def refunded(tx: Tx, intent: str, appointment_id: UUID | None, amount: int) -> Row:
-    return await tx.fetchrow(REFUNDED, intent, appointment_id, amount)
+async def refunded(tx: Tx, intent: str, appointment_id: UUID | None, amount: int, at: datetime) -> Row:
+    return await tx.fetchrow(REFUNDED, intent, appointment_id, amount, at)
 
 
 async def set_problem(tx: Tx, id: UUID, problem: str | None) -> None:
@@ -115,8 +139,20 @@ async def refund_by_key(tx: Tx, key: str) -> Row | None:
     return await tx.fetchrow("select * from clinic.refunds where key = $1", key)
 
 
-async def refund_by_provider_id(tx: Tx, provider_id: str) -> Row | None:
-    return await tx.fetchrow("select * from clinic.refunds where provider_id = $1", provider_id)
+async def was_refunded_for(tx: Tx, payment_id: UUID, amount: int, reason: str) -> bool:
+    """Whether a refund of this amount and reason was requested, and has not failed."""
+    return await tx.fetchval(
+        "select exists (select from clinic.refunds where payment_id = $1 and amount = $2 and btrim(reason) = btrim($3)"
+        " and status <> 'failed')",
+        payment_id,
+        amount,
+        reason,
+    )
+
+
+async def refund_reported(tx: Tx, provider_id: str, id: UUID | None) -> Row | None:
+    """Return the refund that Stripe reports, by Stripe's id, or by ours if Stripe's is not known yet."""
+    return await tx.fetchrow(REFUND_REPORTED, provider_id, id)
 
 
 async def name_refund(tx: Tx, id: UUID, provider_id: str) -> None:
@@ -131,14 +167,9 @@ async def settle_refund(
     return await tx.fetchrow(SETTLE_REFUND, id, status, provider_id, failure)
 
 
-async def return_refund(tx: Tx, id: UUID, failure: str) -> Row | None:
-    """Record that the bank returned a refund, even one that had succeeded. Return None if this is known."""
-    return await tx.fetchrow(
-        "update clinic.refunds set status = 'failed', failure = $2, done_at = onceward.now()"
-        " where id = $1 and status <> 'failed' returning *",
-        id,
-        failure,
-    )
+async def return_refund(tx: Tx, id: UUID, failure: str, at: datetime | None) -> Row | None:
+    """Record that the patient does not have the money of a refund, even if it had succeeded. None: this is known."""
+    return await tx.fetchrow(RETURN_REFUND, id, failure, at)
 
 
 async def count_own_refunds(tx: Tx, payment_id: UUID) -> None:

@@ -16,6 +16,8 @@ insert into clinic.clinics as c (name, timezone, locale, country_code) values ($
 on conflict (organization_id) do update
     set name = excluded.name, timezone = excluded.timezone, locale = excluded.locale,
         country_code = excluded.country_code, updated_at = onceward.now()
+  where (c.name, c.timezone, c.locale, c.country_code)
+     is distinct from (excluded.name, excluded.timezone, excluded.locale, excluded.country_code)
 returning *
 """
 SAVE_PATIENT = """
@@ -57,7 +59,8 @@ async def clinic(tx: Tx) -> Row | None:
     return await tx.fetchrow("select * from clinic.clinics where organization_id = $1", tx.organization)
 
 
-async def save_clinic(tx: Tx, *, name: str, timezone: str, locale: str, country_code: str | None) -> Row:
+async def save_clinic(tx: Tx, *, name: str, timezone: str, locale: str, country_code: str | None) -> Row | None:
+    """Create or change the clinic. Return None if nothing changes."""
     return await tx.fetchrow(SAVE_CLINIC, name, timezone, locale, country_code)
 
 
@@ -101,8 +104,8 @@ async def save_patient(
     return await tx.fetchrow(SAVE_PATIENT, id, reference, name, phone, whatsapp, email, locale)
 
 
-async def patient(tx: Tx, id: UUID) -> Row | None:
-    return await tx.fetchrow("select * from clinic.patients where id = $1", id)
+async def patient(tx: Tx, id: UUID, *, lock: bool = False) -> Row | None:
+    return await tx.fetchrow(f"select * from clinic.patients where id = $1{' for no key update' if lock else ''}", id)
 
 
 async def patients(tx: Tx, *, search: str | None, limit: int) -> list[Row]:

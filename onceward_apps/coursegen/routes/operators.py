@@ -29,12 +29,12 @@ async def set_tier(engine: EngineHere, who: Operator, user_id: UUID, requested: 
     if who.organization is None:
         raise Problem(422, "choose an organization with the header X-Organization")
     async with engine.transaction(organization=who.organization) as tx:
-        await courses.set_tier(tx, user_id, requested.tier)
-        await tx.audit(
-            "coursegen.tier_set",
-            entity_type="coursegen_user",
-            entity_id=user_id,
-            changes={"tier": requested.tier},
-            actor=who.actor,
-        )
+        if await courses.set_tier(tx, user_id, requested.tier):
+            await tx.audit(
+                "coursegen.tier_set",
+                entity_type="coursegen_user",
+                entity_id=user_id,
+                changes={"tier": requested.tier},
+                actor=who.actor,
+            )
     return {"user_id": user_id, "tier": requested.tier, "limit": engine.tiers.of(requested.tier)}

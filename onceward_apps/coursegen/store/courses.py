@@ -74,13 +74,16 @@ async def tier(tx: Tx, user_id: UUID) -> str | None:
     return await tx.fetchval(TIER, user_id)
 
 
-async def set_tier(tx: Tx, user_id: UUID, tier: str) -> None:
-    await tx.execute(
-        "insert into coursegen.users (organization_id, user_id, tier) values (onceward.organization(), $1, $2)"
-        " on conflict (organization_id, user_id) do update set tier = excluded.tier",
+async def set_tier(tx: Tx, user_id: UUID, tier: str) -> bool:
+    """Set the tier of a user. Return False if the user has it already."""
+    changed = await tx.fetchval(
+        "insert into coursegen.users as u (organization_id, user_id, tier) values (onceward.organization(), $1, $2)"
+        " on conflict (organization_id, user_id) do update set tier = excluded.tier where u.tier <> excluded.tier"
+        " returning true",
         user_id,
         tier,
     )
+    return bool(changed)
 
 
 async def lock(tx: Tx, course_id: UUID) -> Any:

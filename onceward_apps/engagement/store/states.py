@@ -84,10 +84,12 @@ select l.user_id, l.state as from_state, l.goodbye_key, logged.id from locked l 
 """
 
 TRANSACTIONS = """
+-- In the order of the ids: two requests with the same transactions in another order wait for each other once, not crosswise.
 insert into engagement.transactions (organization_id, id, user_id, created_at)
 select $1, i.id, i.user_id, least(i.created_at, onceward.now())
   from unnest($2::uuid[], $3::uuid[], $4::timestamptz[]) as i (id, user_id, created_at)
   join engagement.user_profiles p on p.organization_id = $1 and p.user_id = i.user_id
+ order by i.id
 on conflict do nothing
 returning user_id, created_at
 """
@@ -101,7 +103,15 @@ on conflict (organization_id, user_id) do update
     set whatsapp_jid = coalesce($3, p.whatsapp_jid), locale = coalesce($4, p.locale),
         preferred_destination = coalesce($5, p.preferred_destination),
         reengagement_opt_out = coalesce($6, p.reengagement_opt_out), updated_at = onceward.now()
+  where (coalesce($3, p.whatsapp_jid), coalesce($4, p.locale), coalesce($5, p.preferred_destination),
+         coalesce($6, p.reengagement_opt_out))
+     is distinct from (p.whatsapp_jid, p.locale, p.preferred_destination, p.reengagement_opt_out)
 returning user_id, whatsapp_jid, locale, preferred_destination, reengagement_opt_out
+"""
+
+PROFILE = """
+select user_id, whatsapp_jid, locale, preferred_destination, reengagement_opt_out
+  from engagement.user_profiles where organization_id = $1 and user_id = $2
 """
 
 NEW_STATE = """
@@ -254,15 +264,17 @@ async def save_profile(
     preferred_destination: str | None,
     opt_out: bool | None,
     last_activity_at: datetime | None,
-) -> Mapping[str, Any]:
-    row = await tx.fetchrow(
+) -> tuple[Mapping[str, Any], bool]:
+    """Return the profile, and whether it is new or changed."""
+    changed = await tx.fetchrow(
         SAVE_PROFILE, tx.organization, user_id, whatsapp_jid, locale, preferred_destination, opt_out
     )
+    row = changed or await tx.fetchrow(PROFILE, tx.organization, user_id)
     assert row is not None
     await tx.execute(NEW_STATE, tx.organization, user_id, last_activity_at)
     if whatsapp_jid is not None:
         await tx.execute(NEW_NUMBER, tx.organization, user_id)
-    return dict(row)
+    return dict(row), changed is not None
 
 
 async def set_opt_out(tx: Tx, users: Sequence[UUID], opt_out: bool) -> list[UUID]:

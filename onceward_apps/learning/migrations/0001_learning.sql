@@ -69,6 +69,8 @@ create table learning.cohorts (
     unique (id, organization_id)
 );
 create index cohorts_by_start on learning.cohorts (organization_id, starts_at);
+create unique index cohorts_one_of_a_name on learning.cohorts (organization_id, lower(name), starts_at) where status <> 'CANCELLED';
+comment on index learning.cohorts_one_of_a_name is 'A request that is sent twice creates one cohort.';
 create index cohorts_to_start on learning.cohorts (starts_at) where status in ('OPEN', 'CONFIRMED');
 create index cohorts_to_end on learning.cohorts (ends_at) where status = 'IN_PROGRESS';
 select onceward.protect('learning.cohorts');
@@ -168,7 +170,8 @@ create table learning.checkouts (
     currency text not null check (currency ~ '^[A-Z]{3}$'),
     status text not null default 'started' check (status in ('started', 'waiting', 'completed', 'expired', 'failed', 'refused')),
     stripe_session_id text,
-    payment_url text,
+    payment_url text,                           -- null: the page is being opened
+    page_expires_at timestamptz not null,       -- by the real clock: the payment service has its own
     expires_at timestamptz not null,
     created_at timestamptz not null default onceward.now(),
     ended_at timestamptz,
@@ -176,6 +179,8 @@ create table learning.checkouts (
     foreign key (user_id, organization_id) references learning.users (id, organization_id),
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
 );
+create unique index checkouts_one_started on learning.checkouts (user_id, cohort_id, (kind = 'extension')) where status = 'started';
+comment on index learning.checkouts_one_started is 'A person holds one place and has one payment page for a cohort, and one for its extension.';
 create unique index checkouts_by_session on learning.checkouts (organization_id, stripe_session_id)
     where stripe_session_id is not null;
 create index checkouts_by_user on learning.checkouts (user_id, cohort_id) where status in ('started', 'waiting');
@@ -223,10 +228,11 @@ create table learning.refunds (
     reason text not null,
     cohort_cancelled boolean not null default false,
     -- pending: not yet accepted by the service; requested: accepted, not final; done: confirmed;
-    -- failed: the person does not have the money, and operators were told.
+    -- failed: the person does not have the money, and operators were notified.
     status text not null default 'pending' check (status in ('pending', 'requested', 'done', 'failed')),
     attempt int not null default 1 check (attempt > 0),
     provider_refund_id text,
+    earlier_references text[] not null default '{}',  -- ids of attempts that failed at the service
     failure text,
     requested_at timestamptz not null default onceward.now(),
     attempted_at timestamptz not null default onceward.now(),

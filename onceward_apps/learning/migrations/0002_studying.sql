@@ -1,3 +1,4 @@
+-- onceward: expand
 -- Bookings, attendance, content, surveys, certificates, chat, activity, analytics and the CRM sync of the learning platform.
 
 -- One row per enrolment and booked session at Cal.com. A reschedule changes the uid; the older ones are kept to find the row.
@@ -59,6 +60,7 @@ create table learning.content_items (
     required boolean not null default true,
     is_prep boolean not null default false,     -- shown before the cohort starts
     unique (id, organization_id),
+    unique (cohort_id, kind, title),
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
 );
 create index content_items_by_cohort on learning.content_items (cohort_id, position);

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from onceward.web import AtMost
 from onceward_apps.learning import attendance, certificates, cohorts, enrolling, users, waitlist
-from onceward_apps.learning.errors import InvalidRequest, NotFound
+from onceward_apps.learning.errors import InvalidRequest, LearningError, NotFound
 from onceward_apps.learning.model import CohortStatus, transitions_from
 from onceward_apps.learning.routes.requests import Email, EngineHere, Operator, Viewer, acting
 from onceward_apps.learning.store import certificates as certificate_rows
@@ -170,10 +170,11 @@ async def add_session(engine: EngineHere, who: Operator, cohort_id: UUID, new: S
 async def cancel_session(engine: EngineHere, who: Operator, session_id: UUID) -> dict[str, Any]:
     """Cancel a session. It no longer counts in anybody's attendance."""
     async with acting(engine, who.organization) as tx:
-        row = await teaching.cancel_session(tx, session_id)
+        row, is_new = await teaching.cancel_session(tx, session_id)
         if row is None:
             raise NotFound(f"there is no session {session_id}")
-        await tx.audit("session_cancelled", entity_type="Session", entity_id=session_id, actor=who.actor)
+        if is_new:
+            await tx.audit("session_cancelled", entity_type="Session", entity_id=session_id, actor=who.actor)
         return dict(row)
 
 
@@ -181,7 +182,10 @@ async def cancel_session(engine: EngineHere, who: Operator, session_id: UUID) ->
 async def add_item(engine: EngineHere, who: Operator, cohort_id: UUID, new: ItemIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         await _require_cohort(tx, cohort_id)
-        return dict(await teaching.add_item(tx, cohort_id, **new.model_dump()))
+        item = await teaching.add_item(tx, cohort_id, **new.model_dump())
+        if item is None:
+            raise LearningError(f"the cohort has a {new.kind} with the title {new.title!r}: choose another title")
+        return dict(item)
 
 
 @router.get("/cohorts/{cohort_id}/enrollments")
@@ -292,8 +296,8 @@ async def set_survey_map(engine: EngineHere, who: Operator, survey_id: str, new:
     async with acting(engine, who.organization) as tx:
         if not 1 <= len(survey_id) <= 200:
             raise InvalidRequest("survey_id must have 1 to 200 characters")
-        await surveys.set_survey_map(tx, survey_id, new.kind, new.fields)
-        await tx.audit("survey_map_set", entity_type="Survey", entity_id=survey_id, actor=who.actor)
+        if await surveys.set_survey_map(tx, survey_id, new.kind, new.fields):
+            await tx.audit("survey_map_set", entity_type="Survey", entity_id=survey_id, actor=who.actor)
     return Response(status_code=204)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, Field
 
 from onceward import Tx
@@ -120,8 +120,8 @@ async def mark_item(
             raise NotFound("this item does not exist")
         if not item["unlocked"]:
             raise NotAllowed("this item is locked: the cohort has not started, or your access has ended")
-        await reading.mark_done(tx, enrollment_id, item_id, done=marked.done)
-        if marked.done and item["done_at"] is None:
+        changed = await reading.mark_done(tx, enrollment_id, item_id, done=marked.done)
+        if marked.done and changed:
             ids = {"cohort_id": row["cohort_id"], "enrollment_id": enrollment_id, "user_id": student.user_id}
             await activity.record(tx, "item_completed", **ids)
         standing = await certificates.standing(tx, enrollment_id)
@@ -145,11 +145,17 @@ async def messages(
 
 @router.post("/cohorts/{cohort_id}/chat", status_code=201)
 async def post_message(
-    engine: EngineHere, request: Request, student: SignedIn, cohort_id: UUID, new: MessageIn
+    engine: EngineHere,
+    request: Request,
+    student: SignedIn,
+    cohort_id: UUID,
+    new: MessageIn,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
 ) -> dict[str, Any]:
+    """Write a message. The same `key`, or the same header `Idempotency-Key`, again writes nothing."""
     await limit(engine, request, "chat", per_minute=60, who=student.user_id)
     async with acting(engine, student.organization) as tx:
-        posted = await chat.post(tx, cohort_id, student.user_id, new.message, client_key=new.key)
+        posted = await chat.post(tx, cohort_id, student.user_id, new.message, client_key=new.key or idempotency_key)
         return posted | {"version": await tx.version()}
 
 

@@ -14,7 +14,8 @@ insert into learning.cohorts
     (name, description, starts_at, ends_at, max_capacity, price, currency, required_attendance_percentage,
      has_live_sessions, cal_event_type_id, zoom_link, slack_channel_url, extension_price, extension_days,
      instalment_price, instalment_count)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) returning *
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+on conflict (organization_id, lower(name), starts_at) where status <> 'CANCELLED' do nothing returning *
 """
 ADD_SESSION = """
 insert into learning.sessions (cohort_id, title, starts_at, ends_at) values ($1, $2, $3, $4) returning *
@@ -48,7 +49,7 @@ update learning.cohorts set unstarted_alert_at = onceward.now() where id = $1 an
 
 
 async def add(tx: Tx, values: Mapping[str, Any]) -> Any:
-    """Insert a cohort. `values` has the columns of `ADD`, in that order."""
+    """Insert a cohort. `values` has the columns of `ADD`, in that order. None: there is one of this name and start."""
     return await tx.fetchrow(ADD, *values.values())
 
 

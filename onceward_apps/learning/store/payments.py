@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -40,9 +40,10 @@ select r.*, p.payment_intent_id, p.purpose, extract(epoch from clock_timestamp()
 """
 LOCK_REFUND = "select * from learning.refunds where id = $1 for update"
 # Its webhook may come before the answer to our request is stored: then the id in its metadata names it.
+# `is_earlier`: the report is about an attempt that failed, after which another one was started.
 REFUND_REPORTED = """
-select * from learning.refunds
- where provider_refund_id = $1 or (id = $2 and provider_refund_id is null) limit 1 for update
+select *, provider_refund_id is distinct from $1 and ($1 = any(earlier_references) or provider_refund_id is not null) as is_earlier
+  from learning.refunds where provider_refund_id = $1 or id = $2 limit 1 for update
 """
 REQUESTED = """
 update learning.refunds
@@ -59,7 +60,8 @@ update learning.refunds set status = 'failed', failure = $2, failed_at = oncewar
 """
 AGAIN = """
 update learning.refunds
-   set status = 'pending', attempt = attempt + 1, provider_refund_id = null, failed_at = null, done_at = null,
+   set status = 'pending', attempt = attempt + 1, failed_at = null, done_at = null,
+       earlier_references = earlier_references || array_remove(array[provider_refund_id], null), provider_refund_id = null,
        attempted_at = onceward.now(), refunded_before = $2
  where id = $1 and status = 'failed' returning *
 """
@@ -90,18 +92,20 @@ update learning.refunds_seen set applied_at = onceward.now()
 
 ADD_CHECKOUT = """
 insert into learning.checkouts
-    (id, kind, user_id, cohort_id, enrollment_id, invite_id, claim_id, amount, currency, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning *
+    (id, kind, user_id, cohort_id, enrollment_id, invite_id, claim_id, amount, currency, expires_at, page_expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp() + $11::interval) returning *
 """
 CHECKOUT = "select * from learning.checkouts where id = $1 for update"
 CHECKOUT_BY_SESSION = """
 select * from learning.checkouts where organization_id = onceward.organization() and stripe_session_id = $1 for update
 """
-OPEN_CHECKOUT = """
-select * from learning.checkouts
- where user_id = $1 and cohort_id = $2 and kind = $3 and status = 'started' and payment_url is not null
-   and expires_at > onceward.now() + interval '5 minutes'
- order by created_at desc limit 1
+# `is_usable`: its page is open for some minutes, or was requested a moment ago and can be requested again. The payment
+# service refuses a page that would live less than $4.
+STARTED_CHECKOUT = """
+select *, case when payment_url is null then page_expires_at >= clock_timestamp() + $4::interval
+               else expires_at > onceward.now() + interval '5 minutes' end as is_usable
+  from learning.checkouts
+ where user_id = $1 and cohort_id = $2 and (kind = 'extension') = ($3 = 'extension') and status = 'started' for update
 """
 SET_PAGE = """
 update learning.checkouts set stripe_session_id = $2, payment_url = $3 where id = $1 and status = 'started' returning id
@@ -237,6 +241,7 @@ async def add_checkout(
     amount: int,
     currency: str,
     expires_at: datetime,
+    page_lifetime: timedelta,
 ) -> Any:
     return await tx.fetchrow(
         ADD_CHECKOUT,
@@ -250,6 +255,7 @@ async def add_checkout(
         amount,
         currency,
         expires_at,
+        page_lifetime,
     )
 
 
@@ -261,8 +267,9 @@ async def checkout_by_session(tx: Tx, session: str) -> Any:
     return await tx.fetchrow(CHECKOUT_BY_SESSION, session)
 
 
-async def open_checkout(tx: Tx, user_id: UUID, cohort_id: UUID, kind: str) -> Any:
-    return await tx.fetchrow(OPEN_CHECKOUT, user_id, cohort_id, kind)
+async def started_checkout(tx: Tx, user_id: UUID, cohort_id: UUID, kind: str, shortest_page: timedelta) -> Any:
+    """Return the checkout that the person has started, with `is_usable`. The caller has locked the user or the enrolment."""
+    return await tx.fetchrow(STARTED_CHECKOUT, user_id, cohort_id, kind, shortest_page)
 
 
 async def set_page(tx: Tx, checkout_id: UUID, session: str, url: str) -> bool:

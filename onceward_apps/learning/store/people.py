@@ -44,6 +44,15 @@ async def add_link(tx: Tx, token_hash: bytes, user_id: UUID, minutes: int) -> No
     )
 
 
+async def has_fresh_link(tx: Tx, user_id: UUID) -> bool:
+    """Whether a link of the last minute waits to be used."""
+    return await tx.fetchval(
+        "select exists (select from learning.sign_in_links where user_id = $1 and used_at is null"
+        " and created_at > onceward.now() - interval '1 minute')",
+        user_id,
+    )
+
+
 async def link_is_open(tx: Tx, token_hash: bytes) -> bool:
     return bool(
         await tx.fetchval(

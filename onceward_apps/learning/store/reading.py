@@ -173,7 +173,7 @@ async def people(q: Query | Tx, ids: list[UUID]) -> dict[UUID, Any]:
 
 
 async def mark_done(tx: Tx, enrollment_id: UUID, item_id: UUID, *, done: bool) -> bool:
-    """Mark an item of the enrolment's cohort as done, or not done. Returns False if there is no such item."""
+    """Mark an item of the enrolment's cohort as done, or not done. Returns False if it was so, or does not exist."""
     known = await tx.fetchval(
         "select true from learning.content_items i join learning.enrollments e on e.cohort_id = i.cohort_id"
         " where i.id = $1 and e.id = $2",
@@ -182,14 +182,9 @@ async def mark_done(tx: Tx, enrollment_id: UUID, item_id: UUID, *, done: bool) -
     )
     if not known:
         return False
-    if done:
-        await tx.execute(
-            "insert into learning.progress (enrollment_id, item_id) values ($1, $2) on conflict do nothing",
-            enrollment_id,
-            item_id,
-        )
-    else:
-        await tx.execute(
-            "delete from learning.progress where enrollment_id = $1 and item_id = $2", enrollment_id, item_id
-        )
-    return True
+    statement = (
+        "insert into learning.progress (enrollment_id, item_id) values ($1, $2) on conflict do nothing returning true"
+        if done
+        else "delete from learning.progress where enrollment_id = $1 and item_id = $2 returning true"
+    )
+    return bool(await tx.fetchval(statement, enrollment_id, item_id))

@@ -62,15 +62,18 @@ async def survey_map(tx: Tx, survey_id: str) -> Any:
     return await tx.fetchrow("select kind, fields from learning.survey_maps where survey_id = $1", survey_id)
 
 
-async def set_survey_map(tx: Tx, survey_id: str, kind: str, fields: Mapping[str, str]) -> None:
-    await tx.execute(
-        "insert into learning.survey_maps (survey_id, kind, fields) values ($1, $2, $3)"
+async def set_survey_map(tx: Tx, survey_id: str, kind: str, fields: Mapping[str, str]) -> bool:
+    """Store what a survey is. Returns False if this is known."""
+    changed = await tx.fetchval(
+        "insert into learning.survey_maps as m (survey_id, kind, fields) values ($1, $2, $3)"
         " on conflict (organization_id, survey_id) do update"
-        " set kind = excluded.kind, fields = excluded.fields, updated_at = onceward.now()",
+        " set kind = excluded.kind, fields = excluded.fields, updated_at = onceward.now()"
+        " where (m.kind, m.fields) is distinct from (excluded.kind, excluded.fields) returning true",
         survey_id,
         kind,
         dict(fields),
     )
+    return bool(changed)
 
 
 async def survey_maps(tx: Tx) -> list[Any]:

@@ -22,12 +22,18 @@ async def add_session(tx: Tx, cohort_id: UUID, title: str, starts_at: datetime, 
     )
 
 
-async def cancel_session(tx: Tx, session_id: UUID) -> Any:
-    return await tx.fetchrow(
-        "update learning.sessions set cancelled_at = coalesce(cancelled_at, onceward.now()) where id = $1"
+async def cancel_session(tx: Tx, session_id: UUID) -> tuple[Any, bool]:
+    """Cancel a session. Return it, or None if it does not exist, and whether it was not cancelled before."""
+    cancelled = await tx.fetchrow(
+        "update learning.sessions set cancelled_at = onceward.now() where id = $1 and cancelled_at is null"
         " returning id, cohort_id, cancelled_at",
         session_id,
     )
+    if cancelled is not None:
+        return cancelled, True
+    return await tx.fetchrow(
+        "select id, cohort_id, cancelled_at from learning.sessions where id = $1", session_id
+    ), False
 
 
 async def set_recording(tx: Tx, session_id: UUID, url: str) -> Any:
@@ -50,9 +56,11 @@ async def add_item(
     required: bool = True,
     is_prep: bool = False,
 ) -> Any:
+    """Add an item. Returns None if the cohort has one of this kind and title."""
     return await tx.fetchrow(
         "insert into learning.content_items (cohort_id, kind, title, body, url, position, required, is_prep)"
-        " values ($1, $2, $3, $4, $5, $6, $7, $8) returning id, cohort_id, kind, title, position, required, is_prep",
+        " values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (cohort_id, kind, title) do nothing"
+        " returning id, cohort_id, kind, title, position, required, is_prep",
         cohort_id,
         kind,
         title,
@@ -92,11 +100,16 @@ async def daily_metrics(tx: Tx, days: int) -> list[Any]:
 
 async def add_correction(
     tx: Tx, enrollment_id: UUID, session_id: UUID, *, attended: bool, cause: str, actor: str, reason: str
-) -> None:
-    await tx.execute(
+) -> bool:
+    """Append a correction. Returns False if the newest one says the same. The caller has locked the enrolment."""
+    added = await tx.fetchval(
         "insert into learning.attendance_observations"
         " (enrollment_id, session_id, attended, source, cause, observed_by, reason)"
-        " values ($1, $2, $3, 'correction', $4, $5, $6)",
+        " select $1::uuid, $2::uuid, $3::boolean, 'correction', $4::text, $5::text, $6::text"
+        "  where not exists (select from (select attended, reason from learning.attendance_observations"
+        "         where enrollment_id = $1 and session_id = $2 and source = 'correction' order by id desc limit 1) newest"
+        "       where newest.attended = $3::boolean and newest.reason = $6::text)"
+        " returning id",
         enrollment_id,
         session_id,
         attended,
@@ -104,3 +117,4 @@ async def add_correction(
         actor,
         reason,
     )
+    return added is not None

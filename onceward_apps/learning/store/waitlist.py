@@ -12,7 +12,7 @@ JOIN = """
 insert into learning.waitlist_entries as w (user_id, cohort_id, priority) values ($1, $2, $3)
 on conflict (user_id, cohort_id) where status in ('ACTIVE', 'INVITED')
    do update set priority = greatest(w.priority, excluded.priority)
-returning *
+returning *, (xmax = 0) as is_new
 """
 # By priority, then the fewest expired invites, then the oldest entry.
 NEXT = """
@@ -60,9 +60,7 @@ CLOSE = """
 update learning.waitlist_entries set status = 'REMOVED', ended_reason = $2
  where cohort_id = $1 and status in ('ACTIVE', 'INVITED')
 """
-SET_PRIORITY = """
-update learning.waitlist_entries set priority = $2 where id = $1 and status in ('ACTIVE', 'INVITED') returning *
-"""
+SET_PRIORITY = "update learning.waitlist_entries set priority = $2 where id = $1 returning *"
 
 
 async def join(tx: Tx, user_id: UUID, cohort_id: UUID, priority: int) -> Any:

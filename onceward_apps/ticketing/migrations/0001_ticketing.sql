@@ -74,7 +74,7 @@ create table ticketing.sections (
 );
 select onceward.protect('ticketing.sections');
 
--- The capacity pools: one for each row of seats, one for a section without seats.
+-- The capacity pools: one for each row of seats, one for a section without seats. Pools of a section have ascending ids.
 create table ticketing.pools (
     pool_id bigint primary key,
     organization_id uuid not null default onceward.organization(),
@@ -82,8 +82,11 @@ create table ticketing.pools (
     section_id uuid not null,
     key text not null,
     row_name text,
+    states text,                                -- one letter per seat of the row: f free, h held, s sold, x blocked
     foreign key (section_id, organization_id) references ticketing.sections (id, organization_id)
-);
+) with (fillfactor = 50);
+comment on column ticketing.pools.states is
+    'The row of the seat map. A trigger of the seats keeps it, so that the map of a large house is read in a few rows.';
 create index pools_by_event on ticketing.pools (event_id);
 select onceward.protect('ticketing.pools');
 
@@ -92,8 +95,9 @@ create table ticketing.seats (
     organization_id uuid not null default onceward.organization(),
     event_id uuid not null,
     section_id uuid not null,
+    pool_id bigint not null references ticketing.pools (pool_id),
     row_name text not null,
-    number int not null,
+    number int not null,                        -- its position in the row, from 1
     ordinal int not null,                       -- its position in the section's list of seats
     label text not null,
     pool_key text not null,
@@ -110,7 +114,7 @@ create table ticketing.seats (
     unique (id, organization_id),
     foreign key (section_id, organization_id) references ticketing.sections (id, organization_id)
 ) with (fillfactor = 70);
-create index seats_held on ticketing.seats (held_until) where status = 'held';
+create index seats_held on ticketing.seats (event_id, held_until) where status = 'held';
 select onceward.protect('ticketing.seats');
 
 create table ticketing.coupons (
@@ -196,6 +200,7 @@ create table ticketing.seat_holds (
     foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
 );
 create index seat_holds_by_basket on ticketing.seat_holds (basket) where status = 'active';
+create index seat_holds_by_seat on ticketing.seat_holds (seat_id) where status = 'active';
 create index seat_holds_due on ticketing.seat_holds (held_until) where status = 'active';
 select onceward.protect('ticketing.seat_holds');
 
@@ -356,7 +361,6 @@ create table ticketing.purchases_counted (
 );
 select onceward.protect('ticketing.purchases_counted');
 
-select onceward.watch('ticketing.seats', 'event_id');
 select onceward.watch('ticketing.events', 'id');
 select onceward.watch('ticketing.pools', 'event_id');
 select onceward.watch('ticketing.seat_holds', 'event_id');

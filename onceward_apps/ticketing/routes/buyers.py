@@ -14,6 +14,7 @@ from onceward.web import AtMost
 from onceward_apps.ticketing import buying, paying
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.errors import NothingHeld, TicketingError
+from onceward_apps.ticketing.model import seat_label
 from onceward_apps.ticketing.routes.requests import (
     EngineHere,
     User,
@@ -33,9 +34,12 @@ Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s
 
 
 class HoldIn(BaseModel):
-    """`places` gives, for each section, the total number of places the basket holds afterwards: a repeat adds nothing."""
+    """`seats` are labels of seats: the `label` of the row, then the number of the seat.
 
-    seats: Annotated[list[UUID], AtMost(100)] = Field(default_factory=list[UUID])
+    `places` gives, for each section, the total number of places the basket holds afterwards: a repeat adds nothing.
+    """
+
+    seats: Annotated[list[Annotated[str, Field(max_length=200)]], AtMost(100)] = Field(default_factory=list[str])
     places: Annotated[dict[UUID, Annotated[int, Field(ge=1, le=100)]], AtMost(20)] = Field(
         default_factory=dict[UUID, int]
     )
@@ -74,13 +78,12 @@ async def event(engine: EngineHere, event_id: UUID) -> dict[str, Any]:
 
 
 def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
-    """Return the public fields of an event."""
+    """Return the public fields of an event. A row of seats is its name and its number of seats, numbered from 1."""
     names = ("id", "name", "description", "starts_at", "ends_at", "currency", "status", "most_per_order", "hold_s")
     terms = ("fee_bps", "fee_paid_by", "tax_bps", "tax_included", "refund_policy", "support_contact")
-    by_section: dict[UUID, list[dict[str, Any]]] = {}
+    by_section: dict[UUID, list[Any]] = {}
     for row in rows:
-        seats = [{"id": id, "number": number} for id, number in zip(row["ids"], row["numbers"], strict=True)]
-        by_section.setdefault(row["section_id"], []).append({"name": row["row_name"], "seats": seats})
+        by_section.setdefault(row["section_id"], []).append(row)
     return {
         **{name: event[name] for name in names + terms},
         "currency_digits": exponent(event["currency"]),
@@ -92,7 +95,14 @@ def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
                 "name": section["name"],
                 "kind": section["kind"],
                 "price_cents": section["price_cents"],
-                "rows": by_section.get(section["id"], []),
+                "rows": [
+                    {
+                        "name": row["row_name"],
+                        "label": seat_label(section["name"], row["row_name"]),
+                        "seats": row["seats"],
+                    }
+                    for row in by_section.get(section["id"], [])
+                ],
             }
             for section in sections
         ],
@@ -108,7 +118,7 @@ async def hold(
     owner = await owner_of(engine, "event", event_id)
     await limit_holds(engine, request, event_id, seats=len(requested.seats) + sum(requested.places.values()))
     async with acting(engine, owner) as tx:
-        held = await buying.hold(tx, event_id, basket, seats=requested.seats, places=requested.places)
+        held = await buying.hold(tx, event_id, basket, labels=requested.seats, places=requested.places)
         answer = await _held(tx, event_id, held)
     remember_basket(response, basket)
     return {"basket": basket, **answer}

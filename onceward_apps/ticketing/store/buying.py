@@ -9,11 +9,13 @@ from uuid import UUID
 
 from onceward import Tx
 
+EVENT = "select e.*, onceward.clock() as now from ticketing.events e where e.id = $1"
 SEATS = """
 select s.id, s.label, s.pool_key, s.status, x.name as section
   from ticketing.seats s join ticketing.sections x on x.id = s.section_id
  where s.event_id = $1 and s.id = any($2)
 """
+SEATS_BY_LABEL = "select id from ticketing.seats where event_id = $1 and label = any($2)"
 GENERAL = """
 select x.id, p.key from ticketing.sections x join ticketing.pools p on p.section_id = x.id
  where x.event_id = $1 and x.kind = 'general' and x.id = any($2)
@@ -46,7 +48,7 @@ select id from kept
 LOCK_BASKET = "select pg_advisory_xact_lock(hashtextextended('ticketing basket ' || $1 || ' ' || ($2::uuid)::text, 0))"
 # A transaction that moves or releases a hold locks the checkout that the hold belongs to.
 LOCK_CHECKOUTS_OF = """
-select c.*, array(select i.seat_hold_id from ticketing.checkout_items i where i.checkout_id = c.id) as holds
+select c.*, onceward.clock() as now, array(select i.seat_hold_id from ticketing.checkout_items i where i.checkout_id = c.id) as holds
   from ticketing.checkouts c
  where c.id in (select h.checkout_id from ticketing.seat_holds h
                  where h.basket = $1 and h.event_id = $2 and h.status = 'active')
@@ -64,31 +66,33 @@ select h.id, h.seat_id, h.section_id, h.claim_id, h.checkout_id, h.held_until, h
 LET_GO = """
 with gone as (
     update ticketing.seat_holds set status = 'cancelled'
-     where id = any($1) and status = 'active' returning id
+     where id = any($1) and status = 'active' returning id, seat_id
 )
 update ticketing.seats s
    set status = 'available', seat_hold_id = null, held_until = null, locked_at = null, version = s.version + 1
-  from gone where s.seat_hold_id = gone.id and s.status = 'held'
+  from gone where s.id = gone.seat_id and s.seat_hold_id = gone.id and s.status = 'held'
 """
-PROLONG = """
-with longer as (
-    update ticketing.seat_holds set held_until = greatest(held_until, $2) where id = any($1) returning id, held_until
-)
-update ticketing.seats s set held_until = longer.held_until, version = s.version + 1
-  from longer where s.seat_hold_id = longer.id
-"""
-TAKE_TO_CHECKOUT = "update ticketing.seat_holds set checkout_id = $2 where id = any($1)"
+# The checkout, its items, and the holds, which from here on last to its end and can be paid for only by it.
 ADD_CHECKOUT = """
-insert into ticketing.checkouts
-    (id, event_id, basket, user_id, email, name, locale, currency, subtotal_cents, discount_cents, tax_cents,
-     platform_fee_cents, total_cents, fee_paid_by, tax_included, coupon_id, coupon_code, reserved_at, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
-"""
-ADD_ITEMS = """
-insert into ticketing.checkout_items
-    (checkout_id, section_id, seat_id, seat_hold_id, price_cents, discount_cents, tax_cents, fee_cents, position)
-select $1, i.* from unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-                           $9::int[]) as i
+with added as (
+    insert into ticketing.checkouts
+        (id, event_id, basket, user_id, email, name, locale, currency, subtotal_cents, discount_cents, tax_cents,
+         platform_fee_cents, total_cents, fee_paid_by, tax_included, coupon_id, coupon_code, reserved_at, expires_at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+    returning *
+), items as (
+    insert into ticketing.checkout_items
+        (checkout_id, section_id, seat_id, seat_hold_id, price_cents, discount_cents, tax_cents, fee_cents, position)
+    select $1, i.* from unnest($20::uuid[], $21::uuid[], $22::uuid[], $23::bigint[], $24::bigint[], $25::bigint[],
+                               $26::bigint[], $27::int[]) as i
+), taken as (
+    update ticketing.seat_holds set held_until = greatest(held_until, $19), checkout_id = $1
+     where id = any($22) returning id, seat_id, held_until
+), shown as (
+    update ticketing.seats s set held_until = taken.held_until, version = s.version + 1
+      from taken where s.id = taken.seat_id and s.seat_hold_id = taken.id
+)
+select * from added
 """
 CHECKOUT = "select * from ticketing.checkouts where id = $1"
 LOCK_CHECKOUT = "select * from ticketing.checkouts where id = $1 for update"
@@ -133,9 +137,9 @@ with due as (
     select id from ticketing.seat_holds where status = 'active' and held_until <= onceward.clock() and organization_id = $1
      order by held_until limit $2 for update skip locked
 ), ended as (
-    update ticketing.seat_holds h set status = 'expired' from due where h.id = due.id returning h.id
+    update ticketing.seat_holds h set status = 'expired' from due where h.id = due.id returning h.id, h.seat_id
 ), freed as (
-    select s.id from ticketing.seats s join ended e on e.id = s.seat_hold_id where s.status = 'held'
+    select s.id from ticketing.seats s join ended e on e.seat_id = s.id and e.id = s.seat_hold_id where s.status = 'held'
      order by s.id for update of s skip locked
 ), shown as (
     update ticketing.seats s
@@ -146,8 +150,18 @@ select (select count(*) from ended) as holds, array(select distinct event_id fro
 """
 
 
+async def event(tx: Tx, event_id: UUID) -> Any:
+    """Return an event and the present time, or None."""
+    return await tx.fetchrow(EVENT, event_id)
+
+
 async def seats(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> list[Any]:
     return await tx.fetch(SEATS, event_id, list(ids))
+
+
+async def seats_by_label(tx: Tx, event_id: UUID, labels: Sequence[str]) -> list[UUID]:
+    """Return the seats with these labels; fewer, if the event does not have them all."""
+    return [row["id"] for row in await tx.fetch(SEATS_BY_LABEL, event_id, list(labels))]
 
 
 async def general(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, str]:
@@ -179,18 +193,9 @@ async def let_go(tx: Tx, hold_ids: Sequence[UUID]) -> None:
     await tx.execute(LET_GO, list(hold_ids))
 
 
-async def prolong(tx: Tx, hold_ids: Sequence[UUID], until: datetime) -> None:
-    await tx.execute(PROLONG, list(hold_ids), until)
-
-
-async def add_checkout(tx: Tx, *values: Any) -> None:
-    await tx.execute(ADD_CHECKOUT, *values)
-
-
-async def add_items(tx: Tx, checkout_id: UUID, columns: Sequence[Sequence[Any]], holds: Sequence[UUID]) -> None:
-    """Write the items of a checkout. From here on it is the only checkout that may be paid for these holds."""
-    await tx.execute(ADD_ITEMS, checkout_id, *columns)
-    await tx.execute(TAKE_TO_CHECKOUT, list(holds), checkout_id)
+async def add_checkout(tx: Tx, *values: Any) -> Any:
+    """Write a checkout with its items and extend its holds. It is the only checkout that may be paid for these holds."""
+    return await tx.fetchrow(ADD_CHECKOUT, *values)
 
 
 async def checkout(tx: Tx, checkout_id: UUID, *, lock: bool = False) -> Any:

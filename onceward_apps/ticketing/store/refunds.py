@@ -21,10 +21,12 @@ select r.*, p.provider, p.provider_payment_id, p.journal_id as payment_journal, 
   left join ticketing.checkouts c on c.id = r.checkout_id
  where r.id = $1
 """
+# The id of a failed attempt is kept: its webhook may come, or come again, after the refund was paid another way.
 DONE = """
 with done as (
     update ticketing.refunds
-       set status = 'done', provider_refund_id = $2, provider_status = $3, method = $4, note = $5, journal_id = $6,
+       set status = 'done', provider_refund_id = $2, provider_status = $3,
+           earlier_references = earlier_references || array_remove(array[nullif(provider_refund_id, $2)], null), method = $4, note = $5, journal_id = $6,
            covered_by = $7, failure = null, done_at = onceward.now(), checked_at = onceward.now()
      where id = $1 and status <> 'done' returning payment_id, amount_cents
 )
@@ -126,7 +128,8 @@ update ticketing.tickets set status = 'void', void_reason = $2, updated_at = onc
 SEATS_BACK = """
 update ticketing.seats s
    set status = 'available', ticket_id = null, sold_at = null, version = s.version + 1
- where s.ticket_id = any($1) and s.status = 'sold'
+  from ticketing.tickets t
+ where t.id = any($1) and s.id = t.seat_id and s.ticket_id = t.id and s.status = 'sold'
 returning s.id
 """
 REFUNDED = """
@@ -236,7 +239,7 @@ async def reopen(tx: Tx, refund_id: UUID) -> int | None:
 
 
 async def by_reference(tx: Tx, payment_id: UUID, reference: str) -> Any:
-    """Return the refund that has this id at the service, now or in an earlier attempt (`is_earlier`)."""
+    """Return the refund that has this id at the service, now or in an attempt that failed (`is_earlier`)."""
     return await tx.fetchrow(BY_REFERENCE, payment_id, reference)
 
 

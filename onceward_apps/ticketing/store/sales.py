@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Permanent, Tx
+from onceward.ledger import named_errors
 from onceward_apps.ticketing.model import Occupancy, Payment
 
-# The lock of the checkout serializes webhook, return page and reconciler.
-# The event is locked `for key share`: sales do not wait for each other, and cancelling the event waits for them.
+# As `ticketing.take_checkout` locks, for a transaction that acts for the organization already.
 LOCK = """
 select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.starts_at, e.ends_at, e.alert_percent,
        e.alerted_at, e.refund_policy,
@@ -24,59 +24,31 @@ select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.s
  where c.id = $1
    for update of c for key share of e
 """
+TAKE = "select ticketing.take_checkout($1)"
+# Read after the lock: a payment that another transaction recorded meanwhile is in every row, as `paid_*`.
 ITEMS = """
-select i.id, i.seat_id, i.section_id, i.seat_hold_id, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
-       h.claim_id, h.checkout_id as held_for, h.status as hold_status, h.held_until, s.label, s.version, s.status as seat_status,
-       s.seat_hold_id as seat_held_by, s.pool_key, x.name as section
-  from ticketing.checkout_items i
+select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.alert_percent, e.alerted_at, e.refund_policy,
+       e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone, k.key as signing_key,
+       o.name as organizer, onceward.now() as now,
+       i.id as item_id, i.seat_id, i.section_id, i.seat_hold_id, i.price_cents, i.discount_cents as item_discount_cents,
+       i.tax_cents as item_tax_cents, i.fee_cents, h.claim_id, h.checkout_id as held_for, h.status as hold_status, s.label,
+       s.version, x.name as section,
+       p.checkout_id as paid_checkout, p.purpose as paid_purpose, p.reason as paid_reason
+  from ticketing.checkouts c
+  join ticketing.events e on e.id = c.event_id
+  join ticketing.venues v on v.id = e.venue_id
+  join onceward.organizations o on o.organization_id = c.organization_id
+  left join ticketing.signing_keys k on k.organization_id = c.organization_id
+  join ticketing.checkout_items i on i.checkout_id = c.id
   join ticketing.seat_holds h on h.id = i.seat_hold_id
   join ticketing.sections x on x.id = i.section_id
   left join ticketing.seats s on s.id = i.seat_id
- where i.checkout_id = $1
+  left join ticketing.payments p on p.provider = $2 and p.provider_payment_id = $3
+ where c.id = $1
  order by i.position
 """
-# All seats in the version that was read, or none: the count decides before anything changes.
-SELL_SEATS = """
-with wanted as (
-    select * from unnest($1::uuid[], $2::int[], $3::uuid[]) as w (seat_id, version, ticket_id)
-), locked as materialized (
-    select s.id, w.ticket_id, s.seat_hold_id
-      from ticketing.seats s join wanted w on w.seat_id = s.id
-     where s.version = w.version and s.status in ('held', 'available')
-     order by s.id for update of s
-)
-update ticketing.seats s
-   set status = 'sold', ticket_id = locked.ticket_id, sold_at = onceward.now(), held_until = null, locked_at = null,
-       seat_hold_id = null, version = s.version + 1
-  from locked
- where s.id = locked.id and (select count(*) from locked) = cardinality($1::uuid[])
-returning s.id
-"""
+SELL = f"select * from ticketing.sell({', '.join(f'${n}' for n in range(1, 23))})"
 VERSIONS = "select id, version from ticketing.seats where id = any($1)"
-ISSUE = """
-with issued as (
-    insert into ticketing.tickets
-        (id, event_id, section_id, seat_id, checkout_id, item_id, user_id, holder_email, holder_name, ticket_code,
-         payment_reference)
-    select t.id, $2, t.section_id, t.seat_id, $1, t.item_id, $3, $4, $5, t.code, $6
-      from unnest($7::uuid[], $8::uuid[], $9::uuid[], $10::uuid[], $11::text[])
-           as t (id, section_id, seat_id, item_id, code)
-    returning id
-), converted as (
-    update ticketing.seat_holds set status = 'converted', converted_at = onceward.now()
-     where id = any($12::uuid[]) and checkout_id = $1 and status <> 'converted'
-    returning id
-), replaced as (
-    -- Others that had held these seats before and let the time run out.
-    update ticketing.seat_holds set status = 'expired'
-     where status = 'active' and seat_id = any($9::uuid[]) and id <> all($12::uuid[])
-)
-update ticketing.checkouts
-   set status = 'completed', completed_at = onceward.now(), ended_at = onceward.now(), payment_reference = $6,
-       provider = $13, provider_payment_id = $14, journal_id = $15, result = $16
- where id = $1
-returning (select count(*) from issued) as issued, (select count(*) from converted) as converted
-"""
 ADD_PAYMENT = """
 insert into ticketing.payments
     (checkout_id, provider, provider_payment_id, reference, amount_cents, currency, purpose, reason, journal_id)
@@ -84,18 +56,11 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 on conflict (provider, provider_payment_id) do nothing
 returning id
 """
-PAYMENT = """
-select p.purpose, p.reason, p.checkout_id, c.result from ticketing.payments p
-  left join ticketing.checkouts c on c.id = p.checkout_id
- where p.provider = $1 and p.provider_payment_id = $2
-"""
+# The totals that capacity keeps for the pools of the event. Expired holds do not count.
 OCCUPANCY = """
-select coalesce(sum(p.capacity), 0)::int8 as total, coalesce(sum(p.sold), 0)::int8 as sold,
-       coalesce(sum(p.held), 0)::int8 - coalesce(sum((
-           select sum(c.quantity) from onceward.capacity_claims c
-            where c.pool_id = p.id and c.state = 'held' and c.expires_at <= (select onceward.clock()))), 0)::int8 as held
-  from ticketing.pools t join onceward.capacity_pools p on p.id = t.pool_id
- where t.event_id = $1
+select t.capacity, t.held, t.sold
+  from ticketing.events e cross join lateral onceward.capacity_total(e.organization_id, 'ticketing:' || e.id) t
+ where e.id = $1
 """
 ALERTED = "update ticketing.events set alerted_at = onceward.now() where id = $1 and alerted_at is null returning 1"
 COUNT_PURCHASE = """
@@ -130,26 +95,36 @@ async def lock(tx: Tx, checkout_id: UUID) -> Any:
     return await tx.fetchrow(LOCK, checkout_id)
 
 
-async def items(tx: Tx, checkout_id: UUID) -> list[Any]:
-    """Return the items of a checkout in order, each with its hold, its claim and the present version of its seat."""
-    return await tx.fetch(ITEMS, checkout_id)
+async def take(tx: Tx, checkout_id: UUID) -> UUID | None:
+    """Lock a checkout and return its organization, for which the transaction acts from here on. None: it does not exist.
+
+    If the transaction acts for another organization, it locks nothing.
+    """
+    organization: UUID | None = await tx.fetchval(TAKE, checkout_id)
+    if tx.organization is None:
+        tx.organization = organization
+    return organization
 
 
-async def sell_seats(
-    tx: Tx, seat_ids: Sequence[UUID], versions: Sequence[int], ticket_ids: Sequence[UUID]
-) -> list[UUID]:
-    """Sell these seats if every seat is still in the version that was read. Returns the sold seats: all or none."""
-    rows = await tx.fetch(SELL_SEATS, list(seat_ids), list(versions), list(ticket_ids))
-    return [row["id"] for row in rows]
+async def items(tx: Tx, checkout_id: UUID, payment: Payment) -> list[Any]:
+    """Return the items of a locked checkout in order, each with its hold, its claim and the present version of its seat.
+
+    Every row also has the checkout with its event and, if the payment is recorded already, for which checkout and purpose.
+    """
+    return await tx.fetch(ITEMS, checkout_id, payment.provider, payment.id)
+
+
+async def sell(tx: Tx, *values: Any) -> Any:
+    """Convert the claims, post the journal, and write seats, tickets, holds, payment and checkout: all or nothing.
+
+    Raises a `LedgerError` if the journal cannot be posted.
+    """
+    with named_errors():
+        return await tx.fetchrow(SELL, *values)
 
 
 async def versions(tx: Tx, seat_ids: Sequence[UUID]) -> dict[UUID, int]:
     return {row["id"]: row["version"] for row in await tx.fetch(VERSIONS, list(seat_ids))}
-
-
-async def issue(tx: Tx, *values: Any) -> Any:
-    """Write tickets, holds and checkout in one statement, and return how many of each."""
-    return await tx.fetchrow(ISSUE, *values)
 
 
 async def add_payment(
@@ -169,19 +144,24 @@ async def add_payment(
         journal_id,
     )
     if added is None:
-        raise Permanent(f"payment {payment.id} of {payment.provider} is recorded already, for another checkout")
+        raise already_recorded(payment)
     return added
 
 
-async def payment(tx: Tx, provider: str, payment_id: str) -> Any:
-    return await tx.fetchrow(PAYMENT, provider, payment_id)
+def already_recorded(payment: Payment) -> Permanent:
+    """Return the error for a payment that is recorded already, for this or another organization."""
+    return Permanent(f"payment {payment.id} of {payment.provider} is recorded already, for another checkout")
 
 
 async def occupancy(tx: Tx, event_id: UUID) -> Occupancy:
-    """Count the occupancy from the pools, which are always right. Expired holds do not count."""
+    """Return the occupancy of an event; nothing if the event does not exist."""
     row = await tx.fetchrow(OCCUPANCY, event_id)
-    assert row is not None
-    return Occupancy(int(row["total"]), int(row["held"]), int(row["sold"]))
+    return Occupancy(0, 0, 0) if row is None else occupancy_of(row)
+
+
+def occupancy_of(row: Any) -> Occupancy:
+    """Return the totals of a group of pools as the occupancy of an event."""
+    return Occupancy(row["capacity"], row["held"], row["sold"])
 
 
 async def alert_once(tx: Tx, event_id: UUID) -> bool:

@@ -59,14 +59,20 @@ values ($1, $2, $3, $4, (select count(*) from ticketing.sections where event_id 
 returning *
 """
 SECTIONS = "select * from ticketing.sections where event_id = $1 order by position"
-ADD_POOL = "insert into ticketing.pools (pool_id, event_id, section_id, key, row_name) values ($1, $2, $3, $4, $5)"
+ADD_POOL = """
+insert into ticketing.pools (pool_id, event_id, section_id, key, row_name, states)
+values ($1, $2, $3, $4, $5, repeat('f', $6))
+"""
 ADD_SEATS = """
-insert into ticketing.seats (event_id, section_id, row_name, number, ordinal, label, pool_key)
-select $1, $2, $3, n, n + $7, l, $6 from unnest($4::int[], $5::text[]) as s (n, l)
+insert into ticketing.seats (event_id, section_id, row_name, number, ordinal, label, pool_key, pool_id)
+select $1, $2, $3, n, n + $7, l, $6, $8 from unnest($4::int[], $5::text[]) as s (n, l)
 """
 SEAT_ROWS = """
-select section_id, row_name, array_agg(id order by ordinal) as ids, array_agg(number order by ordinal) as numbers
-  from ticketing.seats where event_id = $1 group by section_id, row_name order by section_id, min(ordinal)
+select section_id, row_name, length(states) as seats
+  from ticketing.pools where event_id = $1 and row_name is not null order by pool_id
+"""
+SEATS = """
+select id, section_id, row_name, number, label from ticketing.seats where event_id = $1 order by section_id, ordinal
 """
 GROW = "update ticketing.events set capacity = capacity + $2 where id = $1"
 ADD_COUPON = """
@@ -148,21 +154,36 @@ async def sections(tx: Tx, event_id: UUID) -> list[Any]:
     return await tx.fetch(SECTIONS, event_id)
 
 
-async def add_pool(tx: Tx, pool_id: int, event_id: UUID, section_id: UUID, key: str, row_name: str | None) -> None:
-    await tx.execute(ADD_POOL, pool_id, event_id, section_id, key, row_name)
+async def add_pool(
+    tx: Tx, pool_id: int, event_id: UUID, section_id: UUID, key: str, row_name: str | None, seats: int | None
+) -> None:
+    """Add the pool of a row of `seats` free seats, or of a section without seats."""
+    await tx.execute(ADD_POOL, pool_id, event_id, section_id, key, row_name, seats)
 
 
 async def add_seats(
-    tx: Tx, event_id: UUID, section_id: UUID, row_name: str, labels: Sequence[str], pool_key: str, before: int
+    tx: Tx,
+    event_id: UUID,
+    section_id: UUID,
+    row_name: str,
+    labels: Sequence[str],
+    pool_key: str,
+    before: int,
+    pool_id: int,
 ) -> None:
     """Add a row of seats, numbered from 1. `before` is the number of earlier seats of the section."""
     numbers = list(range(1, len(labels) + 1))
-    await tx.execute(ADD_SEATS, event_id, section_id, row_name, numbers, list(labels), pool_key, before)
+    await tx.execute(ADD_SEATS, event_id, section_id, row_name, numbers, list(labels), pool_key, before, pool_id)
 
 
 async def seat_rows(tx: Tx, event_id: UUID) -> list[Any]:
-    """Return every seat of an event in the order of the seat map."""
+    """Return every row of seats of an event in the order of the seat map, with the number of its seats."""
     return await tx.fetch(SEAT_ROWS, event_id)
+
+
+async def seats(tx: Tx, event_id: UUID) -> list[Any]:
+    """Return every seat of an event in the order of the seat map."""
+    return await tx.fetch(SEATS, event_id)
 
 
 async def grow(tx: Tx, event_id: UUID, places: int) -> None:

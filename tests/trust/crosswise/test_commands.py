@@ -69,7 +69,7 @@ COMMANDS: dict[str, str | None] = {
     "clinic patients": "--json",
     "clinic save-patient": "changed --id $patient",
     "clinic book": "$patient --starts 2031-06-22T09:00:00Z",
-    "clinic reschedule": "$appointment --starts 2031-06-22T09:00:00Z",
+    "clinic reschedule": "$appointment --starts 2031-06-23T09:00:00Z",
     "clinic confirm": "$appointment",
     "clinic payment-link": "$appointment",
     "clinic room": "$appointment",

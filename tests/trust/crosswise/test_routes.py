@@ -106,7 +106,7 @@ async def test_every_route_is_in_the_table(world: World) -> None:
     assert served - set(ROUTES) == set(), "say in the table how these could be misused"
     assert set(ROUTES) - served <= {("GET", "/docs/oauth2-redirect"), ("GET", "/api/v1/docs/oauth2-redirect")}
     # The demo adds its start page and viewers of what its simulated services received, and nothing else.
-    added = (demo_router, start_router)
+    added = (demo_router, start_router, demo.local_pages)
     assert [each for each in demo.app.routers if not any(each is known for known in added)] == bundled.app.routers
 
 

@@ -192,8 +192,8 @@ class World:
         await self.own(org, "PUT", clinic, json={"name": org.public})
         for name in ("patient", "leaver"):
             org.ids[name] = (await self.own(org, "POST", f"{clinic}/patients", json={"name": org.private}))["id"]
-        for name in ("appointment", "visit", "paid_visit"):
-            visit = {"patient_id": org.ids["patient"], "starts_at": "2031-06-21T09:00:00Z", "price": 100}
+        for hour, name in enumerate(("appointment", "visit", "paid_visit"), 10):
+            visit = {"patient_id": org.ids["patient"], "starts_at": f"2031-06-21T{hour}:00:00Z", "price": 100}
             org.ids[name] = (await self.own(org, "POST", f"{clinic}/appointments", json=visit))["id"]
         await self.db.execute(
             "insert into clinic.payments (organization_id, provider_id, appointment_id, amount, currency, status)"
@@ -232,9 +232,10 @@ class World:
         await self.own(org, "POST", f"/api/v1/ticketing/events/{event_id}/status", json={"status": "on_sale"})
         await self.own(org, "POST", "/api/v1/ticketing/coupons", json={"code": org.private.upper(), "percent_bps": 100})
         shown = await self.own(org, "GET", f"{PUBLIC}/events/{event_id}")
-        seats = [seat["id"] for seat in shown["sections"][0]["rows"][0]["seats"]]
+        row = shown["sections"][0]["rows"][0]
+        seats = [f"{row['label']}{n + 1}" for n in range(row["seats"])]
         org.ids |= {"venue": venue["id"], "event": event_id, "seat": seats[5], "free": seats[6]}
-        org.ids["label"] = await self.db.fetchval("select label from ticketing.seats where id = $1", UUID(seats[7]))
+        org.ids["label"] = seats[7]
         sold = await self._checkout(org, event_id, seats[0:2])
         started = await self._checkout(org, event_id, seats[2:3])
         held = await self.own(org, "POST", f"{PUBLIC}/events/{event_id}/holds", json={"seats": [seats[5]]})

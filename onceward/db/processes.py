@@ -1,0 +1,120 @@
+"""The running processes and the migrations that their code knows, so that no schema is contracted below a running process.
+
+Each process notes itself when it starts and every few seconds. `migrate` defers a `contract` file while a process runs whose
+code does not have the migration that the file names. A process that was not counted, because it was cut off, finds out by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import structlog
+
+from onceward.db.errors import FAILED, NewerSchema
+from onceward.db.pool import Database
+from onceward.statements import read_statement
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 10.0
+COUNTS_FOR_S = 60.0
+"""How long a process counts as running after its last note."""
+FORGET_AFTER_S = 86_400.0
+
+NOTE = read_statement("db", "note_process")
+OLDER = read_statement("db", "older_processes")
+REQUIRED = "select owner, max(requires) as requires from onceward.migrations where requires > 0 group by owner"
+LIST = (
+    "select service, host, pid, version, knows, started_at, seen_at, seen_at > clock_timestamp() - make_interval(secs => $1) "
+    "as running from onceward.processes order by host, pid"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProcess:
+    """A process that has noted itself within the last minute."""
+
+    service: str
+    host: str
+    pid: int
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.service} {self.version} on {self.host}, pid {self.pid}"
+
+
+async def older_processes(conn: asyncpg.Connection[Any], owner: str, number: int) -> list[RunningProcess]:
+    """Return the running processes whose code does not have this migration."""
+    return [RunningProcess(**dict(row)) for row in await conn.fetch(OLDER, owner, number, COUNTS_FOR_S)]
+
+
+def too_old(knows: Mapping[str, int], required: Mapping[str, int]) -> NewerSchema | None:
+    """Return why code that knows these migrations cannot run on a schema with these requirements."""
+    for owner, number in required.items():
+        if knows.get(owner, number) < number:
+            return NewerSchema(
+                f"the schema of {owner} was contracted and needs code with migration {number:04d}; this code has "
+                f"{knows[owner]:04d}: deploy the newer version"
+            )
+    return None
+
+
+@dataclass(slots=True)
+class ProcessNote:
+    """Notes this process, and calls `on_too_old` once when the schema was contracted beyond what its code knows."""
+
+    db: Database
+    knows: Mapping[str, int]
+    service: str
+    version: str
+    on_too_old: Callable[[NewerSchema], None]
+    every_s: float = EVERY_S
+    id: UUID = field(default_factory=uuid4)
+    failure: NewerSchema | None = None
+    _task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Note the process. Raises `NewerSchema` if its code is too old."""
+        await self.db.execute(
+            "delete from onceward.processes where seen_at < clock_timestamp() - make_interval(secs => $1)",
+            FORGET_AFTER_S,
+        )
+        await self.note()
+        if self.failure is not None:
+            raise self.failure
+        self._task = asyncio.create_task(self._run(), name="process-note")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        try:
+            await self.db.execute("delete from onceward.processes where id = $1", self.id)
+        except FAILED as error:  # the row stops counting by itself
+            log.info("process.note_failed", error=type(error).__name__)
+
+    async def note(self) -> None:
+        """Write the note, then read what the schema requires: in this order, see `_refuse_older` in migrations.py."""
+        await self.db.execute(
+            NOTE, self.id, self.service, socket.gethostname(), os.getpid(), self.version, dict(self.knows)
+        )
+        required = {row["owner"]: row["requires"] for row in await self.db.fetch(REQUIRED)}
+        failure = too_old(self.knows, required)
+        if failure is not None and self.failure is None:
+            self.failure = failure
+            self.on_too_old(failure)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self.every_s)
+            try:
+                await self.note()
+            except FAILED as error:
+                log.info("process.note_failed", error=type(error).__name__)

@@ -1,0 +1,168 @@
+"""Find events by filters, newest first, without an index for every filter: read windows of events, for a limited number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Connection, Database, Transaction
+from onceward.statements import read_statement
+
+DEFAULT_LIMIT = 100
+WINDOWS = (1_000, 10_000)
+"""How many events the first statement reads, and each further one."""
+OPEN_FOR = timedelta(minutes=10)
+"""The assumed longest transaction: its events have the time of its start, but ids that were assigned later."""
+LAST = 2**63 - 1
+
+FIND = read_statement("inbox", "find_events")
+ANY_WORK = "left join onceward.work w on w.id = e.seq"
+assert ANY_WORK in FIND
+FIND_UNFINISHED = FIND.replace(
+    ANY_WORK, "join onceward.work w on w.id = e.seq and w.kind = 'event' and w.id < $11 and w.id >= $13"
+)
+"""Unfinished events and dead letters have a row in `work`: only those are read, not all events."""
+FIND_DEAD = FIND_UNFINISHED.replace("w.kind = 'event'", "w.kind = 'event' and w.dead_reason is not null")
+UNFINISHED = frozenset({"pending", "processing", "dead_letter"})
+
+WINDOW = """
+select e.seq from onceward.webhook_events e where e.seq < $1 and e.seq >= $2 order by e.seq desc offset $3 - 1 limit 1
+"""
+UNFINISHED_WINDOW = """
+select w.id from onceward.work w where w.id < $1 and w.id >= $2 order by w.id desc offset $3 - 1 limit 1
+"""
+DEAD_WINDOW = UNFINISHED_WINDOW.replace("order by", "and w.dead_reason is not null order by")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events to find. A field that is None does not filter."""
+
+    ids: Sequence[int] | None = None
+    event_ids: Sequence[str] | None = None
+    source: str | None = None
+    type: str | None = None
+    statuses: Sequence[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    error: str | None = None
+    unhandled: bool | None = None
+    organization: UUID | None = None
+
+    @property
+    def empty(self) -> bool:
+        names = ("ids", "event_ids", "source", "type", "since", "until", "error")
+        return all(getattr(self, name) is None for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEvents:
+    """An event as lists show it."""
+
+    seq: int
+    id: UUID
+    webhook_id: UUID
+    source: str
+    event_id: str
+    provider: str
+    type: str
+    status: str
+    attempts: int
+    error: str | None
+    received_at: datetime
+    processed_at: datetime | None
+    organization_id: UUID | None
+    pruned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    """The events of a page. A search for older ones continues below the id `next`; None: there are none."""
+
+    events: list[FoundEvents]
+    next: int | None
+
+
+async def search(
+    conn: Connection | Transaction | Database,
+    criteria: EventFilter,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    before: int | None = None,
+    after: int = 0,
+    most: int | None = None,
+) -> FoundPage:
+    """Return up to `limit` events with a `seq` below `before` and above `after`, newest first.
+
+    Reads about `most` events at most: the page may then have fewer events than `limit`, or none, although `next` is given.
+    Without `most`, the search ends when the page is full or when no event is left.
+    """
+    upper, oldest = await _bounds(conn, criteria, before, after)
+    if criteria.ids is not None or criteria.event_ids is not None:
+        events = await _find(conn, criteria, upper, oldest, limit)
+        return FoundPage(events, events[-1].seq if len(events) == limit else None)
+    window, _ = _statements(criteria)
+    events: list[FoundEvents] = []
+    examined, size = 0, WINDOWS[0]
+    while most is None or examined < most:
+        lower: int | None = await conn.fetchval(window, upper, oldest, size)
+        events += await _find(conn, criteria, upper, oldest if lower is None else lower, limit - len(events))
+        if len(events) == limit:
+            return FoundPage(events, events[-1].seq)
+        if lower is None:
+            return FoundPage(events, None)
+        upper, examined, size = lower, examined + size, WINDOWS[1]
+    return FoundPage(events, upper)
+
+
+async def _bounds(
+    conn: Connection | Transaction | Database, criteria: EventFilter, before: int | None, after: int
+) -> tuple[int, int]:
+    """Return the ids between which the search reads. Ids grow with time, so that times bound them too."""
+    upper, oldest = LAST if before is None else before, after + 1
+    if criteria.since is not None:
+        oldest = max(oldest, await conn.fetchval("select onceward.event_at($1)", criteria.since - OPEN_FOR))
+    if criteria.until is not None:
+        upper = min(upper, await conn.fetchval("select onceward.event_at($1)", criteria.until + OPEN_FOR))
+    return upper, oldest
+
+
+def _statements(criteria: EventFilter) -> tuple[str, str]:
+    """Return the statement that finds the lower end of a window, and the one that reads the window."""
+    statuses = set(criteria.statuses or ())
+    if statuses == {"dead_letter"}:
+        return DEAD_WINDOW, FIND_DEAD
+    if statuses and statuses <= UNFINISHED:
+        return UNFINISHED_WINDOW, FIND_UNFINISHED
+    return WINDOW, FIND
+
+
+async def _find(
+    conn: Connection | Transaction | Database, criteria: EventFilter, upper: int, lower: int, limit: int
+) -> list[FoundEvents]:
+    rows = await conn.fetch(
+        _statements(criteria)[1],
+        criteria.ids,
+        criteria.event_ids,
+        criteria.source,
+        criteria.type,
+        criteria.statuses,
+        criteria.since,
+        criteria.until,
+        criteria.error,
+        criteria.unhandled,
+        criteria.organization,
+        upper,
+        limit,
+        lower,
+    )
+    return [_found(row) for row in rows]
+
+
+def _found(row: Any) -> FoundEvents:
+    status = "processing" if row["status"] == "pending" and row["running"] else row["status"]
+    values = {name: row[name] for name in FoundEvents.__slots__ if name != "status"}
+    return FoundEvents(status=status, **values)

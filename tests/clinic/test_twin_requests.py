@@ -1,0 +1,305 @@
+"""Twin requests to the clinic: at once they leave what one would. See `tests/twins.py`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+
+from onceward import Onceward
+from onceward.http import ServiceClient
+from onceward.process.process import Process
+from onceward.providers.outbound.daily import Daily
+from onceward.providers.outbound.stripe import Stripe
+from onceward.runtime import FEATURES
+from onceward.settings import Settings
+from onceward.testing import until
+from onceward.testing.simulators import DailySimulator, StripeSimulator
+from onceward.trust import create_organization
+from onceward.trust.keys import create_key
+from onceward_apps.clinic import checks, paying
+from onceward_apps.clinic.store import conversations, people
+from tests import twins
+from tests.clinic.test_http import URL, Site
+from tests.twins import Case, Cases
+
+PAGES = "/dashboard/clinic"
+PRICE = 8000
+VALID = {
+    "clinics": "select count(*) from clinic.clinics",
+    "senders": "select count(*) from clinic.senders",
+    "patients": "select count(*) from clinic.patients",
+    "patients with a reference": "select count(*) from clinic.patients where reference is not null",
+    "appointments": "select count(*) from clinic.appointments where status <> 'cancelled'",
+    "appointments confirmed": "select count(*) from clinic.appointments where status = 'confirmed'",
+    "appointments missed": "select count(*) from clinic.appointments where status = 'no_show'",
+    "payment pages": "select coalesce(sum(payment_links), 0) from clinic.appointments",
+    "payments": "select count(*) from clinic.payments",
+    "refunds": "select count(*) from clinic.refunds",
+    "refunded": "select coalesce(sum(refunded), 0) from clinic.payments",
+    "rooms": "select count(*) from clinic.rooms",
+    "unanswered": "select count(*) from clinic.inbound_messages where needs_answer and answered_at is null",
+    "messages to patients": "select count(*) from onceward.messages",
+    "published": "select count(*) from onceward.published",
+}
+EVERYTHING = {
+    "appointments ever": "select count(*) from clinic.appointments",
+    "history": "select count(*) from clinic.appointment_history",
+    "contacts": "select count(*) from clinic.contacts",
+    "outgoing": "select count(*) from clinic.outgoing",
+    "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
+}
+
+
+class Stage(twins.Stage):
+    """A clinic on a port, with what cases begin from."""
+
+    valid = VALID
+    everything = EVERYTHING
+
+    def __init__(
+        self, site: Site, key: str, organization: UUID, stripe: StripeSimulator, daily: DailySimulator
+    ) -> None:
+        assert site.process.web is not None
+        super().__init__(site.process.web.url, site.db)
+        self.site = site
+        self.organization = organization
+        self.stripe = stripe
+        self.daily = daily
+        self.staff = {"authorization": f"Bearer {key}"}
+
+    def outside(self) -> dict[str, int]:
+        books = self.stripe.books
+        return {
+            "payment pages at the service": len(books.sessions),
+            "refunds at the service": len(books.refunds),
+            "rooms at the service": len(self.daily.rooms),
+        }
+
+    async def patient(self, **fields: Any) -> str:
+        body = {"name": f"Ann {next(self.numbers)}", "whatsapp": f"+659123{next(self.numbers):04d}", **fields}
+        return (await self.site.ok("POST", f"{URL}/patients", json=body))["id"]
+
+    async def appointment(self, **fields: Any) -> str:
+        starts = datetime.now(UTC) + timedelta(days=2)
+        visit = {"patient_id": await self.patient(), "starts_at": starts.isoformat(), "price": PRICE, "currency": "SGD"}
+        return (await self.site.ok("POST", f"{URL}/appointments", json={**visit, **fields}))["id"]
+
+    async def paid(self) -> str:
+        """An appointment that the patient has paid on the page of the payment service."""
+        id = await self.appointment()
+        await self.site.ok("POST", f"{URL}/appointments/{id}/payment-link")
+        opened = "select payment_session from clinic.appointments where id = $1"
+        session = await until(lambda: self.db.fetchval(opened, UUID(id)))
+        self.stripe.pay(session)
+        intent = self.stripe.books.sessions[session]["payment_intent"]
+        payment = paying.Received(intent=intent, amount=PRICE, currency="SGD", appointment_id=UUID(id))
+        assert self.site.process.engine is not None
+        async with self.site.process.engine.transaction(organization=self.organization) as tx:
+            assert await paying.receive(tx, payment, key=f"payment:{intent}:refund") == "paid"
+        return id
+
+    async def question(self) -> int:
+        """A message that waits for an answer."""
+        assert self.site.process.engine is not None
+        async with self.site.process.engine.transaction(organization=self.organization) as tx:
+            contact = await people.contact(tx, f"+659555{next(self.numbers):04d}")
+            id = await conversations.receive(tx, "whatsapp", f"wamid.{uuid4().hex}", "text", "May I come later?")
+            assert id is not None
+            known = {"contact_id": contact["id"], "patient_id": None, "appointment_id": None}
+            await conversations.decide(tx, id, **known, outcome="question", needs_answer=True)
+        return id
+
+
+async def clinic(stage: Stage) -> Case:
+    await stage.site.ok("PUT", URL, json={"name": "Harbour"})
+    body = {"name": f"Harbour {next(stage.numbers)}", "country_code": "65"}
+    return Case(URL, body, [{**body, "locale": "en"}], stage.staff)
+
+
+async def sender(stage: Stage) -> Case:
+    body = {"kind": "twilio", "identifier": f"+65800{next(stage.numbers)}"}
+    return Case(f"{URL}/senders", body, [{**body, "n": 1}], stage.staff)
+
+
+async def patient(stage: Stage) -> Case:
+    body = {"name": "Ann Tan", "reference": f"P-{next(stage.numbers)}"}
+    return Case(f"{URL}/patients", body, [{**body, "name": f"Ann Tan {n}"} for n in range(4)], stage.staff)
+
+
+async def patient_without_reference(stage: Stage) -> Case:
+    body = {"name": "Ann Tan"}
+    return Case(f"{URL}/patients", body, [], stage.staff, several="two patients may have the same name")
+
+
+async def change_patient(stage: Stage) -> Case:
+    body = {"name": "Ann Lim", "reference": f"P-{next(stage.numbers)}"}
+    return Case(f"{URL}/patients/{await stage.patient()}", body, [{**body, "locale": "en"}], stage.staff)
+
+
+async def reference(stage: Stage) -> Case:
+    body = {"appointment": await stage.appointment(), "reference": f"P-{next(stage.numbers)}"}
+    return Case(f"{PAGES}/reference", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+
+async def taken_reference(stage: Stage) -> Case:
+    """Two patients get one reference at once: the second is refused with a reason."""
+    name = f"P-{next(stage.numbers)}"
+    body = {"appointment": await stage.appointment(), "reference": name}
+    other = {"appointment": await stage.appointment(), "reference": name}
+    return Case(f"{PAGES}/reference", body, [other], stage.staff, form=True)
+
+
+async def appointment(stage: Stage) -> Case:
+    starts = (datetime.now(UTC) + timedelta(days=3)).replace(microsecond=0)
+    body = {"patient_id": await stage.patient(), "starts_at": starts.isoformat(), "price": PRICE}
+    others = [{**body, "duration_minutes": 45}, {**body, "price": 9000}, {**body, "id": str(uuid4())}]
+    return Case(f"{URL}/appointments", body, others, stage.staff)
+
+
+async def appointment_with_id(stage: Stage) -> Case:
+    case = await appointment(stage)
+    body = {**case.body, "id": str(uuid4())}
+    return Case(case.path, body, [{**body, "duration_minutes": 45}], stage.staff)
+
+
+async def reschedule(stage: Stage) -> Case:
+    starts = (datetime.now(UTC) + timedelta(days=4)).replace(microsecond=0)
+    body = {"starts_at": starts.isoformat()}
+    other = {"starts_at": starts.astimezone(timezone(timedelta(hours=8))).isoformat(), "duration_minutes": 30}
+    return Case(f"{URL}/appointments/{await stage.appointment()}/reschedule", body, [other], stage.staff)
+
+
+async def confirm(stage: Stage) -> Case:
+    return Case(f"{URL}/appointments/{await stage.appointment()}/confirm", {}, [{"n": 1}], stage.staff)
+
+
+async def no_show(stage: Stage) -> Case:
+    return Case(f"{URL}/appointments/{await stage.appointment()}/no-show", {}, [{"n": 1}], stage.staff)
+
+
+async def cancel(stage: Stage) -> Case:
+    path = f"{URL}/appointments/{await stage.paid()}/cancel"
+    return Case(path, {"reason": "storm"}, [{"reason": f"storm {n}"} for n in range(4)], stage.staff)
+
+
+async def payment_link(stage: Stage) -> Case:
+    return Case(f"{URL}/appointments/{await stage.appointment()}/payment-link", {}, [{"n": 1}], stage.staff)
+
+
+async def room(stage: Stage) -> Case:
+    return Case(f"{URL}/appointments/{await stage.appointment()}/room", {}, [{"n": 1}], stage.staff)
+
+
+async def refund(stage: Stage) -> Case:
+    path = f"{URL}/appointments/{await stage.paid()}/refund"
+    return Case(path, {"reason": "ill"}, [{"reason": f"ill {n}"} for n in range(4)], stage.staff)
+
+
+async def partial_refund(stage: Stage) -> Case:
+    path = f"{URL}/appointments/{await stage.paid()}/refund"
+    return Case(path, {"amount": 1000, "reason": "late"}, [{"amount": 1000, "reason": " late "}], stage.staff)
+
+
+async def answer(stage: Stage) -> Case:
+    path = f"{URL}/messages/{await stage.question()}/answer"
+    return Case(path, {"text": "Yes"}, [{"text": f"Yes {n}"} for n in range(4)], stage.staff)
+
+
+async def answer_on_the_dashboard(stage: Stage) -> Case:
+    id = await stage.question()
+    body = {"message": str(id), f"text-{id}": "Yes"}
+    return Case(f"{PAGES}/answer", body, [{**body, f"text-{id}": f"Yes {n}"} for n in range(4)], stage.staff, form=True)
+
+
+def button(name: str, *, paid: bool = False) -> Any:
+    """The case of a form that names an appointment only."""
+
+    async def press(stage: Stage) -> Case:
+        body = {"appointment": await (stage.paid() if paid else stage.appointment())}
+        return Case(f"{PAGES}/{name}", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+    return press
+
+
+CASES: Cases[Stage] = {
+    f"PUT {URL}": clinic,
+    f"POST {URL}/senders": sender,
+    f"POST {URL}/patients": patient,
+    f"POST {URL}/patients (without a reference)": patient_without_reference,
+    f"PUT {URL}/patients/{{patient_id}}": change_patient,
+    f"POST {URL}/appointments": appointment,
+    f"POST {URL}/appointments (with an id)": appointment_with_id,
+    f"POST {URL}/appointments/{{appointment_id}}/reschedule": reschedule,
+    f"POST {URL}/appointments/{{appointment_id}}/confirm": confirm,
+    f"POST {URL}/appointments/{{appointment_id}}/no-show": no_show,
+    f"POST {URL}/appointments/{{appointment_id}}/cancel": cancel,
+    f"POST {URL}/appointments/{{appointment_id}}/payment-link": payment_link,
+    f"POST {URL}/appointments/{{appointment_id}}/room": room,
+    f"POST {URL}/appointments/{{appointment_id}}/refund": refund,
+    f"POST {URL}/appointments/{{appointment_id}}/refund (of a part)": partial_refund,
+    f"POST {URL}/messages/{{message_id}}/answer": answer,
+    f"POST {PAGES}/confirm": button("confirm"),
+    f"POST {PAGES}/no-show": button("no-show"),
+    f"POST {PAGES}/cancel": button("cancel", paid=True),
+    f"POST {PAGES}/room": button("room"),
+    f"POST {PAGES}/payment-link": button("payment-link"),
+    f"POST {PAGES}/refund": button("refund", paid=True),
+    f"POST {PAGES}/answer": answer_on_the_dashboard,
+    f"POST {PAGES}/reference": reference,
+    f"POST {PAGES}/reference (of another patient)": taken_reference,
+}
+
+
+@pytest.fixture
+async def stage(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Stage]:
+    settings = Settings(
+        database_url=SecretStr(database_url),
+        data_dir=tmp_path,
+        port=0,
+        pool_min=1,
+        pool_max=8,
+        poll_interval_ms=100,
+        secret_key=SecretStr("k" * 32),
+        shutdown_grace_s=1,
+    )
+    whole = Onceward("practice")
+    whole.include(app)
+    stripe, daily, client = StripeSimulator(retry_delays_s=()), DailySimulator(), ServiceClient()
+    await stripe.start()
+    await daily.start()
+    process = Process(whole, settings, FEATURES)
+    await process.start()
+    app.services.use("stripe", Stripe(client, "sk_test_1", base_url=stripe.url))
+    app.services.use("daily", Daily(client, "key", base_url=daily.url))
+    try:
+        async with process.database.transaction(role="engine") as tx:
+            made = await create_organization(tx, "harbour", name="Harbour", actor="test")
+            key = await create_key(tx, name="k", organization=made.organization_id, scopes=["owner"], actor="test")
+        async with aiohttp.ClientSession() as http:
+            yield Stage(Site(process, http, key.text), key.text, made.organization_id, stripe, daily)
+    finally:
+        await process.stop()
+        await client.aclose()
+        await stripe.stop()
+        await daily.stop()
+
+
+def test_every_route_has_a_case(app: Onceward) -> None:
+    assert twins.routes_of(CASES) == twins.written_routes(app)
+
+
+@pytest.mark.timeout(120)
+async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    await twins.expect_identical_to_leave_one(stage, CASES, checks.CHECKS)
+
+
+@pytest.mark.timeout(120)
+async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    await twins.expect_nearly_identical_to_leave_one(stage, CASES, checks.CHECKS)

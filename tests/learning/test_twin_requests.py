@@ -1,0 +1,432 @@
+"""Twin requests to the school: at once they leave what one would. See `tests/twins.py`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from onceward.testing import until
+from onceward.testing.simulators import StripeSimulator
+from onceward_apps.learning import app as learning
+from onceward_apps.learning import checks, signing, waitlist
+from onceward_apps.learning.cohorts import NewSession
+from onceward_apps.learning.store import certificates, teaching
+from tests import twins
+from tests.learning.server import PUBLIC, STUDENT, Server, running
+from tests.twins import Case, Cases
+
+STAFF = "/api/v1/learning"
+PRICE = 49900
+NEVER_OPENED = "select count(*) from learning.sign_in_links where used_at is null"
+VALID = {
+    "cohorts": "select count(*) from learning.cohorts",
+    "changes of status": "select count(*) from learning.cohort_status_history",
+    "places of cohorts": "select coalesce(sum(max_capacity), 0) from learning.cohorts",
+    "sessions": "select count(*) from learning.sessions where cancelled_at is null",
+    "items": "select count(*) from learning.content_items",
+    "users": "select count(*) from learning.users",
+    "enrolments": "select count(*) from learning.enrollments where status = 'ACTIVE'",
+    "places taken": "select count(*) from onceward.capacity_claims where state in ('held', 'sold')",
+    "payable checkouts": "select count(*) from learning.checkouts where status = 'started'",
+    "payments": "select count(*) from learning.payments",
+    "refunds": "select count(*) from learning.refunds",
+    "attempts of refunds": "select coalesce(sum(attempt), 0) from learning.refunds",
+    "refunded": "select coalesce(sum(refunded_amount), 0) from learning.payments",
+    "waiting": "select count(*) from learning.waitlist_entries where status in ('ACTIVE', 'INVITED')",
+    "priority of those who wait": "select coalesce(sum(priority), 0) from learning.waitlist_entries",
+    "certificates": "select count(*) from learning.certificates where revoked_at is null",
+    "attended": "select count(*) from (select distinct on (enrollment_id, session_id) attended"
+    " from learning.attendance_observations order by enrollment_id, session_id, id desc) newest where attended",
+    "sign-in links": NEVER_OPENED,
+    "open sessions": "select count(*) from learning.student_sessions",
+    "done items": "select count(*) from learning.progress",
+    "chat messages": "select count(*) from learning.chat_messages where deleted_at is null",
+    "chat edits": "select count(*) from learning.chat_messages where edited_at is not null",
+    "reactions": "select count(*) from learning.chat_reactions",
+    "reads": "select count(*) from learning.chat_reads",
+    "survey maps": "select count(*) from learning.survey_maps",
+    "mails": "select count(*) from onceward.messages",
+    "published": "select count(*) from onceward.published",
+    "present": "select count(*) from onceward.presence",
+}
+EVERYTHING = {
+    "checkouts": "select count(*) from learning.checkouts",
+    "enrolments ever": "select count(*) from learning.enrollments",
+    "waitlist ever": "select count(*) from learning.waitlist_entries",
+    "invites": "select count(*) from learning.waitlist_invites",
+    "observations": "select count(*) from learning.attendance_observations",
+    "activity": "select count(*) from learning.activity_log",
+    "page views": "select count(*) from learning.page_views",
+    "jobs": "select count(*) from onceward.jobs where task <> 'learning.promote_waitlist'",
+    "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
+    "new names": "select count(distinct name) from learning.users",
+}
+
+
+class Stage(twins.Stage):
+    """A school on a port, with what cases begin from."""
+
+    valid = VALID
+    everything = EVERYTHING
+
+    def __init__(self, server: Server, stripe: StripeSimulator) -> None:
+        super().__init__(server.url, server.db)
+        self.server = server
+        self.stripe = stripe
+        self.staff = {"authorization": f"Bearer {server.key}"}
+
+    def outside(self) -> dict[str, int]:
+        books = self.stripe.books
+        open_pages = [each for each in books.sessions.values() if each["status"] == "open"]
+        return {"open payment pages": len(open_pages), "refunds at the service": len(books.refunds)}
+
+    def new_name(self) -> str:
+        return f"Student{next(self.numbers)}"
+
+    async def cohort(self, *, begun: bool = False, items: int = 0, **more: Any) -> UUID:
+        """A cohort with a name of its own, open for enrolment, and in progress if `begun`."""
+        cohort = await self.server.cohort(f"Course {next(self.numbers)}", **more)
+        async with self.server.engine.transaction(organization=self.server.organization) as tx:
+            for number in range(items):
+                await teaching.add_item(tx, cohort, kind="lesson", title=f"Lesson {number}")
+        if begun:
+            await self.server.begin(cohort)
+        return cohort
+
+    async def enrolled(self, *, begun: bool = True, **more: Any) -> tuple[UUID, UUID, dict[str, str]]:
+        """A cohort in progress, the enrolment of a student in it, and the headers of the student's requests."""
+        cohort = await self.cohort(**more)
+        name = self.new_name()
+        await self.db.execute("delete from onceward.rates")
+        enrollment = await self.server.enrol(cohort, name)
+        if begun:
+            await self.server.begin(cohort)
+        user = await self.db.fetchval("select user_id from learning.enrollments where id = $1", enrollment)
+        return cohort, enrollment, {"authorization": f"Bearer {self.server.jwt(user)}"}
+
+    async def paid(self, **more: Any) -> UUID:
+        """An enrolment that was paid."""
+        cohort = await self.cohort(price=PRICE, **more)
+        body = {"email": f"{self.new_name().lower()}@example.org"}
+        await self.db.execute("delete from onceward.rates")
+        _, answer = await self.server.call("POST", f"{PUBLIC}/cohorts/{cohort}/checkout", body)
+        self.stripe.pay(answer["url"].rsplit("/", 1)[-1])
+        query = "select id from learning.enrollments where cohort_id = $1"
+        return await until(lambda: self.db.fetchval(query, cohort))
+
+    async def failed_refund(self) -> UUID:
+        """A refund that the payment service could not make, with no attempt left."""
+        enrollment = await self.paid()
+        self.stripe.books.next_refund_statuses.append("failed")
+        path = f"{STAFF}/enrollments/{enrollment}/refund"
+        await self.server.call("POST", path, {"reason": "ill"}, token=self.server.key)
+        again = "select id from learning.refunds where enrollment_id = $1 and attempt = 2"
+        refund = await until(lambda: self.db.fetchval(again, enrollment))
+        # As if the next attempt, which waits for an hour, had failed as well.
+        await self.db.execute("update learning.refunds set status = 'failed', failed_at = now() where id = $1", refund)
+        return refund
+
+    async def message(self) -> tuple[str, dict[str, str]]:
+        """The path of a chat message, and the headers of its author."""
+        cohort, _, student = await self.enrolled()
+        path = f"{STUDENT}/cohorts/{cohort}/chat"
+        _, posted = await self.server.call("POST", path, {"message": "hello"}, token=student["authorization"][7:])
+        return f"{path}/{posted['messageId']}", student
+
+
+def dates(**more: Any) -> dict[str, Any]:
+    starts = datetime.now(UTC).replace(microsecond=0) + timedelta(days=20)
+    return {"starts_at": starts.isoformat(), "ends_at": (starts + timedelta(days=28)).isoformat(), **more}
+
+
+async def new_cohort(stage: Stage) -> Case:
+    body = dates(name=f"New {next(stage.numbers)}", max_capacity=5, price=PRICE, currency="EUR")
+    return Case(f"{STAFF}/cohorts", body, [{**body, "description": f"{n}"} for n in range(4)], stage.staff)
+
+
+async def status(stage: Stage) -> Case:
+    cohort = await stage.cohort()
+    body = {"status": "CANCELLED", "reason": "storm"}
+    others = [{"status": "CANCELLED", "reason": f"storm {n}"} for n in range(4)]
+    return Case(f"{STAFF}/cohorts/{cohort}/status", body, others, stage.staff)
+
+
+async def capacity(stage: Stage) -> Case:
+    cohort = await stage.cohort()
+    return Case(f"{STAFF}/cohorts/{cohort}/capacity", {"max_capacity": 12}, [], stage.staff)
+
+
+async def session(stage: Stage) -> Case:
+    cohort = await stage.cohort()
+    body = dates(title="Workshop")
+    others = [{**body, "title": f"Workshop {n}"} for n in range(4)]
+    return Case(f"{STAFF}/cohorts/{cohort}/sessions", body, others, stage.staff)
+
+
+async def cancel_session(stage: Stage) -> Case:
+    starts = datetime.now(UTC) + timedelta(days=2)
+    new = NewSession(title="Workshop", starts_at=starts, ends_at=starts + timedelta(hours=1))
+    cohort = await stage.cohort(sessions=[new])
+    id = await stage.db.fetchval("select id from learning.sessions where cohort_id = $1", cohort)
+    return Case(f"{STAFF}/sessions/{id}/cancel", {}, [{"n": 1}], stage.staff)
+
+
+async def item(stage: Stage) -> Case:
+    cohort = await stage.cohort()
+    body = {"kind": "lesson", "title": "Joins"}
+    return Case(f"{STAFF}/cohorts/{cohort}/items", body, [{**body, "position": n} for n in range(4)], stage.staff)
+
+
+async def priority(stage: Stage) -> Case:
+    cohort = await stage.cohort(max_capacity=0)
+    _, user = await new_user(stage)
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        entry = await waitlist.join(tx, cohort, UUID(user["id"]))
+    return Case(f"{STAFF}/waitlist/{entry['id']}/priority", {"priority": 7}, [], stage.staff)
+
+
+async def new_user(stage: Stage) -> tuple[int, Any]:
+    name = stage.new_name()
+    body = {"email": f"{name}@example.org", "name": name}
+    return await stage.server.call("POST", f"{STAFF}/users", body, token=stage.server.key)
+
+
+async def user(stage: Stage) -> Case:
+    name = stage.new_name()
+    body = {"email": f"{name}@example.org", "name": name}
+    others = [{"email": f"{name.upper()}@example.org"}, {**body, "locale": "pt"}]
+    return Case(f"{STAFF}/users", body, others, stage.staff)
+
+
+async def change_user(stage: Stage) -> Case:
+    _, made = await new_user(stage)
+    name = stage.new_name()
+    return Case(f"{STAFF}/users/{made['id']}", {"name": name}, [], stage.staff)
+
+
+async def attendance(stage: Stage) -> Case:
+    starts = datetime.now(UTC) + timedelta(days=2)
+    new = NewSession(title="Workshop", starts_at=starts, ends_at=starts + timedelta(hours=1))
+    cohort, enrollment, _ = await stage.enrolled(sessions=[new])
+    id = await stage.db.fetchval("select id from learning.sessions where cohort_id = $1", cohort)
+    body = {"session_id": str(id), "attended": True, "reason": "was there"}
+    others = [{**body, "reason": f"was there {n}"} for n in range(4)]
+    return Case(f"{STAFF}/enrollments/{enrollment}/attendance", body, others, stage.staff)
+
+
+async def move(stage: Stage) -> Case:
+    _, enrollment, _ = await stage.enrolled(begun=False)
+    body = {"cohort_id": str(await stage.cohort()), "reason": "asked"}
+    others = [{**body, "reason": f"asked {n}"} for n in range(4)]
+    return Case(f"{STAFF}/enrollments/{enrollment}/move", body, others, stage.staff)
+
+
+async def revoke(stage: Stage) -> Case:
+    cohort, enrollment, _ = await stage.enrolled()
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        user = await tx.fetchval("select user_id from learning.enrollments where id = $1", enrollment)
+        ids = {"credential_id": f"OW-{next(stage.numbers)}", "url": "https://x", "snapshot": {}}
+        await certificates.issue(tx, enrollment, user, cohort, **ids)
+    path = f"{STAFF}/enrollments/{enrollment}/certificate/revoke"
+    return Case(path, {"reason": "wrong"}, [{"reason": f"wrong {n}"} for n in range(4)], stage.staff)
+
+
+async def survey(stage: Stage) -> Case:
+    path = f"{STAFF}/surveys/survey-{next(stage.numbers)}"
+    return Case(path, {"kind": "exit"}, [{"kind": "exit", "fields": {"q": "rating"}}], stage.staff)
+
+
+async def refund(stage: Stage) -> Case:
+    path = f"{STAFF}/enrollments/{await stage.paid()}/refund"
+    return Case(path, {"reason": "ill"}, [{"reason": f"ill {n}"} for n in range(4)], stage.staff)
+
+
+async def retry(stage: Stage) -> Case:
+    return Case(f"{STAFF}/refunds/{await stage.failed_refund()}/retry", {}, [{"n": 1}], stage.staff)
+
+
+async def retry_on_the_dashboard(stage: Stage) -> Case:
+    body = {"refund": str(await stage.failed_refund())}
+    return Case("/dashboard/learning/retry-refund", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+
+async def checkout(stage: Stage) -> Case:
+    cohort = await stage.cohort(price=PRICE, instalment_price=9900, instalment_count=6)
+    name = stage.new_name()
+    body = {"email": f"{name}@example.org", "name": name}
+    others = [{"email": f"{name.upper()}@example.org"}, {**body, "locale": "pt"}]
+    return Case(f"{PUBLIC}/cohorts/{cohort}/checkout", body, others)
+
+
+async def free_checkout(stage: Stage) -> Case:
+    name = stage.new_name()
+    body = {"email": f"{name}@example.org", "name": name}
+    others = [{"email": f"{name.upper()}@example.org"}, {**body, "locale": "pt"}]
+    return Case(f"{PUBLIC}/cohorts/{await stage.cohort()}/checkout", body, others)
+
+
+async def join(stage: Stage) -> Case:
+    cohort = await stage.cohort(max_capacity=0)
+    name = stage.new_name()
+    body = {"email": f"{name}@example.org", "name": name}
+    others = [{"email": f"{name.upper()}@example.org"}, {**body, "locale": "pt"}]
+    return Case(f"{PUBLIC}/cohorts/{cohort}/waitlist", body, others)
+
+
+async def extension(stage: Stage) -> Case:
+    _, enrollment, _ = await stage.enrolled(extension_price=5000)
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        token = await signing.enrollment_token(tx, "extension", enrollment)
+    return Case(f"{PUBLIC}/extensions/{token}/checkout", {}, [{"n": 1}])
+
+
+async def view(stage: Stage) -> Case:
+    path = f"{PUBLIC}/cohorts/{await stage.cohort()}/views"
+    return Case(path, {"path": "/"}, several="a visitor who reloads a page views it twice", keyed=False)
+
+
+async def sign_in(stage: Stage) -> Case:
+    _, made = await new_user(stage)
+    body = {"email": made["email"]}
+    return Case(f"{PUBLIC}/sign-in", body, [{"email": made["email"].upper()}, {**body, "n": 1}])
+
+
+async def sign_in_link(stage: Stage) -> str:
+    _, made = await new_user(stage)
+    await stage.db.execute("delete from onceward.rates")
+    await stage.server.call("POST", f"{PUBLIC}/sign-in", {"email": made["email"]})
+    link = "select data ->> 'link' from onceward.messages where template = 'student-sign-in' order by id desc limit 1"
+    return (await stage.db.fetchval(link)).rsplit("/", 1)[-1]
+
+
+async def open_session(stage: Stage) -> Case:
+    token = await sign_in_link(stage)
+    return Case(f"{PUBLIC}/session", {"token": token}, [{"token": token, "n": 1}])
+
+
+async def close_session(stage: Stage) -> Case:
+    token = await sign_in_link(stage)
+    async with stage.server.http.post(f"{stage.url}{PUBLIC}/session", json={"token": token}) as answer:
+        cookie = answer.cookies["learning_session"].value
+    stage.server.http.cookie_jar.clear()
+    return Case(f"{PUBLIC}/session", headers={"cookie": f"learning_session={cookie}"})
+
+
+async def profile(stage: Stage) -> Case:
+    _, _, student = await stage.enrolled()
+    return Case(f"{STUDENT}/me", {"name": stage.new_name()}, [], student)
+
+
+async def done(stage: Stage) -> Case:
+    cohort, enrollment, student = await stage.enrolled(items=1)
+    item = await stage.db.fetchval("select id from learning.content_items where cohort_id = $1", cohort)
+    path = f"{STUDENT}/enrollments/{enrollment}/items/{item}"
+    return Case(path, {"done": True}, [{}, {"done": True, "n": 1}], student)
+
+
+async def chat(stage: Stage) -> Case:
+    cohort, _, student = await stage.enrolled()
+    body = {"message": "hello", "key": f"browser-{next(stage.numbers)}"}
+    return Case(f"{STUDENT}/cohorts/{cohort}/chat", body, [{**body, "message": "hello again"}], student)
+
+
+async def chat_without_key(stage: Stage) -> Case:
+    cohort, _, student = await stage.enrolled()
+    path = f"{STUDENT}/cohorts/{cohort}/chat"
+    return Case(path, {"message": "yes"}, [], student, several="a student may say the same thing twice")
+
+
+async def edit(stage: Stage) -> Case:
+    path, student = await stage.message()
+    return Case(path, {"message": "better"}, [{"message": " better "}], student)
+
+
+async def delete(stage: Stage) -> Case:
+    path, student = await stage.message()
+    return Case(path, None, [], student)
+
+
+async def react(stage: Stage) -> Case:
+    path, student = await stage.message()
+    return Case(f"{path}/reactions", {"emoji": "👍"}, [{"emoji": " 👍 "}], student)
+
+
+async def read(stage: Stage) -> Case:
+    path, _ = await stage.message()
+    chat, _, message = path.rpartition("/")
+    await stage.db.execute("delete from learning.chat_reads")
+    user = await stage.db.fetchval("select user_id from learning.chat_messages where id = $1", int(message))
+    student = {"authorization": f"Bearer {stage.server.jwt(user)}"}
+    return Case(f"{chat}/read", {"message_id": int(message)}, [], student)
+
+
+async def presence(stage: Stage) -> Case:
+    cohort, _, student = await stage.enrolled()
+    return Case(f"{STUDENT}/cohorts/{cohort}/presence", {}, [{"status": "away"}], student)
+
+
+CASES: Cases[Stage] = {
+    f"POST {STAFF}/cohorts": new_cohort,
+    f"POST {STAFF}/cohorts/{{cohort_id}}/status": status,
+    f"POST {STAFF}/cohorts/{{cohort_id}}/capacity": capacity,
+    f"POST {STAFF}/cohorts/{{cohort_id}}/sessions": session,
+    f"POST {STAFF}/sessions/{{session_id}}/cancel": cancel_session,
+    f"POST {STAFF}/cohorts/{{cohort_id}}/items": item,
+    f"POST {STAFF}/waitlist/{{entry_id}}/priority": priority,
+    f"POST {STAFF}/users": user,
+    f"PATCH {STAFF}/users/{{user_id}}": change_user,
+    f"POST {STAFF}/enrollments/{{enrollment_id}}/attendance": attendance,
+    f"POST {STAFF}/enrollments/{{enrollment_id}}/move": move,
+    f"POST {STAFF}/enrollments/{{enrollment_id}}/certificate/revoke": revoke,
+    f"PUT {STAFF}/surveys/{{survey_id}}": survey,
+    f"POST {STAFF}/enrollments/{{enrollment_id}}/refund": refund,
+    f"POST {STAFF}/refunds/{{refund_id}}/retry": retry,
+    "POST /dashboard/learning/retry-refund": retry_on_the_dashboard,
+    f"POST {PUBLIC}/cohorts/{{cohort_id}}/checkout": checkout,
+    f"POST {PUBLIC}/cohorts/{{cohort_id}}/checkout (free)": free_checkout,
+    f"POST {PUBLIC}/cohorts/{{cohort_id}}/waitlist": join,
+    f"POST {PUBLIC}/extensions/{{token}}/checkout": extension,
+    f"POST {PUBLIC}/cohorts/{{cohort_id}}/views": view,
+    f"POST {PUBLIC}/sign-in": sign_in,
+    f"POST {PUBLIC}/session": open_session,
+    f"DELETE {PUBLIC}/session": close_session,
+    f"PATCH {STUDENT}/me": profile,
+    f"PUT {STUDENT}/enrollments/{{enrollment_id}}/items/{{item_id}}": done,
+    f"POST {STUDENT}/cohorts/{{cohort_id}}/chat": chat,
+    f"POST {STUDENT}/cohorts/{{cohort_id}}/chat (without a key)": chat_without_key,
+    f"PATCH {STUDENT}/cohorts/{{cohort_id}}/chat/{{message_id}}": edit,
+    f"DELETE {STUDENT}/cohorts/{{cohort_id}}/chat/{{message_id}}": delete,
+    f"POST {STUDENT}/cohorts/{{cohort_id}}/chat/{{message_id}}/reactions": react,
+    f"POST {STUDENT}/cohorts/{{cohort_id}}/chat/read": read,
+    f"POST {STUDENT}/cohorts/{{cohort_id}}/presence": presence,
+}
+
+
+def test_every_route_has_a_case() -> None:
+    assert twins.routes_of(CASES) == twins.written_routes(learning)
+
+
+@pytest.fixture
+async def stage(database_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    stripe = StripeSimulator()
+    await stripe.start()
+    try:
+        async with running(database_url, tmp_path, stripe=stripe) as server:
+            yield Stage(server, stripe)
+    finally:
+        await stripe.stop()
+
+
+@pytest.mark.timeout(120)
+async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    await twins.expect_identical_to_leave_one(stage, CASES, checks.CHECKS)
+
+
+@pytest.mark.timeout(120)
+async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    await twins.expect_nearly_identical_to_leave_one(stage, CASES, checks.CHECKS)

@@ -1,0 +1,139 @@
+"""What runs periodically must not read what is merely there: no step scans a table that grows with use."""
+
+from __future__ import annotations
+
+import ast
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import onceward
+from onceward.db import Connection, Database
+from onceward.inbox import stripping, transmissions
+from onceward.inbox import upkeep as inbox
+from onceward.live import trimming
+from onceward.messages import notifier, pruning
+from onceward.outbox import upkeep as outbox
+from onceward.schedules import scheduler
+from onceward.statements import read_statement
+from onceward.web.idempotency import PRUNE as OLD_KEYS
+from onceward.work import statements as work
+from onceward.workflows import operate as workflows
+from tests.upkeep.filled import ROWS, filled
+from tests.work.test_plans import explain, nodes
+
+DAYS = timedelta(days=30)
+WINDOW = (25_000, 25_500)
+MOST_PAGES = 450
+"""The table `work` alone has more pages than this; its windows in this test have 500 rows."""
+
+# The statements of each loop with their arguments.
+LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
+    "rescue": [(work.OBSERVE_WORKERS, (5.0,))],
+    "unclaimed": [(work.END_OF_WINDOW, (25_000, 500)), (work.SET_ASIDE_UNCLAIMED, (86_400.0, *WINDOW))],
+    "orphans": [(work.RELEASE_ORPHANS, (60.0, *WINDOW))],
+    "prune": [(work.PRUNE_JOBS, (DAYS, 1000)), (work.PRUNE_LATER, (1000,))],
+    "claims": [(work.RELEASE_UNKNOWN, (1, [7]))],
+    "queue gauges": [(work.QUEUES, (100,))],
+    "adaptive limit": [(work.QUEUES, (100,))],
+    "limit reconciliation": [(read_statement("limits", "free_abandoned_slots"), ())],
+    "early refusal": [(read_statement("limits", "list_slot_owners"), ())],
+    "unhandled": [(inbox.ROUTE, (0, 1000))],
+    "unhandled given up": [(inbox.STRAYED, (60.0, *WINDOW)), (inbox.GIVE_UP, (60.0, 60.0, 0, 1000))],
+    "sql claims": [("select webhook.release_expired('15 min')", ())],
+    "paused sources": [(inbox.STRAY_PAUSED, WINDOW)],
+    "paced sources": [(inbox.PACED, ())],
+    "webhook counts": [(inbox.TAKE_COUNTS, ())],
+    "old events": [
+        (stripping.STRIP, (DAYS, None, 0, stripping.TURNS, None, 1000)),
+        (stripping.STRIP, (DAYS, None, stripping.TURNS - 1, stripping.TURNS, None, 1000)),
+        (inbox.PRUNE_LATER, (1000,)),
+        (inbox.FORGET, (DAYS, 1000)),
+        (transmissions.FORGET, (DAYS,)),
+    ],
+    "schedules": [(read_statement("schedules", "due_schedules"), (["s"],))],
+    "abandoned runs": [(read_statement("schedules", "fail_abandoned_runs"), ())],
+    "prune runs": [(scheduler.PRUNE, (DAYS, 1000)), (scheduler.PRUNE_MARKS, (DAYS,))],
+    "notices": [(notifier.DUE, (5.0, 900.0))],
+    "old messages": [(pruning.STRIP, (DAYS, 1000)), (pruning.STRIP_LATER, (1000,))],
+    "endpoints": [(outbox.FAILING, (timedelta(days=1), 10))],
+    "disabled endpoints": [(outbox.SWEEP, (1000,))],
+    "resends": [(read_statement("outbox", "take_resend"), ())],
+    "old deliveries": [(outbox.PRUNE, (DAYS, 1000)), (outbox.PRUNE_LATER, (1000,)), (outbox.FORGET_KEYS, (DAYS, 1000))],
+    "owners of endpoints": [(read_statement("outbox", "list_unsent_notices"), ())],
+    "workflow upkeep": [
+        (workflows.UNKNOWN, (DAYS, *WINDOW)),
+        (workflows.PRUNE, (DAYS, 1000)),
+        (workflows.STRIP, (DAYS, 1000)),
+    ],
+    "live trim": [
+        (trimming.TRIM_TOPICS, (86_400.0, "1:1:")),
+        (trimming.TRIM_LONG_TOPICS, (200, "1:1:", 60.0)),
+        (trimming.TRIM_FEED, ("1:1:",)),
+        (read_statement("live", "sweep_presence"), ()),
+    ],
+    "expired idempotency keys": [(OLD_KEYS, ())],
+}
+
+# These read tables whose size does not depend on history, or no table at all.
+SMALL = {
+    "deadlines": "no statement",
+    "slow bodies": "no statement",
+    "rejects": "inserts what was rejected since the last step",
+    "sources": "reads all sources: they are configuration",
+    "endpoint statistics": "reads the attempts since its last step, by the index on their time; also tested below",
+    "live report": "writes one row",
+    "live keep": "deletes by key",
+    "expired logins": "reads sessions and login links, hourly: as many as people log in",
+    "idle rates": "reads the rates of the last hour, hourly: the others were deleted",
+    "old send slots": "reads one row per channel, sender and recipient with a limit, hourly",
+    "expired holds": "a function whose conditions have an index; see tests/capacity",
+    "clock": "reads the clock",
+    "ledger checkpoints": "a function that reads the entries since the last checkpoint; see tests/ledger",
+}
+
+
+async def broken_rules(conn: Connection, statement: str, args: tuple[Any, ...]) -> list[str]:
+    """Return the tables that the statement scans although they have many rows, and how much it reads if that is too much."""
+    large = {
+        row["relname"]
+        for row in await conn.fetch("select relname from pg_class where relkind = 'r' and reltuples >= $1", ROWS)
+    }
+    transaction = conn.transaction()
+    await transaction.start()
+    plan = await explain(conn, statement, *args)
+    await transaction.rollback()
+    scanned = {
+        f"seq scan of {node['Relation Name']}"
+        for node in nodes(plan)
+        if node["Node Type"] == "Seq Scan" and node["Relation Name"] in large and node["Actual Loops"]
+    }
+    pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    return [*scanned, *([f"{pages} pages"] if pages > MOST_PAGES else [])]
+
+
+async def test_no_periodic_statement_scans_history_or_everything_unfinished(db: Database) -> None:
+    await filled(db)
+    found: dict[str, list[str]] = {}
+    async with db.acquire() as conn:
+        for loop, statements in LOOPS.items():
+            for statement, args in statements:
+                if broken := await broken_rules(conn, statement, args):
+                    found[f"{loop}: {statement[:60]}"] = broken
+        now = await conn.fetchval("select now()")
+        if broken := await broken_rules(conn, outbox.FOLD, (now - timedelta(seconds=5), now)):
+            found["endpoint statistics"] = broken
+    assert found == {}
+
+
+def test_every_loop_is_listed_here() -> None:
+    root = Path(onceward.__file__).parent
+    found: set[str] = set()
+    for file in root.rglob("*.py"):
+        source = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if "Loop(" in source else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Loop":
+                name = node.args[0]
+                assert isinstance(name, ast.Constant), f"{file}:{node.lineno}: the name of a loop is a literal"
+                found.add(str(name.value))
+    assert found == LOOPS.keys() | SMALL.keys()

@@ -1,0 +1,1 @@
+"""Peers in the same chaos."""

@@ -1,0 +1,2 @@
+-- onceward: contract after 0002
+alter table shop.orders drop column label;
