@@ -153,7 +153,7 @@ class Connection:
             self.waits = {}
         self.waits[id] = xid
         self.hub.waiting.add(self)
-        self.hub.in_use.set()
+        self.hub.need_feed()
         self.flush()
 
     def close(self) -> None:

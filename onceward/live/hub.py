@@ -53,6 +53,8 @@ class Hub:
         self.index = DependencyIndex()
         self.in_use = asyncio.Event()
         """Set while a query, topic or wait needs the feed."""
+        self.needed_since = 0.0
+        """When the feed was needed again after a rest, on the monotonic clock."""
         self.positioned = asyncio.Event()
         """Set while this node has a position in the feed."""
         self.nudged = asyncio.Event()
@@ -80,6 +82,12 @@ class Hub:
         """Read the feed now, because something was committed."""
         self.nudged.set()
 
+    def need_feed(self) -> None:
+        """Read the feed from now on, until nothing needs it."""
+        if not self.in_use.is_set():
+            self.needed_since = time.monotonic()
+            self.in_use.set()
+
     def rest(self) -> bool:
         """Stop reading if nothing needs the feed. Returns whether reading stopped; the next read takes a new position."""
         if self.groups or self.channels or self.waiting or self._readers:
@@ -92,7 +100,7 @@ class Hub:
         """Return the version of a read that starts after this call."""
         future: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
         self._readers.append(future)
-        self.in_use.set()
+        self.need_feed()
         self.nudge()
         return await future
 
@@ -158,7 +166,7 @@ class Hub:
             self._per_organization[viewer.organization] = count + 1
             group = Group(key, definition, arguments, viewer, behind=self.versions.number + 1)
             self.groups[key] = group
-            self.in_use.set()
+            self.need_feed()
             self._enqueue(group)
         elif group.leaving is not None:
             group.leaving.cancel()

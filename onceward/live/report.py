@@ -71,9 +71,16 @@ def describe(hub: Hub, feed: FeedLoop) -> dict[str, Any]:
         "topics": {"channels": len(hub.channels), "followers": followers},
         "lag_ms": round(lag_ms, 1),
         "reading": hub.in_use.is_set(),
-        "progress_s": None if feed.progress_at is None else round(now - feed.progress_at, 3),
+        "progress_s": _progress_s(hub, feed, now),
         "version": hub.versions.version_text,
     }
+
+
+def _progress_s(hub: Hub, feed: FeedLoop, now: float) -> float | None:
+    # A feed at rest is not read. So the time counts from the moment when it was needed again, not from before the rest.
+    if hub.in_use.is_set():
+        return round(now - max(feed.progress_at or 0.0, hub.needed_since), 3)
+    return None if feed.progress_at is None else round(now - feed.progress_at, 3)
 
 
 async def write(db: Database, node: UUID, report: dict[str, Any], *, lease_s: float) -> None:

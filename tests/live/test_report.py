@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -78,11 +79,27 @@ async def test_failing_late_stuck_and_silent_are_distinguishable(
     assert here.node.feed.progress_at is not None
     await here.node.feed.stop()
     here.node.feed.progress_at -= 60
+    here.node.hub.needed_since -= 60
     await here.node.report()
     assert (await only(shop)).state == "stuck"
     release.set()
     await shop.execute("update onceward.live_nodes set seen_at = seen_at - interval '1 minute'")
     assert (await only(shop)).state == "silent"
+
+
+@pytest.mark.parametrize("rested_for_s", [None, 600.0])
+async def test_a_feed_that_is_needed_again_is_not_stuck_before_its_first_read(
+    site: Start, shop: Database, rested_for_s: float | None
+) -> None:
+    here = await site(Onceward("quiet"))
+    await here.node.feed.stop()
+    here.node.feed.progress_at = None if rested_for_s is None else time.monotonic() - rested_for_s
+    here.node.hub.need_feed()
+    await here.node.report()
+    assert (await only(shop)).state == "ok"
+    here.node.hub.needed_since -= 60
+    await here.node.report()
+    assert (await only(shop)).state == "stuck"
 
 
 @pytest.mark.parametrize("command", [["live", "ls", "--json"], ["live", "ls"], ["live", "reset"]])
