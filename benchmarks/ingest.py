@@ -190,8 +190,10 @@ async def _duplicate(_db: Database, sides: Sides, size: Size) -> list[Measuremen
 
 
 async def _inline(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
+    path = "/webhooks/inline"
+
     def ours() -> Awaitable[float]:
-        return sides.rate("ours", path="/webhooks/inline")
+        return sides.rate("ours", path=path)
 
     bare = await compare(
         "ingest",
@@ -202,7 +204,7 @@ async def _inline(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
         theirs=lambda: pgbench(sides.url, INLINE, clients=INLINE_CLIENTS, for_s=sides.for_s, protocol="simple"),
         turns=size.turns(),
     )
-    return [await _against_fastapi("inline", ours, sides, size), bare]
+    return [await _against_fastapi("inline", ours, sides, size, path=path), bare]
 
 
 async def _end_to_end(db: Database, sides: Sides, size: Size) -> list[Measurement]:
@@ -232,7 +234,7 @@ async def _history(db: Database, sides: Sides, size: Size) -> list[Measurement]:
     ]
 
 
-async def _against_fastapi(case: str, ours: Any, sides: Sides, size: Size) -> Measurement:
+async def _against_fastapi(case: str, ours: Any, sides: Sides, size: Size, *, path: str) -> Measurement:
     if not _has_sqlalchemy():
         return await compare("ingest", case, ours, unit="requests/s", turns=size.turns())
     return await compare(
@@ -241,7 +243,7 @@ async def _against_fastapi(case: str, ours: Any, sides: Sides, size: Size) -> Me
         ours,
         unit="requests/s",
         baseline=FASTAPI,
-        theirs=lambda: sides.rate(FASTAPI_SERVER),
+        theirs=lambda: sides.rate(FASTAPI_SERVER, path=path),
         turns=size.turns(),
     )
 

@@ -28,6 +28,9 @@ IDLE = """
 select not exists (select from onceward.work where kind = 'job' and dead_reason is null and sort_at <= now())
 """
 
+NO_NOTICE = "template <> 'admin-notice'"
+"""Notices to administrators are gathered for a few seconds, so one of an earlier case may be sent during a later one."""
+
 
 @dataclass
 class Case:

@@ -45,7 +45,7 @@ VALID = {
     "refunded": "select coalesce(sum(refunded), 0) from clinic.payments",
     "rooms": "select count(*) from clinic.rooms",
     "unanswered": "select count(*) from clinic.inbound_messages where needs_answer and answered_at is null",
-    "messages to patients": "select count(*) from onceward.messages",
+    "messages to patients": f"select count(*) from onceward.messages where {twins.NO_NOTICE}",
     "published": "select count(*) from onceward.published",
 }
 EVERYTHING = {

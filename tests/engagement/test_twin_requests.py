@@ -25,11 +25,11 @@ VALID = {
     "transactions": "select count(*) from engagement.transactions",
     "transitions": "select count(*) from engagement.transitions",
     "recipients": "select count(*) from onceward.recipients",
-    "messages": "select count(*) from onceward.messages where status <> 'cancelled'",
+    "messages": f"select count(*) from onceward.messages where status <> 'cancelled' and {twins.NO_NOTICE}",
     "published": "select count(*) from onceward.published",
 }
 EVERYTHING = {
-    "messages ever": "select count(*) from onceward.messages",
+    "messages ever": f"select count(*) from onceward.messages where {twins.NO_NOTICE}",
     "jobs": "select count(*) from onceward.jobs",
     "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
 }

@@ -50,7 +50,7 @@ VALID = {
     "reactions": "select count(*) from learning.chat_reactions",
     "reads": "select count(*) from learning.chat_reads",
     "survey maps": "select count(*) from learning.survey_maps",
-    "mails": "select count(*) from onceward.messages",
+    "mails": f"select count(*) from onceward.messages where {twins.NO_NOTICE}",
     "published": "select count(*) from onceward.published",
     "present": "select count(*) from onceward.presence",
 }

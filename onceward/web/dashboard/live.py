@@ -15,6 +15,8 @@ from onceward.web.dashboard.site import Site
 
 SHARE = 20
 """A part waits at least this many times as long as its rendering took, so it uses a twentieth of a connection."""
+LONGEST_S = 10.0
+"""No part is older than this, however long its rendering takes: an operator decides by what it shows."""
 LONGEST_PARAMETER = 500
 
 
@@ -38,7 +40,7 @@ def part_query(site: Site) -> QueryDefinition[..., Any]:
             html = await site.part(shown, site.view(q, q.organization, given))
         except Missing as missing:
             html = site.render("parts/gone.html", detail=str(missing))
-        q.stale_after(max(shown.every_s or 60.0, SHARE * (time.monotonic() - began)))
+        q.stale_after(max(shown.every_s or 60.0, min(LONGEST_S, SHARE * (time.monotonic() - began))))
         return {"html": html}
 
     return QueryDefinition(part, name="dashboard.part", parameter="q", allow=allowed)
