@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onceward.cli.commands import command_line
 from onceward.cli.exits import Exit, code_for
-from onceward.cli.lean import slow_collector, spare_structlog
+from onceward.cli.lean import hide_unneeded, slow_collector
 from onceward.cli.loading import APP_VARIABLE
 from onceward.cli.project import use_project
 from onceward.cli.rendering import complain
@@ -23,7 +23,7 @@ def run_command_line(features: Features) -> None:
     of that app.
     """
     slow_collector()
-    spare_structlog()
+    hide_unneeded()
     here = CommandFeatures(features)
     try:
         use_project(Path.cwd(), os.environ)

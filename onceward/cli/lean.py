@@ -11,20 +11,26 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from inspect import currentframe
 from types import ModuleType
 
-COSMETIC = frozenset({"rich", "colorama"})
-"""Libraries that structlog imports for coloured tracebacks if they are installed. Our log lines use neither."""
+UNNEEDED = {"rich": "structlog", "colorama": "structlog", "pydantic.v1": "fastapi"}
+"""Modules that a library imports if they are installed, and that library.
+
+structlog colours tracebacks with them, which our log lines do not need. FastAPI asks whether a type is a model of pydantic.v1:
+none is, unless another module has imported pydantic.v1, and then FastAPI finds it.
+"""
 
 
-class _NotForStructlog(MetaPathFinder):
-    """Hides the cosmetic libraries from structlog, as if they were not installed. All other modules find them."""
+class _Unneeded(MetaPathFinder):
+    """Hides the unneeded modules from these libraries, as if they were not installed. All other modules find them."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        if fullname in COSMETIC and _importing_module().partition(".")[0] == "structlog":
-            raise ModuleNotFoundError(f"{fullname} is not needed by structlog", name=fullname)
+        library = UNNEEDED.get(fullname)
+        if library is not None and _importing_module().partition(".")[0] == library:
+            raise ModuleNotFoundError(f"{fullname} is not needed by {library}", name=fullname)
 
 
 def _importing_module() -> str:
@@ -38,15 +44,32 @@ def _importing_module() -> str:
     return ""
 
 
-def spare_structlog() -> None:
-    """Let structlog be imported without its cosmetic libraries, which take longer to import than structlog itself."""
-    if not any(isinstance(finder, _NotForStructlog) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _NotForStructlog())
+def hide_unneeded() -> None:
+    """Let libraries be imported without modules that they do not need here and that take long to import."""
+    if not any(isinstance(finder, _Unneeded) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Unneeded())
+
+
+def import_fastapi() -> None:
+    """Import FastAPI without building its models of an OpenAPI document: pydantic builds them at their first use."""
+    from pydantic import BaseModel, ConfigDict
+
+    before = BaseModel.model_config
+    BaseModel.model_config = ConfigDict(defer_build=True)
+    try:
+        import_module("fastapi")
+    finally:
+        BaseModel.model_config = before
 
 
 def slow_collector() -> None:
     """Let the garbage collector run rarely: during imports it finds nothing and takes a sixth of the time."""
     gc.set_threshold(100_000, 20, 20)
+
+
+def pause_collector() -> None:
+    """Switch the garbage collector off until the process is up: a collection takes 50 ms then and finds almost nothing."""
+    gc.disable()
 
 
 def process_age_s() -> float | None:

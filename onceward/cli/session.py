@@ -80,6 +80,7 @@ def spare_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 def configure_process(settings: Settings) -> None:

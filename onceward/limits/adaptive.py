@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import psutil
 import structlog
 
 from onceward.db import Connection, Database
@@ -125,4 +124,6 @@ async def _backlog(conn: Connection) -> int:
 
 def measure_machine() -> tuple[float, float]:
     """Return the CPU use over half a second and the memory use, in percent."""
+    import psutil  # only a worker measures
+
     return psutil.cpu_percent(interval=0.5), psutil.virtual_memory().percent

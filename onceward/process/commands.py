@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onceward.cli.lean import process_age_s
+from onceward.cli.lean import import_fastapi, pause_collector, process_age_s
 from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import boxed, say
 from onceward.cli.session import configure_process, features_with, run, spare_collector
@@ -67,11 +67,14 @@ def scheduler(app: AppArgument = None) -> None:
 
 
 def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
+    pause_collector()
     from onceward.process.process import Process
     from onceward.settings import load_settings
 
     settings = load_settings(**overrides)
     configure_process(settings)
+    if "web" in roles:
+        import_fastapi()  # before the app, which may import it too
     app = load_app(path)
     process = Process(app, settings, features_with(app), age_s=process_age_s())
 

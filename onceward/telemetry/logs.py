@@ -44,6 +44,22 @@ ONLY_IN_FILES = frozenset({"audit.sealed"})
 """Events that are worth keeping, but that nobody reads as they happen: a terminal does not show them."""
 
 
+def never_render_locals() -> None:
+    """Make structlog write plain tracebacks while nobody has configured it.
+
+    Its own default prints the local variables of each frame if rich is installed. They may contain secrets, and printing
+    large ones takes many seconds.
+    """
+    if structlog.is_configured():
+        return
+    for processor in structlog.get_config()["processors"]:
+        if isinstance(processor, structlog.dev.ConsoleRenderer):
+            processor.exception_formatter = structlog.dev.plain_traceback
+
+
+never_render_locals()
+
+
 def get_logger(name: str) -> Any:
     """Return a logger for calls such as `log.info("job.finished", duration_ms=12)`: the event, then its fields."""
     return structlog.stdlib.get_logger(name)

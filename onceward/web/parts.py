@@ -12,7 +12,7 @@ from onceward.context import Context
 from onceward.live import QueryDefinition
 from onceward.web.api import create_api
 from onceward.web.asgi import Dispatcher
-from onceward.web.dashboard import Site, dashboard_router
+from onceward.web.dashboard import Site, dashboard_router, icon_router
 from onceward.web.dashboard.live import part_query
 from onceward.web.idempotency import PRUNE
 from onceward.web.server import WebServer
@@ -51,7 +51,7 @@ def server(context: Context) -> WebServer:
         engine=context.engine,
         health=context.health,
         version=__version__,
-        routers=(*routers, *context.app.routers),
+        routers=(*routers, *context.app.routers, icon_router(context.part(Site))),
         error_handlers=context.features.load("error_handlers"),
     )
     dispatcher = Dispatcher(api)

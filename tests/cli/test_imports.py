@@ -94,6 +94,7 @@ def test_a_web_process_loads_no_client_before_it_needs_one(project: Path, databa
     # FastAPI imports OpenTelemetry if it is installed.
     assert loaded & (CLIENTS | (ON_DEMAND - {"opentelemetry"})) == set()
     assert loaded & {"onceward.work.worker", "onceward.messages.service", "onceward.db.embedded"} == set()
+    assert loaded & {"psutil", "pydantic.v1"} == set()
 
 
 def test_importing_the_package_loads_nothing_else() -> None:

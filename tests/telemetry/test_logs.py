@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -120,3 +123,29 @@ def test_a_line_on_a_terminal_is_short_and_an_error_is_complete() -> None:
         "url": values["url"],
     }
     assert shorten(None, "error", {**line, **values, "level": "error"})["text"] == "x" * 99
+
+
+UNCONFIGURED = """
+import structlog
+from onceward.telemetry import get_logger
+
+def fail(local):
+    raise RuntimeError("broken")
+
+for log in (get_logger("x"), structlog.get_logger("x")):
+    try:
+        fail("".join(("hun", "ter2")))
+    except RuntimeError:
+        log.exception("it.failed")
+"""
+
+
+@pytest.mark.parametrize("color", [{"FORCE_COLOR": "1"}, {"NO_COLOR": "1"}])
+def test_a_traceback_has_no_local_variables_when_nobody_configured_logging(color: dict[str, str]) -> None:
+    pytest.importorskip("rich")
+    ended = subprocess.run(
+        [sys.executable, "-c", UNCONFIGURED], capture_output=True, text=True, check=True, env={**os.environ, **color}
+    )
+    written = ended.stdout + ended.stderr
+    assert written.count("RuntimeError: broken") == 2
+    assert "hunter2" not in written

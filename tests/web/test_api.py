@@ -174,3 +174,29 @@ async def test_dispatcher_takes_whole_path_segments_and_the_longest_prefix() -> 
     assert seen == ["live", "live", "sse", "api", "api"]
     with pytest.raises(ValueError, match="already mounted"):
         dispatcher.mount(Mount("/live", part("again")))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_every_site_has_an_icon_that_browsers_cache(http: aiohttp.ClientSession, method: str) -> None:
+    async with http.request(method, "/favicon.ico") as reply:
+        assert (reply.status, reply.content_type) == (200, "image/svg+xml")
+        assert reply.headers["Cache-Control"] == "public, max-age=86400"
+        assert (await reply.read()).startswith(b"<svg") == (method == "GET")
+
+
+async def test_an_app_may_have_an_icon_of_its_own(database_url: str) -> None:
+    shop, icons = Onceward("shop"), APIRouter()
+    shop.routes(icons)
+
+    @icons.get("/favicon.ico")
+    async def icon() -> str:
+        return "ours"
+
+    runtime = Process(shop, Settings(database_url=SecretStr(database_url), port=0), FEATURES)
+    await runtime.start({"web"})
+    try:
+        assert runtime.web is not None
+        async with aiohttp.ClientSession(runtime.web.url) as session, session.get("/favicon.ico") as reply:
+            assert await reply.json() == "ours"
+    finally:
+        await runtime.stop()

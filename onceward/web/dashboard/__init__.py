@@ -5,7 +5,7 @@ from onceward.web.dashboard.contribution import Figure, Pages, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.navigation import Section
 from onceward.web.dashboard.page import Missing, Page, View
-from onceward.web.dashboard.routes import dashboard_router
+from onceward.web.dashboard.routes import dashboard_router, icon_router
 from onceward.web.dashboard.site import Site
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "View",
     "back",
     "dashboard_router",
+    "icon_router",
     "many",
     "number",
     "reason_of",

@@ -75,6 +75,18 @@ def dashboard_router(site: Site) -> APIRouter:
     return router
 
 
+def icon_router(site: Site) -> APIRouter:
+    """Return the route of the icon that browsers request for every site. The routers of the app come before it."""
+
+    async def icon(_request: Request) -> Response:
+        headers = {"Cache-Control": "public, max-age=86400", "X-Content-Type-Options": "nosniff"}
+        return Response(site.files["icon.svg"], media_type=TYPES[".svg"], headers=headers)
+
+    router = APIRouter(include_in_schema=False)
+    router.add_api_route("/favicon.ico", icon, methods=["GET", "HEAD"])
+    return router
+
+
 async def identify(request: Request, scope: Scope, *, instance: bool = False) -> Identity:
     """Return the viewer, who has at least this scope. For a change by a session, the CSRF token has been checked."""
     identity = await authenticator_of(request).identify(request)
