@@ -17,6 +17,7 @@ TITLES: dict[Refusal, str] = {
     "cohort_full": "A payment came for a cohort that is full",
     "cohort_not_enrollable": "A payment came for a cohort that is not open",
     "already_enrolled": "A person paid twice for a cohort",
+    "checkout_replaced": "A payment came for a checkout that the person had replaced by another one",
     "cohort_not_found": "A payment names a cohort that does not exist",
     "user_not_found": "A payment names a user that does not exist",
     "metadata_missing": "A payment of ours does not say what it is for",
