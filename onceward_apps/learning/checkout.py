@@ -72,7 +72,11 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
     """Return the payment page for an extension of the access."""
     async with engine.transaction(organization=organization) as tx:
         enrollment = await enrollments.lock(tx, enrollment_id)
-        if enrollment is None or enrollment["status"] not in ("ACTIVE", "EXPIRED"):
+        if (
+            enrollment is None
+            or enrollment["erased_at"] is not None
+            or enrollment["status"] not in ("ACTIVE", "EXPIRED")
+        ):
             raise NotFound(f"there is no enrolment {enrollment_id} whose access can be extended")
         cohort = await cohorts.find(tx, enrollment["cohort_id"])
         user = await users.find(tx, enrollment["user_id"])
@@ -103,7 +107,7 @@ async def _allowed(tx: Tx, cohort_id: UUID, user_id: UUID) -> tuple[Any, Any]:
     if cohort is None:
         raise NotFound(f"there is no cohort {cohort_id}")
     user = await users.lock(tx, user_id)
-    if user is None:
+    if user is None or user["erased_at"] is not None:
         raise NotFound(f"there is no user {user_id}")
     if not is_enrollable(cohort["status"], cohort["starts_at"], cohort["now"]):
         raise NotEnrollable(f"{cohort['name']} is not open for enrolment")
