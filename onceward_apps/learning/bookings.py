@@ -15,6 +15,7 @@ from onceward import Job, Permanent, Retry, Snooze, Tx
 from onceward.services import Accepted, Attendee, CalCom, NotSet, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward_apps.learning import activity
 from onceward_apps.learning.app import app
+from onceward_apps.learning.mailing import mail
 from onceward_apps.learning.store import bookings as rows
 
 PATIENCE = timedelta(minutes=10)
@@ -39,11 +40,6 @@ class Booking:
     calendar_link: str | None = None
     reschedule_link: str | None = None
     url: str | None = None
-
-
-def to(person: Any) -> dict[str, Any]:
-    """Return the recipient of a mail from a row with the columns user_id, email, user_name and locale."""
-    return {"id": str(person["user_id"]), "email": person["email"], "locale": person["locale"]}
 
 
 async def created(tx: Tx, booking: Booking, *, received_at: datetime) -> Result:
@@ -119,7 +115,7 @@ async def rescheduled(tx: Tx, booking: Booking, *, old_uid: str | None, received
         "newStartTime": booking.starts_at.isoformat(),
         "cohortName": known["cohort_name"],
     }
-    await tx.send("booking-rescheduled", to=to(known), key=f"booking:{booking.uid}:rescheduled", data=data)
+    await mail(tx, "booking-rescheduled", known, key=f"booking:{booking.uid}:rescheduled", data=data)
     news = {"type": "BOOKING_RESCHEDULED", "bookingUid": booking.uid, "newStartTime": booking.starts_at.isoformat()}
     await tx.broadcast(f"user/{known['user_id']}/bookings", news)
     return {"status": "SUCCESS", "bookingUid": booking.uid}
@@ -135,7 +131,7 @@ async def cancelled(tx: Tx, uid: str, *, reason: str | None) -> Result:
     if not await rows.cancel(tx, known["id"], reason):
         return {"status": "SUCCESS"}
     data = {"bookingUid": uid, "cohortName": known["cohort_name"], "cancellationReason": reason}
-    await tx.send("booking-cancelled", to=to(known), key=f"booking:{uid}:cancelled", data=data)
+    await mail(tx, "booking-cancelled", known, key=f"booking:{uid}:cancelled", data=data)
     await tx.broadcast(f"user/{known['user_id']}/bookings", {"type": "BOOKING_CANCELLED", "bookingUid": uid})
     return {"status": "SUCCESS"}
 
@@ -169,7 +165,7 @@ async def _tell_confirmed(tx: Tx, student: Any, booking: Booking, *, broadcast: 
         "calendarLink": booking.calendar_link,
         "rescheduleLink": booking.reschedule_link,
     }
-    await tx.send("booking-confirmed", to=to(student), key=f"booking:{booking.uid}:confirmed", data=data)
+    await mail(tx, "booking-confirmed", student, key=f"booking:{booking.uid}:confirmed", data=data)
     if broadcast is not None:
         times = {"startTime": booking.starts_at.isoformat(), "endTime": booking.ends_at.isoformat()}
         news = {"type": broadcast, "booking": {"uid": booking.uid, **times}}
@@ -286,7 +282,7 @@ async def observe_meeting_end(
         "recordingUrl": recording_url or known["recording_url"],
         "resourcesUrl": f"{app.services.settings.url}/learn/home/{known['enrollment_id']}",
     }
-    await tx.send("session-followup", to=to(known), key=f"booking:{uid}:followup", data=data)
+    await mail(tx, "session-followup", known, key=f"booking:{uid}:followup", data=data)
     return {"status": "SUCCESS"}
 
 

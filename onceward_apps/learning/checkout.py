@@ -2,7 +2,8 @@
 
 The place is held in the first transaction and the page opened after its commit, so a crash in between costs a hold that
 expires by itself. A person has one started checkout for a cohort: a repeated request, also at the same moment, opens the
-page of that checkout under the same idempotency key, and so gets the same page.
+page of that checkout under the same idempotency key, and so gets the same page. A checkout for the other way to pay
+replaces the started one and closes its page.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from uuid import UUID, uuid4
 from onceward import Engine, Tx
 from onceward.capacity import CapacityRefused, Want, claim, extend, release
 from onceward.services import Accepted, NotSet, Outcome, to_stripe
-from onceward_apps.learning import links, waitlist
+from onceward_apps.learning import links, payment_pages, waitlist
 from onceward_apps.learning.app import app, settings
 from onceward_apps.learning.enrolling import enrol_free
 from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, NotEnrollable, NotFound, PaymentUnavailable
@@ -71,7 +72,11 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
     """Return the payment page for an extension of the access."""
     async with engine.transaction(organization=organization) as tx:
         enrollment = await enrollments.lock(tx, enrollment_id)
-        if enrollment is None or enrollment["status"] not in ("ACTIVE", "EXPIRED"):
+        if (
+            enrollment is None
+            or enrollment["erased_at"] is not None
+            or enrollment["status"] not in ("ACTIVE", "EXPIRED")
+        ):
             raise NotFound(f"there is no enrolment {enrollment_id} whose access can be extended")
         cohort = await cohorts.find(tx, enrollment["cohort_id"])
         user = await users.find(tx, enrollment["user_id"])
@@ -102,7 +107,7 @@ async def _allowed(tx: Tx, cohort_id: UUID, user_id: UUID) -> tuple[Any, Any]:
     if cohort is None:
         raise NotFound(f"there is no cohort {cohort_id}")
     user = await users.lock(tx, user_id)
-    if user is None:
+    if user is None or user["erased_at"] is not None:
         raise NotFound(f"there is no user {user_id}")
     if not is_enrollable(cohort["status"], cohort["starts_at"], cohort["now"]):
         raise NotEnrollable(f"{cohort['name']} is not open for enrolment")
@@ -122,15 +127,14 @@ def _page_lifetime() -> timedelta:
 async def _started(tx: Tx, user_id: UUID, cohort_id: UUID, kind: Kind) -> Any:
     """Return the checkout of this kind that the person has started, or None.
 
-    One that cannot be used any more, or is for the other way to pay, is ended, so that nobody holds two places.
+    One that cannot be used any more, or is for the other way to pay, is replaced, so that nobody holds two places or can
+    pay on two pages.
     """
     shortest = timedelta(minutes=settings().hold_minutes)
     started = await payments.started_checkout(tx, user_id, cohort_id, kind, shortest)
     if started is None or (started["kind"] == kind and started["is_usable"]):
         return started
-    await payments.end_checkout(tx, started["id"], "expired")
-    if started["claim_id"] is not None:
-        await release(tx, [started["claim_id"]])
+    await payment_pages.replace(tx, started)
     return None
 
 
@@ -183,8 +187,10 @@ async def _open_page(
     async with engine.transaction(organization=organization) as tx:
         if page is not None:
             await payments.set_page(tx, checkout["id"], str(page.reference), str(page.detail["url"]))
-        # Another request may have stored the page, or ended the checkout: then nobody may pay for it.
         stored = await payments.checkout(tx, checkout["id"])
+        # Another request may have ended the checkout before the page was stored: then nobody may pay on the page.
+        if page is not None and stored["stripe_session_id"] != page.reference:
+            await payment_pages.close_soon(tx, str(page.reference))
     if stored["payment_url"] is None:
         raise PaymentUnavailable("the payment service is not available: try again in a few minutes")
     return StartedCheckout(stored["payment_url"], stored["id"])

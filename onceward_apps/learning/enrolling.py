@@ -6,12 +6,13 @@ Lock order: cohort (shared), user, checkout, waitlist entry, capacity pool.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from onceward import Tx
 from onceward.capacity import CapacityRefused, Want, claim, convert, release
-from onceward_apps.learning import activity, notices, waitlist
+from onceward_apps.learning import activity, notices, payment_pages, waitlist
 from onceward_apps.learning.app import settings
 from onceward_apps.learning.bookings import book_sessions, cancel_bookings
 from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, LearningError, NotEnrollable, NotFound
@@ -181,6 +182,8 @@ async def _checkout(tx: Tx, session: PaidSession) -> Any:
 
 
 async def _refusal(tx: Tx, session: PaidSession, cohort: Any, user: Any, checkout: Any) -> Refusal | None:
+    if checkout is not None and checkout["status"] == "replaced":
+        return "checkout_replaced"
     price = cohort if checkout is None else {"price": checkout["amount"], "currency": checkout["currency"]}
     if session.is_charged and session.subscription is None:
         if session.currency != price["currency"]:
@@ -239,6 +242,7 @@ async def _enrol(tx: Tx, session: PaidSession, cohort: Any, user: Any, checkout:
         await payments.end_checkout(tx, checkout["id"], "completed")
         if checkout["claim_id"] not in (None, place):
             await release(tx, [checkout["claim_id"]])
+    await _replace_started(tx, cohort, user)
     await waitlist.enrolled(tx, user["id"], cohort["id"], claim_id=place)
     if cohort["has_live_sessions"]:
         await tx.enqueue(book_sessions.unique(f"book:{enrollment_id}"), enrollment_id=enrollment_id)
@@ -261,6 +265,13 @@ async def _enrol(tx: Tx, session: PaidSession, cohort: Any, user: Any, checkout:
         )
         await apply_seen_refund(tx, payment)
     return enrollment_id
+
+
+async def _replace_started(tx: Tx, cohort: Any, user: Any) -> None:
+    """End the other checkout that a person has started, for example while a bank debit was under way."""
+    started = await payments.started_checkout(tx, user["id"], cohort["id"], "enrollment", timedelta(0))
+    if started is not None and await payment_pages.replace(tx, started):
+        await promote_soon(tx, cohort["id"])
 
 
 async def _give_up(tx: Tx, checkout: Any, cohort: Any) -> None:

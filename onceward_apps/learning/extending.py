@@ -30,6 +30,8 @@ async def buy_extension(tx: Tx, session: PaidSession) -> Result:
         return await refuse(tx, session, "enrollment_refunded", cohort=cohort, user=user)
     checkout_id = as_uuid(session.checkout_id)
     checkout = None if checkout_id is None else await payments.checkout(tx, checkout_id)
+    if checkout is not None and checkout["status"] == "replaced":
+        return await refuse(tx, session, "checkout_replaced", cohort=cohort, user=user)
     price = cohort["extension_price"] if checkout is None else checkout["amount"]
     if session.is_charged and session.currency != cohort["currency"]:
         return await refuse(tx, session, "currency_mismatch", cohort=cohort, user=user)

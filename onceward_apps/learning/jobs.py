@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from onceward import Tx
-from onceward.messages import Sending
-from onceward_apps.learning import links, notices, waitlist
+from onceward_apps.learning import links, waitlist
 from onceward_apps.learning.app import app
+from onceward_apps.learning.mailing import mail_many
 from onceward_apps.learning.store import enrollments
 
 
@@ -27,10 +27,10 @@ async def mail_confirmation(tx: Tx, *, cohort_id: UUID) -> int:
     """Tell the students of a cohort that it takes place."""
     students = await enrollments.active_in(tx, cohort_id)
     mails = [
-        Sending(
-            to=notices.to(student),
-            key=f"enrollment:{student['id']}:cohort-confirmed",
-            data={
+        (
+            student,
+            f"enrollment:{student['id']}:cohort-confirmed",
+            {
                 "name": student["user_name"],
                 "cohortName": student["cohort_name"],
                 "startDate": student["starts_at"],
@@ -39,6 +39,4 @@ async def mail_confirmation(tx: Tx, *, cohort_id: UUID) -> int:
         )
         for student in students
     ]
-    if mails:
-        await tx.send_many("cohort-confirmed", mails)
-    return len(mails)
+    return await mail_many(tx, "cohort-confirmed", mails)

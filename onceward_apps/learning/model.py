@@ -21,6 +21,7 @@ Refusal = Literal[
     "cohort_full",
     "cohort_not_enrollable",
     "already_enrolled",
+    "checkout_replaced",
     "cohort_not_found",
     "user_not_found",
     "metadata_missing",

@@ -9,6 +9,7 @@ from uuid import UUID
 from onceward import Tx
 from onceward.capacity import look
 from onceward_apps.learning import links, signing
+from onceward_apps.learning.mailing import mail
 from onceward_apps.learning.model import Refusal, pool_key
 from onceward_apps.learning.store import enrollments as rows
 from onceward_apps.learning.surveys import survey_url
@@ -17,6 +18,7 @@ TITLES: dict[Refusal, str] = {
     "cohort_full": "A payment came for a cohort that is full",
     "cohort_not_enrollable": "A payment came for a cohort that is not open",
     "already_enrolled": "A person paid twice for a cohort",
+    "checkout_replaced": "A payment came for a checkout that the person had replaced by another one",
     "cohort_not_found": "A payment names a cohort that does not exist",
     "user_not_found": "A payment names a user that does not exist",
     "metadata_missing": "A payment of ours does not say what it is for",
@@ -29,16 +31,12 @@ EXPECTED: tuple[Refusal, ...] = ("cohort_full", "cohort_not_enrollable", "alread
 """Refusals that happen in a normal sale. The others need a look, so operators are notified."""
 
 
-def to(person: Any) -> dict[str, Any]:
-    """Return the recipient of a mail from a row with the columns email and locale."""
-    return {"email": person["email"], "locale": person["locale"]}
-
-
 async def welcome(tx: Tx, enrollment: Any) -> None:
     """Mail, event, broadcast for a new enrolment. `enrollment` is a row of `store.enrollments.find`."""
-    await tx.send(
+    await mail(
+        tx,
         "enrollment-welcome",
-        to=to(enrollment),
+        enrollment,
         key=f"enrollment:{enrollment['id']}:welcome",
         data={
             "name": enrollment["user_name"],
@@ -71,28 +69,29 @@ async def refused(tx: Tx, payment: Any, user: Any, cohort: Any, reason: Refusal)
             data: dict[str, Any] = {"cohortName": cohort["name"], "name": user["name"]}
             data |= {"refundAmount": payment["amount"], "currency": payment["currency"]}
             key = f"payment:{payment['id']}:waitlisted"
-            await tx.send("cohort-full-waitlist", to=to(user), key=key, data=data)
+            await mail(tx, "cohort-full-waitlist", user, key=key, data=data)
         else:
             data = {"cohortName": cohort["name"], "name": user["name"], "reason": reason}
             data |= {"refundAmount": payment["amount"], "currency": payment["currency"]}
             key = f"payment:{payment['id']}:refused"
-            await tx.send("enrollment-refused-refund", to=to(user), key=key, data=data)
+            await mail(tx, "enrollment-refused-refund", user, key=key, data=data)
     if reason not in EXPECTED:
         details = {"reason": reason, "payment": payment["payment_intent_id"], "cohort": str(payment["cohort_id"] or "")}
         details |= {"amount": payment["amount"], "currency": payment["currency"]}
         await tx.notify_admins("PAYMENT_REFUSED", "error", TITLES[reason], details, audience="accounting")
 
 
-async def refunded(tx: Tx, enrollment: Any, *, mail: bool, by_bank: bool = False) -> None:
+async def refunded(tx: Tx, enrollment: Any, *, by_mail: bool, by_bank: bool = False) -> None:
     """Mail (unless the cancellation of the cohort sends its own), event, broadcast for a full refund.
 
     `by_bank`: a lost dispute took the money back, so the mail does not say that we refunded it.
     """
     reason = enrollment["refund_reason"]
-    if mail:
-        await tx.send(
+    if by_mail:
+        await mail(
+            tx,
             "dispute-lost" if by_bank else "refund-confirmation",
-            to=to(enrollment),
+            enrollment,
             key=f"enrollment:{enrollment['id']}:refunded",
             data={
                 "name": enrollment["user_name"],
@@ -135,9 +134,10 @@ async def access_expiring(tx: Tx, enrollment: Any) -> None:
     """Remind once for each date on which the access ends."""
     until = enrollment["access_expires_at"]
     token = await signing.enrollment_token(tx, "extension", enrollment["id"])
-    await tx.send(
+    await mail(
+        tx,
         "access-expiring-today",
-        to=to(enrollment),
+        enrollment,
         key=f"enrollment:{enrollment['id']}:expiring:{until:%Y-%m-%d}",
         data={
             "cohortName": enrollment["cohort_name"],
@@ -149,9 +149,10 @@ async def access_expiring(tx: Tx, enrollment: Any) -> None:
 
 async def invited(tx: Tx, entry: Any, cohort: Any, invite: Any, token: str) -> None:
     """Send the invite from the waitlist and publish `waitlist.promoted`."""
-    await tx.send(
+    await mail(
+        tx,
         "waitlist-spot-available",
-        to=to(entry),
+        entry,
         key=f"invite:{invite['id']}",
         data={
             "name": entry["user_name"],

@@ -85,7 +85,7 @@ async def end_refunded(tx: Tx, enrollment: Any, amount: int, reason: str) -> Non
     shown = await enrollments.find(tx, enrollment["id"])
     cancelled = enrollment["cohort_status"] == "CANCELLED"
     # A cancelled cohort sends its own mail, and nobody is invited into it.
-    await notices.refunded(tx, shown, mail=not cancelled, by_bank=reason == DISPUTE_LOST)
+    await notices.refunded(tx, shown, by_mail=not cancelled, by_bank=reason == DISPUTE_LOST)
     if cancelled:
         await cohorts.count_refund(tx, enrollment["cohort_id"])
     else:

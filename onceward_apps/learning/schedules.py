@@ -6,10 +6,11 @@ from typing import Any
 
 from onceward import Run, Skip, Tx
 from onceward.capacity import release
-from onceward_apps.learning import extending, links, notices, waitlist
+from onceward_apps.learning import extending, links, waitlist
 from onceward_apps.learning.app import app
 from onceward_apps.learning.cohorts import set_status
 from onceward_apps.learning.jobs import promote_soon
+from onceward_apps.learning.mailing import mail
 from onceward_apps.learning.model import pre_cohort_template
 from onceward_apps.learning.refund_requests import follow_refund
 from onceward_apps.learning.store import cohorts, due, enrollments, payments
@@ -62,7 +63,7 @@ async def remind(row: Any, tx: Tx) -> None:
             "zoomLink": enrollment["zoom_link"],
             "slackChannelUrl": enrollment["slack_channel_url"],
         }
-    await tx.send(template, to=notices.to(enrollment), key=f"enrollment:{enrollment['id']}:{template}", data=data)
+    await mail(tx, template, enrollment, key=f"enrollment:{enrollment['id']}:{template}", data=data)
 
 
 @app.cron("0 */6 * * *", name="learning.waitlist_promotion")

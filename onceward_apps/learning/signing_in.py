@@ -8,8 +8,8 @@ from uuid import UUID
 
 from onceward import Engine, Tx
 from onceward_apps.learning.app import app
-from onceward_apps.learning.bookings import to
 from onceward_apps.learning.errors import LearningError
+from onceward_apps.learning.mailing import mail
 from onceward_apps.learning.signing import hash_token, new_token
 from onceward_apps.learning.store import people, users
 
@@ -61,7 +61,7 @@ async def send_link(tx: Tx, user_id: UUID) -> str:
         "minutes": LINK_MINUTES,
         "link": f"{app.services.settings.url}/learn/sign-in/{token}",
     }
-    await tx.send("student-sign-in", to=to(user), key=f"sign-in:{hashed.hex()}", data=data)
+    await mail(tx, "student-sign-in", user, key=f"sign-in:{hashed.hex()}", data=data)
     return token
 
 

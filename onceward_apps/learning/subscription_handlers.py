@@ -164,6 +164,7 @@ def _paid(invoice: InvoiceObject) -> subscriptions.Invoice:
         amount=from_stripe(invoice.amount_paid, currency),
         currency=currency,
         period_end=invoice.period_end,
+        checkout_id=metadata.checkoutId,
         cohort_id=metadata.cohortId,
         user_id=metadata.userId,
     )
@@ -195,6 +196,7 @@ def _mirror(event: Event[SubscriptionObject]) -> subscriptions.Mirror:
         current_period_end=reported.period_end,
         cancel_at_period_end=reported.cancel_at_period_end,
         ended_at=None if reported.ended_at is None else datetime.fromtimestamp(reported.ended_at, UTC),
+        checkout_id=reported.metadata.checkoutId,
         cohort_id=reported.metadata.cohortId,
         user_id=reported.metadata.userId,
         reported_at=datetime.fromtimestamp(created, UTC) if isinstance(created, int) else event.received_at,

@@ -11,7 +11,7 @@ from onceward import Retry, Tx
 from onceward_apps.learning import activity, notices
 from onceward_apps.learning.enrolling import PaidSession, Result, refuse
 from onceward_apps.learning.extending import extend_access
-from onceward_apps.learning.model import as_uuid
+from onceward_apps.learning.model import Refusal, as_uuid
 from onceward_apps.learning.refunding import apply_seen_refund
 from onceward_apps.learning.store import access, cohorts, enrollments, payments
 from onceward_apps.learning.subscription_jobs import end_subscription
@@ -31,6 +31,7 @@ class Invoice:
     amount: int
     currency: str
     period_end: datetime | None
+    checkout_id: str | None
     cohort_id: str | None
     user_id: str | None
 
@@ -45,6 +46,7 @@ class Mirror:
     current_period_end: datetime | None
     cancel_at_period_end: bool
     ended_at: datetime | None
+    checkout_id: str | None
     cohort_id: str | None
     user_id: str | None
     reported_at: datetime
@@ -52,11 +54,14 @@ class Mirror:
 
 async def pay_instalment(tx: Tx, invoice: Invoice, *, attempt: int) -> Result:
     """Record an instalment and prolong the access to the end of the paid period."""
-    enrollment = await _enrollment(tx, invoice.subscription, invoice.cohort_id, invoice.user_id)
+    checkout = await _checkout(tx, invoice)
+    if checkout is not None and checkout["status"] == "replaced":
+        return await _refuse(tx, invoice, "checkout_replaced")
+    enrollment = await _enrollment(tx, invoice.subscription, invoice, checkout)
     if enrollment is None and attempt < PATIENT_ATTEMPTS:
         raise Retry("the enrolment of this instalment is not known yet", after=10)
     if enrollment is None or enrollment["status"] in ("REFUNDED", "REFUND_PENDING"):
-        return await _refuse(tx, invoice, enrollment)
+        return await _refuse(tx, invoice, "enrollment_not_found" if enrollment is None else "enrollment_refunded")
     subscription = None if invoice.subscription is None else await access.subscription(tx, invoice.subscription)
     added = await access.add_instalment(
         tx,
@@ -94,7 +99,7 @@ async def pay_instalment(tx: Tx, invoice: Invoice, *, attempt: int) -> Result:
 
 async def mirror(tx: Tx, reported: Mirror) -> Result:
     """Store the state of a subscription. An older event than the stored one changes nothing."""
-    enrollment = await _enrollment(tx, reported.id, reported.cohort_id, reported.user_id)
+    enrollment = await _enrollment(tx, reported.id, reported, await _checkout(tx, reported))
     stored = await access.mirror_subscription(
         tx,
         reported.id,
@@ -114,7 +119,7 @@ async def mirror(tx: Tx, reported: Mirror) -> Result:
 async def end(tx: Tx, reported: Mirror) -> Result:
     """Mirror the end of a subscription: the access ends with the period that was paid, unless every instalment was paid."""
     result = await mirror(tx, reported)
-    enrollment = await _enrollment(tx, reported.id, reported.cohort_id, reported.user_id)
+    enrollment = await _enrollment(tx, reported.id, reported, await _checkout(tx, reported))
     if enrollment is None:
         return {"status": "ENROLLMENT_NOT_FOUND"}
     if await access.instalments_left(tx, enrollment["id"]) == 0:
@@ -149,17 +154,29 @@ async def start(tx: Tx, session: PaidSession, enrollment_id: UUID, *, reported_a
         await access.limit_instalments(tx, session.subscription, cohort["instalment_count"])
 
 
-async def _enrollment(tx: Tx, subscription: str | None, cohort_id: str | None, user_id: str | None) -> Any:
+async def _checkout(tx: Tx, reported: Invoice | Mirror) -> Any:
+    checkout_id = as_uuid(reported.checkout_id)
+    return None if checkout_id is None else await payments.checkout(tx, checkout_id)
+
+
+async def _enrollment(tx: Tx, subscription: str | None, reported: Invoice | Mirror, checkout: Any) -> Any:
+    """Lock and return the enrolment that a subscription pays for, or None.
+
+    Only a subscription that no checkout of ours started is matched by person and cohort: the person may have enrolled
+    through another checkout, whose access this subscription must not change.
+    """
     if subscription is not None:
         known = await access.subscription(tx, subscription)
         if known is not None and known["enrollment_id"] is not None:
             return await enrollments.lock(tx, known["enrollment_id"])
-    cohort, user = as_uuid(cohort_id), as_uuid(user_id)
-    live = None if cohort is None or user is None else await enrollments.live(tx, user, cohort)
+    cohort, user = as_uuid(reported.cohort_id), as_uuid(reported.user_id)
+    if checkout is not None or cohort is None or user is None:
+        return None
+    live = await enrollments.live(tx, user, cohort)
     return None if live is None else await enrollments.lock(tx, live["id"])
 
 
-async def _refuse(tx: Tx, invoice: Invoice, enrollment: Any) -> Result:
+async def _refuse(tx: Tx, invoice: Invoice, reason: Refusal) -> Result:
     if invoice.payment_intent is not None and await payments.by_intent(tx, invoice.payment_intent) is not None:
         return {"status": "REFUNDED", "repeated": True}
     session = PaidSession(
@@ -170,4 +187,4 @@ async def _refuse(tx: Tx, invoice: Invoice, enrollment: Any) -> Result:
         user_id=invoice.user_id,
         cohort_id=invoice.cohort_id,
     )
-    return await refuse(tx, session, "enrollment_not_found" if enrollment is None else "enrollment_refunded")
+    return await refuse(tx, session, reason)

@@ -9,7 +9,7 @@ from uuid import UUID
 from onceward import Tx
 from onceward_apps.learning import activity, certificates, signing
 from onceward_apps.learning.app import settings
-from onceward_apps.learning.bookings import to
+from onceward_apps.learning.mailing import mail
 from onceward_apps.learning.model import nps_category
 from onceward_apps.learning.store import surveys as rows
 
@@ -103,7 +103,7 @@ async def _intake(tx: Tx, enrollment: Any, response_id: str, values: Mapping[str
         "learningGoals": profile.get("learningGoals"),
     }
     key = f"enrollment:{enrollment['id']}:intake-complete"
-    await tx.send("intake-complete-personalized", to=to(enrollment), key=key, data=data)
+    await mail(tx, "intake-complete-personalized", enrollment, key=key, data=data)
     news = {"type": "INTAKE_SURVEY_COMPLETED", "enrollmentId": str(enrollment["id"])}
     await tx.broadcast(f"user/{enrollment['user_id']}/profile", news)
     await _note(tx, "intake_survey_completed", enrollment)
@@ -121,7 +121,7 @@ async def _exit(tx: Tx, enrollment: Any, response_id: str, values: Mapping[str, 
     standing = await certificates.standing(tx, enrollment["id"])
     data = {"cohortName": enrollment["cohort_name"], "certificateEligible": standing.is_on_course}
     key = f"enrollment:{enrollment['id']}:exit-survey"
-    await tx.send("exit-survey-thank-you", to=to(enrollment), key=key, data=data)
+    await mail(tx, "exit-survey-thank-you", enrollment, key=key, data=data)
     if category == "DETRACTOR":
         details = {
             "studentEmail": enrollment["email"],

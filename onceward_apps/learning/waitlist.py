@@ -15,6 +15,7 @@ from onceward.capacity import CapacityRefused, Want, claim, release
 from onceward_apps.learning import activity, notices
 from onceward_apps.learning.app import settings
 from onceward_apps.learning.errors import AlreadyEnrolled, InviteInvalid, NotEnrollable, NotFound
+from onceward_apps.learning.mailing import mail
 from onceward_apps.learning.model import is_enrollable, pool_key
 from onceward_apps.learning.signing import hash_token, new_token
 from onceward_apps.learning.store import cohorts, enrollments, users
@@ -28,7 +29,8 @@ async def join(tx: Tx, cohort_id: UUID, user_id: UUID, *, priority: int = 0) -> 
         raise NotFound(f"there is no cohort {cohort_id}")
     if not is_enrollable(cohort["status"], cohort["starts_at"], cohort["now"]):
         raise NotEnrollable(f"{cohort['name']} is {cohort['status']}: its waitlist is closed")
-    if await users.lock(tx, user_id) is None:
+    user = await users.lock(tx, user_id)
+    if user is None or user["erased_at"] is not None:
         raise NotFound(f"there is no user {user_id}")
     if await enrollments.live(tx, user_id, cohort_id) is not None:
         raise AlreadyEnrolled(f"user {user_id} is enrolled in {cohort['name']}")
@@ -120,7 +122,7 @@ async def expire_invite(tx: Tx, invite_id: UUID) -> bool:
         user = await users.find(tx, entry["user_id"])
         data = {"name": user["name"], "cohortName": invite["cohort_name"], "expiredInvites": entry["expired_invites"]}
         key = f"waitlist:{entry['id']}:removed"
-        await tx.send("waitlist-removed", to=notices.to(user), key=key, data=data)
+        await mail(tx, "waitlist-removed", user, key=key, data=data)
         await activity.record(tx, "waitlist_removed", cohort_id=entry["cohort_id"], user_id=entry["user_id"])
     return True
 

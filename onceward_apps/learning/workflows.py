@@ -8,8 +8,9 @@ from uuid import UUID
 from onceward import Permanent, Retry, Tx, Workflow
 from onceward.services import Accepted, Refused
 from onceward.workflows import StepFailed
-from onceward_apps.learning import notices, refund_requests, refunding
+from onceward_apps.learning import refund_requests, refunding
 from onceward_apps.learning.app import app, settings
+from onceward_apps.learning.mailing import mail
 from onceward_apps.learning.store import cohorts, enrollments, payments
 
 PAGE = 100
@@ -90,9 +91,10 @@ async def _take(tx: Tx, enrollment: Any, reason: str) -> list[tuple[str, dict[st
     paid = await payments.of_enrollment(tx, enrollment["id"])
     added = [await refund_requests.add_refund(tx, each, reason=reason, cohort_cancelled=True) for each in paid]
     amount = sum(refunding.refund_state(each).remainder for each in paid)
-    await tx.send(
+    await mail(
+        tx,
         "cohort-cancelled-refund",
-        to=notices.to(enrollment),
+        enrollment,
         key=f"enrollment:{enrollment['id']}:cohort-cancelled",
         data={
             "name": enrollment["user_name"],

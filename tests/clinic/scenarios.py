@@ -89,6 +89,13 @@ async def paid_while_cancelled(practice: Practice) -> None:
     await post_payment(practice, str(appointment), intent=await pay_at_stripe(practice, 100))
 
 
+async def paid_for_no_clinic(practice: Practice) -> None:
+    """A payment at the source of the platform that names an appointment which no clinic has."""
+    await practice.db.execute("update onceward.sources set deleted_at = now() where name = 'clinic-stripe'")
+    await practice.inbox.add_source("clinic-stripe", provider="stripe")
+    await post_payment(practice, str(uuid4()), intent=await pay_at_stripe(practice, 100))
+
+
 async def paid_and_cancelled(practice: Practice) -> None:
     """A refund by policy and the end of a room, both through jobs."""
     appointment = await practice.appointment(price=100, room=True)
@@ -241,6 +248,7 @@ async def webhook_switched_off(practice: Practice) -> None:
 SCENARIOS = (
     paid,
     paid_while_cancelled,
+    paid_for_no_clinic,
     paid_and_cancelled,
     declined_and_refunded,
     refund_returned,

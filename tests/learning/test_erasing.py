@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+
 import pytest
 
 from onceward.runtime import FEATURES
@@ -9,9 +13,10 @@ from onceward.testing import drain
 from onceward.trust import verify
 from onceward.trust.erase import erase
 from onceward_apps.learning import app as learning
-from onceward_apps.learning import chat, signing_in
+from onceward_apps.learning import chat, mailing, signing_in, waitlist
 from onceward_apps.learning.certificates import render_certificate
-from onceward_apps.learning.errors import LearningError
+from onceward_apps.learning.checkout import start_extension
+from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.refund_requests import refund_enrollment
 from onceward_apps.learning.routes.rendering import page
 from onceward_apps.learning.store import crm
@@ -100,3 +105,55 @@ async def test_an_erased_student_leaves_money_behind_and_nothing_else(school: Sc
     assert (await school.row("certificates", user_id=ada["id"]))["document"] is None
     shown = page("verify.html", certificate=certificate, credential_id=certificate["credential_id"])
     assert "removed" in bytes(shown.body).decode()
+
+
+async def test_an_erased_student_gets_no_mail_no_invite_and_no_booking(school: School) -> None:
+    room = await Classroom.open(school)
+    ada, bob = await school.student("Ada"), await school.student("Bob")
+    starting = await school.cohort(starts_in_days=0.5, has_live_sessions=False, extension_price=9900)
+    enrollment = await school.enrol(starting, ada)
+    await school.enrol(starting, bob)
+    cancelled = await school.enrol(await school.cohort(name="Cancelled"), ada)
+    full = await school.cohort(capacity=1, name="Full")
+    seat = await school.enrol(full)
+    async with school.transaction() as tx:
+        await waitlist.join(tx, full, ada)
+        await waitlist.join(tx, full, bob)
+    session = await school.start(await school.cohort(name="Late"), ada)
+    earlier = await school.db.fetchval("select max(id) from onceward.messages")
+
+    await erase(school.db, "ada@example.org", ERASERS, organization=school.organization, actor="test")
+
+    await school.set_status(starting, "CONFIRMED")
+    await school.schedule("learning.pre_cohort_mails")
+    school.stripe.pay(session)
+    refund_at_stripe(school, await intent(school, cancelled))
+    refund_at_stripe(school, await intent(school, seat))
+    await school.deliver()
+    await school.schedule("learning.waitlist_promotion")
+    await room.answer("intake-1", enrollment, experienceLevel="BEGINNER")
+    await school.db.execute("update learning.enrollments set access_expires_at = now() + interval '1 minute'")
+    await school.schedule("learning.access_expiry")
+    with pytest.raises(NotFound):
+        await start_extension(school.engine, school.organization, enrollment_id=enrollment)
+    with pytest.raises(NotFound):
+        await school.start(starting, ada)
+
+    mails = await school.db.fetch(
+        "select template, coalesce(address, recipient) as address from onceward.messages where id > $1", earlier
+    )
+    to_bob = {mail["template"] for mail in mails if mail["address"] == "bob@example.org"}
+    assert to_bob == {
+        "cohort-confirmed",
+        "cohort-starting-tomorrow",
+        "waitlist-spot-available",
+        "access-expiring-today",
+    }
+    assert [mail["template"] for mail in mails if "invalid" in mail["address"] or "ada" in mail["address"]] == []
+
+
+def test_every_mail_to_a_student_goes_through_the_module_that_knows_who_was_erased() -> None:
+    """Only mails to operators, and to an address that a booking names, are sent without it."""
+    folder = Path(inspect.getfile(mailing)).parent
+    sending = {path.name for path in folder.rglob("*.py") if re.search(r"tx\.send(_many)?\(", path.read_text())}
+    assert sending == {"mailing.py", "workflows.py", "analytics.py", "bookings.py"}

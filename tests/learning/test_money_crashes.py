@@ -134,6 +134,17 @@ async def _late(school: School, *, succeeded: bool) -> UUID:
     return cohort
 
 
+async def replaced_payment(school: School) -> UUID:
+    """A person changed the way to pay and paid on the earlier page before it was closed."""
+    cohort = await school.cohort(capacity=1, instalment_price=17000, instalment_count=3)
+    student = await school.student()
+    first = await school.start(cohort, student)
+    await school.start(cohort, student, instalments=True)
+    school.stripe.pay(first)
+    await school.deliver("checkout.session.completed", run=False)
+    return cohort
+
+
 async def returned_refund(school: School) -> UUID:
     cohort = await school.cohort(capacity=2)
     enrollment = await school.enrol(cohort)
@@ -178,6 +189,7 @@ SCENARIOS: dict[str, tuple[Prepare, str]] = {
         (expired_checkout, "checkout enrollmentexpired"),
         (late_payment, "enrolment ACTIVE"),
         (late_payment_that_fails, "checkout enrollmentfailed"),
+        (replaced_payment, "payment refusedcheckout_replacedtrue"),
         (returned_refund, "enrolment REFUND_PENDING"),
         (opened_dispute, "dispute open"),
         (lost_dispute, "charged back"),

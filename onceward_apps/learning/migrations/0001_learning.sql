@@ -168,7 +168,8 @@ create table learning.checkouts (
     claim_id bigint,                            -- the place that it holds; null: the invite's claim, or nothing is held
     amount bigint not null check (amount >= 0),
     currency text not null check (currency ~ '^[A-Z]{3}$'),
-    status text not null default 'started' check (status in ('started', 'waiting', 'completed', 'expired', 'failed', 'refused')),
+    status text not null default 'started' check (status in ('started', 'waiting', 'completed', 'expired', 'failed', 'refused',
+                                                              'replaced')),  -- replaced: by another way to pay; its payment is refunded
     stripe_session_id text,
     payment_url text,                           -- null: the page is being opened
     page_expires_at timestamptz not null,       -- by the real clock: the payment service has its own

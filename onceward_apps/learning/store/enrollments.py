@@ -14,7 +14,7 @@ insert into learning.enrollments
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning *
 """
 SHOWN = """
-select e.*, u.email, u.name as user_name, u.locale, c.name as cohort_name, c.starts_at, c.ends_at,
+select e.*, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name, c.starts_at, c.ends_at,
        c.status as cohort_status, c.zoom_link, c.slack_channel_url, c.has_live_sessions, c.extension_price, c.extension_days,
        c.currency as cohort_currency
   from learning.enrollments e

@@ -9,7 +9,7 @@ from uuid import UUID
 from onceward import Tx
 
 ENROLLMENT = """
-select e.id, e.user_id, e.cohort_id, e.status, e.exit_survey_completed_at, u.email, u.name as user_name, u.locale,
+select e.id, e.user_id, e.cohort_id, e.status, e.exit_survey_completed_at, u.email, u.name as user_name, u.locale, u.erased_at,
        c.name as cohort_name
   from learning.enrollments e
   join learning.users u on u.id = e.user_id

@@ -16,8 +16,9 @@ returning *, (xmax = 0) as is_new
 """
 # By priority, then the fewest expired invites, then the oldest entry.
 NEXT = """
-select w.*, u.email, u.name as user_name, u.locale from learning.waitlist_entries w join learning.users u on u.id = w.user_id
- where w.cohort_id = $1 and w.status = 'ACTIVE'
+select w.*, u.email, u.name as user_name, u.locale, u.erased_at
+  from learning.waitlist_entries w join learning.users u on u.id = w.user_id
+ where w.cohort_id = $1 and w.status = 'ACTIVE' and u.erased_at is null
  order by w.priority desc, w.expired_invites, w.added_at, w.id limit 1 for update of w
 """
 ENTRY = "select * from learning.waitlist_entries where id = $1 for update"
