@@ -10,6 +10,7 @@ D = "/dashboard"
 PAGES: dict[tuple[str, str], Ask] = {
     ("GET", "/"): Ask(blank=True),
     ("GET", D): NOTHING,
+    ("GET", "/favicon.ico"): Ask(shows="nothing"),
     ("GET", f"{D}/static/{{version}}/{{name}}"): Ask(fill={"version": "1", "name": "app.js"}, shows="nothing"),
     ("GET", f"{D}/organizations"): Ask(blank=True),
     ("GET", f"{D}/templates/{{name}}/preview"): Ask(fill={"name": "order-confirmation"}, shows="nothing"),
