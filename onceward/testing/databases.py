@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import Sequence
@@ -24,6 +25,9 @@ from onceward.feature import Migrations
 
 SERVER_VARIABLE = "ONCEWARD_TEST_SERVER"
 TEMPLATE_LOCK = 4242
+IN_MEMORY = Path("/dev/shm")
+"""The file system of Linux that is in memory."""
+ENOUGH_MEMORY = 8 << 30
 DROPPED_AT_ONCE = 25
 """Used databases are dropped in groups: PostgreSQL runs a checkpoint for each group of drops."""
 
@@ -32,7 +36,7 @@ class TestServer:
     """The PostgreSQL server of a test run: the one that `ONCEWARD_TEST_SERVER` names, or an embedded one.
 
     All runs of a user share the embedded server. The first run starts it and the last one stops it. It does not write to
-    disk safely (fsync is off), because its data is deleted with the run.
+    disk safely (fsync is off), because its data is deleted with the run; a machine with much memory keeps it there.
     """
 
     __test__ = False  # not a test class, in spite of its name
@@ -45,7 +49,7 @@ class TestServer:
         """Start the server if necessary and return its URL."""
         if self._given:
             return self._given
-        self._embedded = EmbeddedPostgres(Path(tempfile.gettempdir()) / f"onceward-tests-{os.getuid()}", fsync=False)
+        self._embedded = EmbeddedPostgres(_place_of_data() / f"onceward-tests-{os.getuid()}", fsync=False)
         return self._embedded.start()
 
     def stop(self) -> None:
@@ -57,6 +61,18 @@ class TestServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _place_of_data() -> Path:
+    """Return the directory in memory if it has much room, or else the directory of temporary files.
+
+    Dropping databases writes and removes thousands of files, which a busy disk makes tests wait for.
+    """
+    try:
+        roomy = os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free >= ENOUGH_MEMORY
+    except OSError:
+        roomy = False
+    return IN_MEMORY if roomy else Path(tempfile.gettempdir())
 
 
 class TestDatabases:
