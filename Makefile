@@ -19,19 +19,18 @@ help: ## list the targets
 
 install: $(READY) ## create .venv from PYTHON (default python3) and install the locked dependencies
 
-# uv installs in seconds what takes pip a minute; where it cannot be had, pip does the same from the same lock.
+# uv installs in seconds what takes pip a minute; where uv is missing or fails, pip installs the same from the same lock.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1); Onceward needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || true
-	@if [ -x $(BIN)/uv ]; then \
+	@{ test -x $(BIN)/uv && \
 	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock && \
-	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps -e . ; \
-	else \
+	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps -e . ; } || { \
+	  echo "installing with pip, which takes about a minute"; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; \
-	fi
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; }
 	@touch $@
 
 demo: $(READY) ## run everything in one process on an embedded PostgreSQL; Ctrl-C ends it
