@@ -7,6 +7,8 @@ this machine.
 from __future__ import annotations
 
 import ipaddress
+import shutil
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -56,7 +58,7 @@ def use_start_page(context: Context) -> None:
 
 @router.get("/start")
 async def start_page() -> Response:
-    return _page("start.html")
+    return _page("start.html", onceward=_own_command())
 
 
 @router.post("/start/login")
@@ -94,6 +96,14 @@ def _page(name: str, **values: Any) -> Response:
 @cache
 def _templates() -> Environment:
     return Environment(loader=FileSystemLoader(HERE / "demo_pages"), autoescape=True, undefined=StrictUndefined)
+
+
+def _own_command() -> str:
+    """Return how a visitor calls the command line: by its name, or by its path in an environment that is not active."""
+    program = Path(sys.executable).with_name("onceward")
+    if shutil.which("onceward") is not None or not program.exists():
+        return "onceward"
+    return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
 
 
 def _is_loopback(host: str) -> bool:

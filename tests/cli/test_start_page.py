@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import get_args
@@ -60,6 +61,20 @@ async def test_one_click_opens_a_page_of_the_dashboard_and_no_other_page(process
                 assert answer.status == 422, page
         async with http.post("/start/login", data={"page": "/dashboard/clinic"}, allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/dashboard/clinic")
+
+
+@pytest.mark.parametrize("active", [True, False])
+async def test_the_page_names_a_command_that_a_visitor_can_run(
+    process: Process, monkeypatch: pytest.MonkeyPatch, active: bool
+) -> None:
+    """`make demo` runs in an environment that is not active in the visitor's terminal."""
+    programs = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", str(programs) if active else "/nowhere")
+    monkeypatch.chdir(programs.parent)
+    async with aiohttp.ClientSession(process.web.url) as http, http.get("/start") as answer:
+        page = await answer.text()
+    command = "onceward" if active else f"{programs.name}/onceward"
+    assert f"<code>{command} trigger stripe charge.succeeded" in page
 
 
 async def test_other_machines_and_other_sites_cannot_use_it(process: Process) -> None:
