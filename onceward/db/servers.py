@@ -22,7 +22,7 @@ import structlog
 
 from onceward.db.errors import BROKEN, FAILED
 from onceward.db.transaction import Connection as Session
-from onceward.settings.database_url import Server, selects_primary, servers_of
+from onceward.settings.database_url import Server, selects_primary, servers_of, split_servers
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class Servers:
                 if waiting:
                     server = waiting.pop(0)
                     attempt = asyncpg.connect(
-                        self.url, host=server.host, port=int(server.port), timeout=left_s, **options
+                        split_servers(self.url)[0], host=server.host, port=int(server.port), timeout=left_s, **options
                     )
                     tasks[asyncio.ensure_future(attempt)] = server
                 pause_s = min(left_s, STAGGER_S) if waiting else left_s

@@ -1,7 +1,7 @@
 """Read a database URL: the servers it names, and its other parts as libpq names them.
 
 `postgresql://user:password@a:5432,b:5432/name?target_session_attrs=read-write` names two servers, of which one accepts
-writes. `urllib` cannot read the port of such a URL.
+writes. `urllib` cannot read the ports of such a URL, and refuses it if a server after the first has an IPv6 address.
 """
 
 from __future__ import annotations
@@ -24,11 +24,19 @@ class Server:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def split_servers(url: str) -> tuple[str, str]:
+    """Return a URL without its servers, which `urllib` and asyncpg can read, and the text of the servers."""
+    scheme, mark, rest = url.partition("://")
+    end = min((at for sign in "/?#" if (at := rest.find(sign)) >= 0), default=len(rest))
+    login, at_sign, servers = rest[:end].rpartition("@")
+    return f"{scheme}{mark}{login}{at_sign}{rest[end:]}", servers
+
+
 def servers_of(url: str) -> list[Server]:
     """Return the servers that a URL names, in its order. Raises ValueError for a port that is not a number."""
-    parts = urlsplit(url)
-    query = dict(parse_qsl(parts.query))
-    named = [_server(part) for part in parts.netloc.rpartition("@")[2].split(",") if part]
+    without, listed = split_servers(url)
+    query = dict(parse_qsl(urlsplit(without).query))
+    named = [_server(part) for part in listed.split(",") if part]
     if "host" in query:
         named = [(host, "") for host in query["host"].split(",")]
     ports = query.get("port", "").split(",")
@@ -55,15 +63,15 @@ def _server(text: str) -> tuple[str, str]:
 
 def selects_primary(url: str) -> bool:
     """Return whether the URL says that only the server that accepts writes may be used."""
-    return dict(parse_qsl(urlsplit(url).query)).get("target_session_attrs") in PRIMARY
+    return dict(parse_qsl(urlsplit(split_servers(url)[0]).query)).get("target_session_attrs") in PRIMARY
 
 
 def libpq_variables(url: str) -> dict[str, str]:
     """Return a database URL as libpq variables. Other users of the machine can read arguments, but not variables."""
-    parts = urlsplit(url)
+    without, named = split_servers(url)
+    parts = urlsplit(without)
     query = dict(parse_qsl(parts.query))
     servers = servers_of(url)
-    named = parts.netloc.rpartition("@")[2]
     has_host = bool(named) or "host" in query
     has_port = "port" in query or any(port for _, port in map(_server, named.split(",")))
     variables = {

@@ -26,7 +26,7 @@ from aiosmtplib.errors import (
 from .mail import mail_bytes
 from .outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from .plain_mail import PlainMail
-from .smtp_session import COMPLETED, Refusal, Reply, SessionLost, SmtpSession
+from .smtp_session import COMPLETED, Refusal, Reply, SessionLost, SmtpSession, is_address
 
 Encryption = Literal["starttls", "tls", "none"]
 
@@ -68,6 +68,9 @@ class Smtp:
 
     async def send(self, message: EmailMessage | PlainMail, *, key: str, sender: str, to: str) -> Outcome:
         """Send one mail to one address. The reference is its Message-ID."""
+        if not (is_address(to) and is_address(sender)):
+            which = "sender" if is_address(to) else "recipient"
+            return Refused(f"the address of the {which} has characters that SMTP cannot carry", permanent=True)
         reference, content = stamped(message, key=key, sender=sender)
         async with self._slots:
             opened = await self._opened(sender, to)

@@ -173,13 +173,21 @@ def _is_accepted(number: int, reply: Reply) -> bool:
     return reply.code in ((COMPLETED,), (COMPLETED, WILL_FORWARD), (START_INPUT,))[number]
 
 
+def is_address(text: str) -> bool:
+    """Return whether SMTP can carry the address. What libraries make of a bad one differs between their versions."""
+    try:
+        _address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _address(address: str) -> bytes:
     if SIMPLE_ADDRESS.fullmatch(address):
         return f"<{address}>".encode("ascii")
-    quoted = quote_address(address).encode("ascii")
-    if b"\r" in quoted or b"\n" in quoted:
+    if "\r" in address or "\n" in address:
         raise ValueError("a mail address must not contain a line break")
-    return quoted
+    return quote_address(address).encode("ascii")
 
 
 def _as_lines(content: bytes) -> bytes:
