@@ -16,7 +16,7 @@ from onceward.web.dashboard.site import Site
 SHARE = 20
 """A part waits at least this many times as long as its rendering took, so it uses a twentieth of a connection."""
 LONGEST_S = 10.0
-"""No part is older than this, however long its rendering takes: an operator decides by what it shows."""
+"""A part that is slow to render waits no longer than this: an operator decides by what it shows."""
 LONGEST_PARAMETER = 500
 
 
