@@ -168,8 +168,8 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
 async def _open(db: Database, url: str) -> Box:
     async with db.acquire() as conn:
         await migrate(conn, FEATURES.plus(app.features()).migrations)
-    engine = Engine(db, app.registry, event_types=app.event_types)
     secrets = SecretBox(["a key of the bench, which is long enough"])
+    engine = Engine(db, app.registry, event_types=app.event_types, box=secrets)
     inbox = Inbox(db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, box=secrets, environ={})
     async with db.transaction(role="engine") as tx:
         organization = await create_organization(tx, f"bench-{uuid4().hex[:8]}", actor="bench")

@@ -26,7 +26,7 @@ from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import TestInbox
 from onceward.testing.simulators import StripeSimulator
-from onceward.trust import create_organization
+from onceward.trust import SecretBox, create_organization
 from onceward_apps.learning import app
 from onceward_apps.learning.cohorts import NewCohort, create_cohort, set_status
 from onceward_apps.learning.store import reading
@@ -77,11 +77,14 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
         await db.close()
 
 
+KEY = "a key of the bench which is long enough"
+
+
 class _School:
     def __init__(self, db: Database, url: str) -> None:
         self._db = db
         self._url = url
-        self._engine = Engine(db, app.registry, event_types=app.event_types)
+        self._engine = Engine(db, app.registry, event_types=app.event_types, box=SecretBox([KEY]))
         self._organization: UUID
 
     async def open(self) -> None:
@@ -174,6 +177,7 @@ class _School:
             database_url=SecretStr(self._url),
             data_dir=folder,
             port=0,
+            secret_key=SecretStr(KEY),
             stripe_secret_key=SecretStr("sk_test_bench"),
             stripe_url=stripe.url,
         )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from onceward.durations import Duration
     from onceward.engine import Engine
     from onceward.errors import OncewardError
+    from onceward.feature import SealedColumn
     from onceward.inbox.event import Event
     from onceward.limits import LimitReached
     from onceward.live import Query
@@ -84,6 +85,7 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "Run",
+    "SealedColumn",
     "Skip",
     "Snooze",
     "Started",

@@ -24,7 +24,7 @@ from onceward.decorators import (
 )
 from onceward.durations import Duration, in_seconds
 from onceward.event_reports import apply_report, apply_reports
-from onceward.feature import EVERY_ROLE, Feature, Part, Reference, Role, Stage, Traced
+from onceward.feature import EVERY_ROLE, Feature, Part, Reference, Role, SealedColumn, Stage, Traced
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handlers import (
     Declared,
@@ -85,13 +85,14 @@ class Onceward:
         metrics: str | None = None,
         alerts: Path | None = None,
         traced: Sequence[Traced] = (),
+        sealed: Sequence[SealedColumn] = (),
     ) -> None:
         """Create an app. A reference (`package.module:name`) is imported when it is first needed.
 
         `migrations`: the folder of numbered SQL files. `functions`: the folder of repeatable files with SQL functions.
         `settings`: fields of the model become `ONCEWARD_<NAME>_<FIELD>`. `commands`: functions that add commands to a
-        Typer application. `alerts`: a file with Prometheus alert rules. `pages`, `checks`, `erasers`, `traced`: see
-        docs/features.md.
+        Typer application. `alerts`: a file with Prometheus alert rules. `sealed`: the columns with encrypted values, see
+        docs/trust.md#encrypted-columns-of-an-app. `pages`, `checks`, `erasers`, `traced`: see docs/features.md.
         """
         self.name = name
         self._own = Feature(
@@ -106,8 +107,9 @@ class Onceward:
             metrics=metrics,
             alerts=alerts,
             traced=tuple(traced),
+            sealed=tuple(sealed),
         )
-        self.registry = Registry()
+        self.registry = Registry(sealed=set(sealed))
         self.registry.add_kind(EventKind())
         self.handlers: dict[str, Handler] = {}
         self._followers: dict[str, list[str]] = {}
@@ -146,6 +148,7 @@ class Onceward:
         self.registry.message_hooks += other.registry.message_hooks
         self.registry.delivery_hooks += other.registry.delivery_hooks
         self.registry.end_hooks |= other.registry.end_hooks
+        self.registry.sealed |= other.registry.sealed
         self._included.append(other)
         other._share(self.services)
         self.event_types.include(other.event_types)

@@ -14,11 +14,12 @@ import asyncpg
 from onceward import limits, workflows
 from onceward.db import FAILED, Cause, Connection, Database, Unavailable, loudness
 from onceward.durations import Duration, in_seconds
+from onceward.feature import SealedColumn
 from onceward.messages import Templates
 from onceward.outbox import Catalogue, Endpoints
 from onceward.telemetry import get_logger
 from onceward.telemetry.caller import caller_fields
-from onceward.trust import record_metric
+from onceward.trust import RowId, SealedColumns, SecretBox, record_metric
 from onceward.tx import Tx
 from onceward.work import (
     BoundJob,
@@ -58,8 +59,15 @@ class Engine:
     """Enqueues work and opens transactions. The process creates one; tests and scripts can create their own."""
 
     def __init__(
-        self, db: Database, registry: Registry, *, waker: Waker | None = None, event_types: Catalogue | None = None
+        self,
+        db: Database,
+        registry: Registry,
+        *,
+        waker: Waker | None = None,
+        event_types: Catalogue | None = None,
+        box: SecretBox | Callable[[], SecretBox] | None = None,
     ) -> None:
+        """`box` encrypts the sealed columns of the app. A function is called when it is first needed."""
         self.db = db
         self.registry = registry
         self.event_types = event_types or Catalogue()
@@ -76,6 +84,7 @@ class Engine:
         self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.StartRequest, workflows.Started[Any]] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
+        self.sealed_columns = SealedColumns(registry.sealed, box)
 
     async def start(self) -> None:
         await self.waker.start()
@@ -93,6 +102,16 @@ class Engine:
         if self._templates is None:
             self._templates = Templates(self.registry.template_folders)
         return self._templates
+
+    # -- encrypted columns ------------------------------------------------------------------------------------------
+
+    def seal(self, column: SealedColumn, plain: bytes, *, row: RowId) -> bytes:
+        """Encrypt a value for exactly this row of a column that the app declares (`Onceward(..., sealed=[column])`)."""
+        return self.sealed_columns.seal(column, plain, row=row)
+
+    def unseal(self, column: SealedColumn, sealed: bytes, *, row: RowId) -> bytes:
+        """Decrypt a value of this row. Raises `SecretError` if no key of this process fits, or if the value was changed."""
+        return self.sealed_columns.unseal(column, sealed, row=row)
 
     # -- enqueue outside a transaction -----------------------------------------------------------------------------
 

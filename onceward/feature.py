@@ -98,11 +98,27 @@ class SqlState:
 
 @dataclass(frozen=True, slots=True)
 class SealedColumn:
-    """A column with encrypted values. `row` is the column that identifies the row; its text is bound to the value."""
+    """A `bytea` column with encrypted values: `SealedColumn("shop.keys", "key_id", "private_key")`.
+
+    `row` is the column that identifies the row, such as the primary key (uuid, integer or text). A value can only be
+    decrypted in the table, row and column that it was encrypted for. An app declares the column with
+    `Onceward(..., sealed=[column])`, encrypts with `engine.seal` and decrypts with `engine.unseal`.
+    """
 
     table: str
     row: str
     column: str
+
+    def __post_init__(self) -> None:
+        schema, dot, table = self.table.partition(".")
+        if not dot or not (schema.isidentifier() and table.isidentifier()):
+            raise ValueError(f"the table of a sealed column must have the form schema.table, not {self.table!r}")
+        for name, value in (("row", self.row), ("column", self.column)):
+            if not value.isidentifier():
+                raise ValueError(f"the {name} of a sealed column must be the name of a column, not {value!r}")
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from onceward.db import MigrationError
@@ -12,6 +13,7 @@ from onceward.engine import Engine
 from onceward.feature import Features, resolve
 from onceward.limits import Tiers
 from onceward.settings import Settings, load_settings
+from onceward.trust.secrets import secret_box
 
 ENGINE_FEATURES = "onceward.runtime:FEATURES"
 
@@ -28,7 +30,8 @@ async def open_engine(app: Any, settings: Settings | None = None) -> AsyncGenera
     try:
         database = await opening.open()
         await _check_schema(opening)
-        engine = Engine(database, app.registry, event_types=app.event_types)
+        # A function: a script that encrypts nothing needs no key and creates none in the data directory.
+        engine = Engine(database, app.registry, event_types=app.event_types, box=partial(secret_box, settings))
         engine.tiers = Tiers.parse(settings.limit_tiers)
         engine.wakes_live = bool(app.live)
         await engine.start()

@@ -23,7 +23,7 @@ from onceward.db import Connection, DatabaseError, Migration, MigrationError, pl
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.servers import Servers
-from onceward.doctor import space
+from onceward.doctor import secrets, space
 from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
@@ -283,6 +283,10 @@ async def check_roles(patient: Patient) -> Finding:
     return Finding("roles", "ok", "a handler can write as onceward_app, which is bound by row-level security")
 
 
+async def check_secrets(patient: Patient) -> Finding:
+    return await secrets.check_secrets(patient.conn, patient.settings, patient.features.sealed)
+
+
 async def check_vacuum(patient: Patient) -> Finding:
     return await space.check_vacuum(patient.conn)
 
@@ -299,6 +303,7 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_rights,
     check_migrations,
     check_roles,
+    check_secrets,
     check_vacuum,
     check_old_snapshots,
 )

@@ -9,8 +9,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.db import Database
+from onceward.feature import SealedColumn
 from onceward.live.errors import SubscriptionRefused
-from onceward.trust import Identity, Scope
+from onceward.trust import Identity, RowId, Scope, SealedColumns
 
 Verdict = bool | UUID
 Rule = Scope | Literal["anyone", "self"] | Callable[["Caller"], Verdict | Awaitable[Verdict]]
@@ -20,11 +21,16 @@ the caller's own id; or a function that returns True, False, or the id of the or
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client that subscribes, with its arguments. Rule functions may read `db`."""
+    """The client that subscribes, with its arguments. Rule functions may read `db` and decrypt with `unseal`."""
 
     identity: Identity | None
     arguments: Mapping[str, Any]
     db: Database
+    sealed_columns: SealedColumns
+
+    def unseal(self, column: SealedColumn, sealed: bytes, *, row: RowId) -> bytes:
+        """Decrypt a value of a sealed column, as `engine.unseal` does."""
+        return self.sealed_columns.unseal(column, sealed, row=row)
 
     @property
     def organization(self) -> UUID | None:

@@ -18,6 +18,7 @@ from onceward.live.service import Service
 from onceward.live.trimming import trim
 from onceward.live.watched import Tables
 from onceward.telemetry import get_logger
+from onceward.trust import SealedColumns
 from onceward.work import Loop, Waker
 
 log = get_logger("onceward.live")
@@ -41,13 +42,17 @@ class LiveNode:
         options: LiveOptions | None = None,
         authenticate: Authenticate | None = None,
         hosts: tuple[str, ...] = (),
+        sealed_columns: SealedColumns | None = None,
     ) -> None:
+        """`sealed_columns` (of the engine) lets the rules of the app decrypt."""
         self.db = db
         self.id = uuid4()
         self.options = options or LiveOptions()
         self.hub = Hub(db, Tables(), self.options)
         self.feed = FeedLoop(self.hub)
-        self.service = Service(self.hub, registry, self.options, node=self.id)
+        self.service = Service(
+            self.hub, registry, self.options, node=self.id, sealed_columns=sealed_columns or SealedColumns()
+        )
         self.endpoint = LiveEndpoint(self.service, authenticate or authenticator(db), options=self.options, hosts=hosts)
         self._loops = (
             Loop("live report", self.report, every_s=self.options.report_s),

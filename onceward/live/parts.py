@@ -43,6 +43,7 @@ def node(context: Context) -> LiveNode:
         ),
         authenticate=authenticator(context.database, verifier_from(settings)),
         hosts=() if settings.public_url is None else (settings.public_url,),
+        sealed_columns=context.engine.sealed_columns,
     )
 
 

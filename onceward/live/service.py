@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 from uuid import UUID
@@ -20,7 +21,7 @@ from onceward.live.query import QueryDefinition
 from onceward.live.registry import LiveRegistry
 from onceward.live.snapshot import BadVersion, Version
 from onceward.live.topics import TopicChannel, find, message_text, replay
-from onceward.trust import Identity
+from onceward.trust import Identity, SealedColumns
 
 MOST_WAITS = 100
 TRIMMED = "select trimmed::text from onceward.feed_state"
@@ -29,11 +30,14 @@ TRIMMED = "select trimmed::text from onceward.feed_state"
 class Service:
     """The logic behind the endpoint, the same for every transport."""
 
-    def __init__(self, hub: Hub, registry: LiveRegistry, options: LiveOptions, *, node: UUID) -> None:
+    def __init__(
+        self, hub: Hub, registry: LiveRegistry, options: LiveOptions, *, node: UUID, sealed_columns: SealedColumns
+    ) -> None:
         self.hub = hub
         self.registry = registry
         self.options = options
         self.node = node
+        self.sealed_columns = sealed_columns
         self.departed: list[tuple[float, UUID]] = []
         """The end time and presence holder of closed connections whose users were present in a place."""
         self.presence_query: QueryDefinition[..., Any] = QueryDefinition(
@@ -119,14 +123,17 @@ class Service:
     async def _viewer(
         self, connection: Connection, definition: QueryDefinition[..., Any], arguments: dict[str, object]
     ) -> Viewer:
-        caller = Caller(connection.identity, arguments, self.hub.db)
+        caller = self._caller(connection, arguments)
         viewer = await admit(definition.allow, caller, f"query {definition.name}")
         return replace(viewer, user_id=caller.user_id) if definition.per == "user" else viewer
+
+    def _caller(self, connection: Connection, arguments: Mapping[str, Any]) -> Caller:
+        return Caller(connection.identity, arguments, self.hub.db, self.sealed_columns)
 
     async def _follow(self, connection: Connection, message: FollowTopic) -> None:
         self._make_room(connection, message.id)
         topic, parts = find(self.registry.topics, message.topic)
-        viewer = await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"topic {message.topic}")
+        viewer = await admit(topic.allow, self._caller(connection, parts), f"topic {message.topic}")
         if connection.closed:
             return  # closed while the rule ran: nothing would remove the follower from the channel
         key = (viewer.organization, message.topic)
@@ -174,7 +181,7 @@ class Service:
         topic, parts = find(self.registry.topics, message.place, presence=True)
         if connection.identity is None or connection.identity.user_id is None:
             raise SubscriptionRefused("presence needs the credentials of a user")
-        caller = Caller(connection.identity, parts, self.hub.db)
+        caller = self._caller(connection, parts)
         viewer = await admit(topic.allow, caller, f"place {message.place}")
         if connection.closed:
             return
@@ -248,7 +255,7 @@ class Service:
         topic, parts = find(self.registry.topics, name)
         if not callable(topic.allow):
             return
-        viewer = await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"topic {name}")
+        viewer = await admit(topic.allow, self._caller(connection, parts), f"topic {name}")
         if viewer.organization != follow.channel.organization:
             raise SubscriptionRefused(f"topic {name} now belongs to another organization; follow it again")
 
@@ -256,7 +263,7 @@ class Service:
         topic, parts = find(self.registry.topics, place, presence=True)
         if not callable(topic.allow):
             return
-        if await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"place {place}") != before:
+        if await admit(topic.allow, self._caller(connection, parts), f"place {place}") != before:
             raise SubscriptionRefused(f"the permissions for place {place} have changed; enter it again")
 
     async def _expel(self, connection: Connection, place: str, viewer: Viewer) -> None:

@@ -265,7 +265,8 @@ class Process:
 
     def _make_parts(self, roles: frozenset[Role]) -> list[tuple[str, Component]]:
         """Create the parts of these roles in starting order. A factory finds the parts before it in the context."""
-        self.engine = Engine(self.database, self.app.registry, event_types=self.app.event_types)
+        box = secret_box(self.settings)
+        self.engine = Engine(self.database, self.app.registry, event_types=self.app.event_types, box=box)
         context = Context(
             app=self.app,
             settings=self.settings,
@@ -274,11 +275,11 @@ class Process:
             features=self.features,
             roles=roles,
             health=self.health,
-            box=secret_box(self.settings),
+            box=box,
             listens=self.listens,
         )
         self.context = context
-        self.app.services.use_secrets(OrganizationSecrets(self.database, context.box))
+        self.app.services.use_secrets(OrganizationSecrets(self.database, box))
         components: list[tuple[str, Component]] = [("engine", self.engine)]
         for part in self.features.parts(roles):
             component = resolve(part.make)(context)

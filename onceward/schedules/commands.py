@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -97,10 +98,13 @@ def run_one(
     async def main(app: Onceward, database: Database) -> RunReport:
         from onceward.engine import Engine
         from onceward.schedules import Scheduler, StillRunning, run_here
+        from onceward.settings import load_settings
+        from onceward.trust.secrets import secret_box
 
         schedule = _find(app, name)
         await Scheduler(database, app.schedules.values()).register()
-        engine = Engine(database, app.registry)
+        box = partial(secret_box, load_settings())
+        engine = Engine(database, app.registry, event_types=app.event_types, box=box)
         watch, finish = _watcher(name)
         try:
             return await run_here(database, schedule, open_tx=engine.open_tx, by=BY, on_progress=watch)

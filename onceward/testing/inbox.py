@@ -23,7 +23,9 @@ from onceward.trust import SecretBox
 SECRET = "whsec_dGhlIHNlY3JldCBvZiB0aGUgdGVzdHMsIDMyIGJ5dGVz"
 BASE64_SECRET = SECRET.removeprefix("whsec_")
 """The secret of senders whose secrets are plain base64."""
-BOX = SecretBox(["the key of the tests, which is long enough"])
+KEY = "the key of the tests which is long enough"
+"""The value of ONCEWARD_SECRET_KEY in the processes and engines of the plugin."""
+BOX = SecretBox([KEY])
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,9 @@ async def onceward_database(onceward_database_url: str) -> AsyncIterator[Databas
 async def onceward_engine(onceward_database: Database, onceward_app: Onceward) -> AsyncIterator[Engine]:
     """An engine without a worker: enqueue, then `await drain(engine)` to run what is due."""
     from onceward import Engine
+    from onceward.testing.inbox import BOX
 
-    engine = Engine(onceward_database, onceward_app.registry, event_types=onceward_app.event_types)
+    engine = Engine(onceward_database, onceward_app.registry, event_types=onceward_app.event_types, box=BOX)
     await engine.start()
     yield engine
     await engine.stop()
@@ -140,9 +141,11 @@ async def onceward_process(
     from onceward.process.process import Process
     from onceward.runtime import FEATURES
     from onceward.settings import Settings
+    from onceward.testing.inbox import KEY
 
     values: dict[str, Any] = {
         "database_url": SecretStr(onceward_database_url),
+        "secret_key": SecretStr(KEY),
         "data_dir": tmp_path_factory.mktemp("onceward"),
         "port": 0,
         "pool_min": 1,

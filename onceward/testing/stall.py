@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from onceward.app import Onceward
 from onceward.db import Database
 from onceward.engine import Engine
+from onceward.testing.inbox import BOX
 from onceward.testing.stalled import StalledProcess, load_target
 from onceward.testing.work import drain
 from onceward.work import gate
@@ -67,7 +68,7 @@ def app_scenario(
 
     @asynccontextmanager
     async def open_engine(db: Database) -> AsyncGenerator[Engine]:
-        yield Engine(db, app.registry)
+        yield Engine(db, app.registry, event_types=app.event_types, box=BOX)
 
     return StallScenario(open=open_engine, arrange=arrange, run=drain, observe=observe, reset=reset)
 

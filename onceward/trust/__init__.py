@@ -13,15 +13,18 @@ if TYPE_CHECKING:
         NotAuthenticated,
         NotFound,
         SecretError,
+        Tampered,
         TooManyFailures,
         TrustError,
         UnknownOrganization,
+        UnknownSecretKey,
     )
     from onceward.trust.failures import fingerprint
     from onceward.trust.identity import COMMAND_LINE, Identity, Scope, transaction_for
     from onceward.trust.invariants import Check, Result, verify
     from onceward.trust.metrics_events import record_metric, record_metrics, severity
     from onceward.trust.organizations import act_for, create_organization, find_organization
+    from onceward.trust.sealed_columns import RowId, SealedColumns
     from onceward.trust.sealer import Sealer
     from onceward.trust.secrets import SecretBox, put_secret
     from onceward.trust.sessions import link_for
@@ -39,13 +42,17 @@ __all__ = [
     "NotFound",
     "Person",
     "Result",
+    "RowId",
     "Scope",
+    "SealedColumns",
     "Sealer",
     "SecretBox",
     "SecretError",
+    "Tampered",
     "TooManyFailures",
     "TrustError",
     "UnknownOrganization",
+    "UnknownSecretKey",
     "act_for",
     "create_organization",
     "find_organization",

@@ -13,7 +13,7 @@ import os
 import secrets as random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
@@ -95,8 +95,8 @@ class SecretBox:
         cipher = self._cipher(bytes(header[1:]))
         if cipher is None:
             raise UnknownSecretKey(
-                f"{table}.{column} of row {row} is encrypted with key {header[1:].hex()}, which is not in "
-                "ONCEWARD_SECRET_KEY: add that key after the new one"
+                f"{table}.{column} of row {row} is encrypted with key {header[1:].hex()}, which this process does not "
+                "have: set the same ONCEWARD_SECRET_KEY on every node, with the old key after the new one (`new,old`)"
             )
         from cryptography.exceptions import InvalidTag
 
@@ -136,9 +136,9 @@ def secret_box(settings: Settings) -> SecretBox:
     return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
 
 
-async def existing(conn: Connection, columns: Iterable[SealedColumn]) -> list[SealedColumn]:
-    """Return the sealed columns that exist in this database."""
-    present: list[SealedColumn] = []
+async def missing(conn: Connection, columns: Iterable[SealedColumn]) -> list[SealedColumn]:
+    """Return the sealed columns that do not exist in this database, or do not have the type bytea."""
+    absent: list[SealedColumn] = []
     for place in columns:
         matching = await conn.fetchval(
             MATCHING_COLUMNS,
@@ -146,36 +146,63 @@ async def existing(conn: Connection, columns: Iterable[SealedColumn]) -> list[Se
             [place.row, place.column],
             place.column,
         )
-        if matching == 2:
-            present.append(place)
-    return present
+        if matching != 2:
+            absent.append(place)
+    return absent
+
+
+def _explain_missing(place: SealedColumn) -> str:
+    return (
+        f"the sealed column {place} (row {place.row}) does not exist or is not of type bytea: "
+        "run `onceward migrate`, or correct the SealedColumn"
+    )
 
 
 async def rotate(db: Database, box: SecretBox, columns: Iterable[SealedColumn], *, batch: int = 100) -> int:
-    """Encrypt every value again that does not use the current key. Returns how many. Safe to interrupt and repeat."""
+    """Encrypt every value again that does not use the current key. Returns how many. Safe to interrupt and repeat.
+
+    Raises `SecretError` before any change if a column does not exist.
+    """
+    columns = tuple(columns)
     changed = 0
     async with db.acquire() as conn:
-        for place in await existing(conn, columns):
-            while moved := await _rotate_some(conn, box, place, batch):
+        if absent := await missing(conn, columns):
+            raise SecretError("; ".join(_explain_missing(place) for place in absent))
+        for place in columns:
+            # A second pass, because a row may be added behind the first one.
+            while moved := await _rotate_column(conn, box, place, batch):
                 changed += moved
     return changed
 
 
-async def _rotate_some(conn: Connection, box: SecretBox, place: SealedColumn, batch: int) -> int:
-    async with conn.transaction():
-        rows = await conn.fetch(
-            f"select {place.row}::text as row, {place.column} as sealed from {place.table}"
-            f" where substr({place.column}, 2, {KEY_ID_BYTES}) <> $1 limit $2 for update",
-            box.current,
-            batch,
-        )
-        for row in rows:
-            at = {"table": place.table, "row": row["row"], "column": place.column}
-            resealed = box.seal(box.open(row["sealed"], **at), **at)
-            await conn.execute(
-                f"update {place.table} set {place.column} = $1 where {place.row}::text = $2", resealed, row["row"]
+async def _rotate_column(conn: Connection, box: SecretBox, place: SealedColumn, batch: int) -> int:
+    """Go once through a column in the order of its row ids, which have an index."""
+    changed = 0
+    after: list[Any] = []
+    while True:
+        async with conn.transaction():
+            rows = await conn.fetch(
+                f"select {place.row} as id, {place.row}::text as row, {place.column} as sealed from {place.table}"
+                f" where substr({place.column}, 2, {KEY_ID_BYTES}) <> $1 {f'and {place.row} > $3' if after else ''}"
+                f" order by {place.row} limit $2 for update",
+                box.current,
+                batch,
+                *after,
             )
-        return len(rows)
+            for row in rows:
+                at = {"table": place.table, "row": row["row"], "column": place.column}
+                resealed = box.seal(box.open(row["sealed"], **at), **at)
+                # The old value is compared, so that no other row is overwritten if ids are not unique.
+                await conn.execute(
+                    f"update {place.table} set {place.column} = $1 where {place.row} = $2 and {place.column} = $3",
+                    resealed,
+                    row["id"],
+                    row["sealed"],
+                )
+        if not rows:
+            return changed
+        changed += len(rows)
+        after = [rows[-1]["id"]]
 
 
 async def put_secret(tx: Transaction, box: SecretBox, name: str, value: str) -> None:
@@ -236,9 +263,13 @@ class OrganizationSecrets:
 
 
 async def unreadable(conn: Connection, box: SecretBox, columns: Iterable[SealedColumn]) -> list[str]:
-    """Return one line for each value that these keys cannot open."""
-    problems: list[str] = []
-    for place in await existing(conn, columns):
+    """Return one line for each value that these keys cannot open, and for each column that does not exist."""
+    columns = tuple(columns)
+    absent = await missing(conn, columns)
+    problems = [_explain_missing(place) for place in absent]
+    for place in columns:
+        if place in absent:
+            continue
         rows = await conn.fetch(
             f"select {place.row}::text as row, {place.column} as sealed from {place.table}"
             f" where {place.column} is not null"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from onceward.db import Connection, Transaction
+from onceward.feature import SealedColumn
 from onceward.work.claimed import Claimed
 from onceward.work.endings import JobEnd
 from onceward.work.policy import JOBS, RetryPolicy
@@ -105,6 +106,8 @@ class Registry:
     )
     end_hooks: dict[str, EndHook] = field(default_factory=dict[str, EndHook])
     """By the name of the task."""
+    sealed: set[SealedColumn] = field(default_factory=set[SealedColumn])
+    """The encrypted columns that the app declares."""
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:

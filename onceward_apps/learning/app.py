@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from onceward import FeatureSettings, Onceward
+from onceward import FeatureSettings, Onceward, SealedColumn
 
 HERE = Path(__file__).parent
 
@@ -44,6 +44,9 @@ class LearningSettings(FeatureSettings):
     )
 
 
+SIGNING_KEY = SealedColumn("learning.signing_keys", "organization_id", "key")
+BADGE_KEY = SealedColumn("learning.badge_keys", "organization_id", "private_key")
+
 app = Onceward(
     "learning",
     migrations=HERE / "migrations",
@@ -54,6 +57,7 @@ app = Onceward(
     checks="onceward_apps.learning.checks:CHECKS",
     erasers="onceward_apps.learning.erasers:ERASERS",
     metrics="onceward_apps.learning.metrics",
+    sealed=(SIGNING_KEY, BADGE_KEY),
 )
 app.templates(HERE / "templates")
 

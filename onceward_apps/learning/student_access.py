@@ -13,6 +13,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from onceward.live import Caller
+from onceward_apps.learning.app import SIGNING_KEY
 from onceward_apps.learning.model import as_uuid
 
 MAX_TOKEN = 200
@@ -62,8 +63,11 @@ async def student_of(caller: Caller) -> tuple[UUID, UUID] | None:
     token = str(caller.arguments.get("access") or "")
     if token:
         row = await caller.db.fetchrow(KEY, claimed_user(token)) if len(token) <= MAX_TOKEN else None
-        user_id = None if row is None else read_token(bytes(row["key"]), token, row["now"])
-        return None if row is None or user_id is None else (user_id, row["organization_id"])
+        if row is None:
+            return None
+        key = caller.unseal(SIGNING_KEY, row["key"], row=row["organization_id"])
+        user_id = read_token(key, token, row["now"])
+        return None if user_id is None else (user_id, row["organization_id"])
     user_id = as_uuid(caller.user_id)
     if caller.identity is None or caller.identity.kind != "token" or user_id is None or caller.organization is None:
         return None

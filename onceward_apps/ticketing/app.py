@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from onceward import FeatureSettings, Onceward
+from onceward import FeatureSettings, Onceward, SealedColumn
 
 HERE = Path(__file__).parent
 
@@ -21,6 +21,8 @@ class TicketingSettings(FeatureSettings):
     )
 
 
+SIGNING_KEY = SealedColumn("ticketing.signing_keys", "organization_id", "key")
+
 app = Onceward(
     "ticketing",
     migrations=HERE / "migrations",
@@ -32,6 +34,7 @@ app = Onceward(
     erasers="onceward_apps.ticketing.erasers:ERASERS",
     metrics="onceward_apps.ticketing.metrics",
     alerts=HERE / "alerts.yml",
+    sealed=(SIGNING_KEY,),
 )
 app.templates(HERE / "templates")
 

@@ -33,9 +33,9 @@ def qr_url(ticket: Any) -> str:
     return f"/orders/{ticket['checkout_id']}/tickets/{ticket['id']}/qr.png"
 
 
-def qr_png(ticket: Any) -> bytes:
+def qr_png(key: bytes, ticket: Any) -> bytes:
     """Draw the QR code with high error correction and a wide margin, readable on a scratched phone."""
-    text = qr_payload(bytes(ticket["signing_key"]), ticket["event_id"], ticket["ticket_code"])
+    text = qr_payload(key, ticket["event_id"], ticket["ticket_code"])
     out = io.BytesIO()
     segno.make(text, error="q", micro=False).save(out, kind="png", scale=8, border=4)
     return out.getvalue()

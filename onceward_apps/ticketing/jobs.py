@@ -10,7 +10,7 @@ from onceward import Job, Permanent, Retry, Snooze, Tx
 from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward_apps.ticketing import documents, notices, service_refunds, taking_back
 from onceward_apps.ticketing.app import app
-from onceward_apps.ticketing.store import invoices, reading, refunds, sales
+from onceward_apps.ticketing.store import invoices, keys, reading, refunds, sales
 
 WAIT_S = 60
 ACCOUNT_WAIT_S = 15 * 60
@@ -22,10 +22,11 @@ async def generate_qr(job: Job, *, ticket_id: UUID) -> dict[str, str]:
     """Draw and store a ticket's QR code. The ticket is valid without it, and a repeat draws the same image."""
     async with job.transaction() as tx:
         ticket = await reading.ticket(tx, ticket_id)
-    if ticket is None:
-        raise Permanent(f"there is no ticket {ticket_id}")
+        if ticket is None:
+            raise Permanent(f"there is no ticket {ticket_id}")
+        key = keys.key_of(tx.engine, ticket)
     path = documents.qr_path(ticket)
-    await app.services.files.put(path, documents.qr_png(ticket), content_type="image/png")
+    await app.services.files.put(path, documents.qr_png(key, ticket), content_type="image/png")
     async with job.transaction() as tx:
         await reading.set_qr(tx, ticket_id, documents.qr_url(ticket))
     return {"path": path}

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from onceward import Tx
+from onceward import Engine, Tx
 from onceward_apps.ticketing import metrics
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import order_token
 from onceward_apps.ticketing.model import AUDIENCE, Occupancy, Payment, Reason
-from onceward_apps.ticketing.store import sales
+from onceward_apps.ticketing.store import keys, sales
 
 TITLES: dict[Reason, str] = {
     "organization_mismatch": "A payment names another organization than its checkout",
@@ -27,9 +27,9 @@ TITLES: dict[Reason, str] = {
 }
 
 
-def order_url(checkout: Any) -> str:
+def order_url(engine: Engine, checkout: Any) -> str:
     """Return the URL of the order page. Its token gives access. (PayPal adds its own parameter `token` to the URL.)"""
-    token = order_token(bytes(checkout["signing_key"]), checkout["id"])
+    token = order_token(keys.key_of(engine, checkout), checkout["id"])
     return f"{app.services.settings.url}/orders/{checkout['id']}?access={token}"
 
 
@@ -50,7 +50,7 @@ async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again
             "tickets": [{"code": code, "place": place} for code, place in places],
             "total_cents": checkout["total_cents"],
             "currency": checkout["currency"],
-            "order_url": order_url(checkout),
+            "order_url": order_url(tx.engine, checkout),
             "refund_policy": checkout["refund_policy"],
             "support_contact": checkout["support_contact"],
         },

@@ -17,7 +17,7 @@ from onceward.ledger import open_account
 from onceward.services import SERVICES, is_taken_by, step
 from onceward_apps.ticketing.errors import NotFound, NotOnSale, SeatTaken, TicketingError
 from onceward_apps.ticketing.model import ACCOUNTS, Policy, pool_group, revenue_account, seat_label
-from onceward_apps.ticketing.store import setup
+from onceward_apps.ticketing.store import keys, setup
 
 MOST_ROWS = 2000
 MOST_SEATS_IN_ROW = 500
@@ -105,7 +105,7 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
     if new.ends_at <= new.starts_at:
         raise Invalid(f"ends_at {new.ends_at} must be after starts_at {new.starts_at}")
     _check_prices(new)
-    await setup.signing_key(tx)
+    await keys.signing_key(tx)
     policy = new.policy
     try:
         event = await setup.add_event(

@@ -54,7 +54,7 @@ async def open_payment(engine: Engine, organization: UUID, checkout_id: UUID, pr
     for _ in range(MOST_TRIES):
         async with engine.transaction(organization=organization) as tx:
             order = await _payable(tx, checkout_id)
-            url = order_url(order)
+            url = order_url(engine, order)
             if order["total_cents"] == 0:
                 await fulfil(tx, checkout_id, _free(order))
                 return Opened(url, FREE)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from onceward import Query
 from onceward.live import Caller
-from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.app import SIGNING_KEY, app
 from onceward_apps.ticketing.codes import is_order_token
 from onceward_apps.ticketing.model import Occupancy
 from onceward_apps.ticketing.store.sales import OCCUPANCY, occupancy_of
@@ -65,7 +65,9 @@ async def bearer(caller: Caller) -> bool | UUID:
     if row is None:
         return False
     is_owner = caller.user_id is not None and caller.user_id == row["user_id"]
-    if is_owner or is_order_token(bytes(row["key"]), checkout_id, str(caller.arguments["token"])):
+    if is_owner or is_order_token(
+        caller.unseal(SIGNING_KEY, row["key"], row=row["organization_id"]), checkout_id, str(caller.arguments["token"])
+    ):
         return row["organization_id"]
     return False
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward_apps.ticketing.codes import read_presented
-from onceward_apps.ticketing.store import reading, setup
+from onceward_apps.ticketing.store import keys, reading
 
 Verdict = Literal["admitted", "already_used", "void", "unknown", "wrong_event", "forged", "frozen"]
 
@@ -31,7 +31,7 @@ async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: s
     before = await reading.scan(tx, scan_id)
     if before is not None:
         return await _again(tx, before)
-    key = await setup.signing_key(tx)
+    key = await keys.signing_key(tx)
     read = read_presented(key, event_id, presented)
     if read is None:
         return await _keep(tx, Scan("unknown"), None, event_id, scan_id, gate, by)

@@ -13,6 +13,7 @@ from onceward.db import Database
 from onceward.schedules import run_here
 from onceward.settings import Settings
 from onceward.testing import TestInbox, drain
+from onceward.testing.inbox import BOX
 from onceward.testing.simulators import StripeSimulator
 from onceward_apps.learning import checkout, users
 from onceward_apps.learning.app import app
@@ -29,7 +30,7 @@ class School:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self.engine = Engine(db, app.registry, event_types=app.event_types)
+        self.engine = Engine(db, app.registry, event_types=app.event_types, box=BOX)
         self.inbox = TestInbox(self.engine, app)
         self.stripe = StripeSimulator(retry_delays_s=())
         self.organization = uuid4()

@@ -86,7 +86,7 @@ class Office:
         self.app = app
         self.slug = "shop"
         self.clock = asyncio.Lock()
-        self.engine = Engine(db, app.registry, event_types=app.event_types)
+        self.engine = Engine(db, app.registry, event_types=app.event_types, box=BOX)
         self.stripe = StripeSimulator(retry_delays_s=())
         self.paypal = PayPalSimulator(retry_delays_s=())
         self.inbox = Inbox(

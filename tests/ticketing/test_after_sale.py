@@ -13,7 +13,7 @@ from onceward_apps.ticketing import checks, refunding, scanning, schedules
 from onceward_apps.ticketing.codes import qr_payload
 from onceward_apps.ticketing.errors import NotRefundable
 from onceward_apps.ticketing.model import Policy, revenue_account
-from onceward_apps.ticketing.store import setup
+from onceward_apps.ticketing.store import keys
 from tests.ticketing.office import Office, Show
 from tests.ticketing.test_edge_cases import paid_at_stripe
 
@@ -204,7 +204,7 @@ async def test_a_signed_code_is_accepted_and_a_forged_one_is_not(sold: Sold) -> 
     office, show, checkout = sold
     one, other, *_ = await office.tickets(checkout)
     async with office.engine.transaction(organization=show.organization) as tx:
-        key = await setup.signing_key(tx)
+        key = await keys.signing_key(tx)
     assert (await scan(office, show, qr_payload(b"x" * 32, show.id, one["ticket_code"]))).outcome == "forged"
     assert (await scan(office, show, qr_payload(key, show.id, one["ticket_code"]))).outcome == "admitted"
     assert (await scan(office, show, "not a ticket")).outcome == "unknown"

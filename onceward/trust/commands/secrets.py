@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import JsonOption, listing, say
 from onceward.cli.session import features_here, opened_database, run
 
 ACTOR = "operator:cli"
 COLUMNS = ("organization_id", "name", "created_at", "changed_at")
+OTHER_OWNERS = "select distinct owner from onceward.migrations where owner <> all($1) order by owner"
 Organization = Annotated[str, typer.Argument(help="Slug or id of the organization.")]
 Name = Annotated[str, typer.Argument(help="SERVICE.FIELD, such as twilio.auth_token.")]
 
@@ -93,13 +95,25 @@ def rm(organization: Organization, name: Name) -> None:
 
 @group.command("rotate")
 def rotate() -> None:
-    """Encrypt all stored secrets with the first key of ONCEWARD_SECRET_KEY. You can then remove the other keys."""
+    """Encrypt all stored secrets with the first key of ONCEWARD_SECRET_KEY. You can then remove the other keys.
 
-    async def work() -> int:
+    The columns of the app that ONCEWARD_APP names are included. Exits with 1 if the database has tables of another app.
+    """
+
+    async def work() -> tuple[int, list[str]]:
         from onceward.settings import load_settings
         from onceward.trust.secrets import rotate, secret_box
 
+        features = features_here()
         async with opened_database() as db:
-            return await rotate(db, secret_box(load_settings()), features_here().sealed)
+            changed = await rotate(db, secret_box(load_settings()), features.sealed)
+            rows = await db.fetch(OTHER_OWNERS, [line.owner for line in features.migrations])
+        return changed, [row["owner"] for row in rows]
 
-    say(f"{run(work())} secrets were encrypted again; the first key now encrypts all secrets")
+    changed, others = run(work())
+    if others:
+        raise CommandFailed(
+            f"{changed} secrets were encrypted again, but the database also has tables of {', '.join(others)}, which this "
+            "command does not know: keep the old keys, set ONCEWARD_APP to the app that has these tables, and run it again"
+        )
+    say(f"{changed} secrets were encrypted again; the first key now encrypts all secrets")

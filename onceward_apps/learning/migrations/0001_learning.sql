@@ -5,8 +5,8 @@ grant usage on schema learning to onceward_app, onceward_engine;
 
 -- The key for signed links (surveys, access extensions): random, one for each organization, never shown.
 create table learning.signing_keys (
-    organization_id uuid primary key,
-    key bytea not null check (length(key) >= 32),
+    organization_id uuid primary key default onceward.organization(),
+    key bytea not null,                    -- encrypted: 32 random bytes
     created_at timestamptz not null default onceward.now()
 );
 select onceward.protect('learning.signing_keys');
@@ -14,7 +14,7 @@ select onceward.protect('learning.signing_keys');
 -- The key that signs Open Badges (RSA, PKCS 8), one for each organization, created for the first badge. Only its public half is shown.
 create table learning.badge_keys (
     organization_id uuid primary key default onceward.organization(),
-    private_key bytea not null,
+    private_key bytea not null,            -- encrypted
     created_at timestamptz not null default onceward.now()
 );
 select onceward.protect('learning.badge_keys');

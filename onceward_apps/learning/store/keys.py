@@ -1,40 +1,39 @@
-"""SQL for the keys that sign links and badges."""
+"""The keys that sign links and badges: one of each for an organization, encrypted in the database."""
 
 from __future__ import annotations
 
 import secrets
 
-from onceward import Tx
-
-SIGNING_KEY = """
-with made as (
-    insert into learning.signing_keys (organization_id, key) values (onceward.organization(), $1)
-    on conflict (organization_id) do nothing returning key
-)
-select key from made union all select key from learning.signing_keys where organization_id = onceward.organization() limit 1
-"""
-READ_KEY = "select key from learning.signing_keys where organization_id = onceward.organization()"
-BADGE_KEY = "select private_key from learning.badge_keys where organization_id = onceward.organization()"
-# The update returns the key of another transaction that was faster.
-KEEP_BADGE_KEY = """
-insert into learning.badge_keys (organization_id, private_key) values (onceward.organization(), $1)
-on conflict (organization_id) do update set private_key = learning.badge_keys.private_key returning private_key
-"""
+from onceward import SealedColumn, Tx
+from onceward_apps.learning.app import BADGE_KEY, SIGNING_KEY
 
 
 async def signing_key(tx: Tx) -> bytes:
-    """Return the key of the organization. The first call creates it."""
-    key = await tx.fetchval(READ_KEY)
-    while key is None:  # another transaction may have created it after this statement began
-        key = await tx.fetchval(SIGNING_KEY, secrets.token_bytes(32))
-    return bytes(key)
+    """Return the key of the transaction's organization for signed links. The first call creates it."""
+    return await _read(tx, SIGNING_KEY) or await _keep(tx, SIGNING_KEY, secrets.token_bytes(32))
 
 
 async def badge_key(tx: Tx) -> bytes | None:
-    key = await tx.fetchval(BADGE_KEY)
-    return None if key is None else bytes(key)
+    return await _read(tx, BADGE_KEY)
 
 
 async def keep_badge_key(tx: Tx, private_key: bytes) -> bytes:
     """Store a new key, and return the key that counts: another transaction may have stored one before."""
-    return bytes(await tx.fetchval(KEEP_BADGE_KEY, private_key))
+    return await _keep(tx, BADGE_KEY, private_key)
+
+
+async def _read(tx: Tx, key: SealedColumn) -> bytes | None:
+    assert tx.organization is not None
+    sealed = await tx.fetchval(f"select {key.column} from {key.table} where organization_id = onceward.organization()")
+    return None if sealed is None else tx.engine.unseal(key, sealed, row=tx.organization)
+
+
+async def _keep(tx: Tx, key: SealedColumn, plain: bytes) -> bytes:
+    assert tx.organization is not None
+    # The update returns the key of another transaction that was faster.
+    sealed = await tx.fetchval(
+        f"insert into {key.table} ({key.column}) values ($1) on conflict (organization_id)"
+        f" do update set {key.column} = {key} returning {key.column}",
+        tx.engine.seal(key, plain, row=tx.organization),
+    )
+    return tx.engine.unseal(key, sealed, row=tx.organization)

@@ -5,8 +5,8 @@ grant usage on schema ticketing to onceward_app, onceward_engine;
 
 -- The key for signatures of tickets and orders: random, one for each organization, never shown.
 create table ticketing.signing_keys (
-    organization_id uuid primary key,
-    key bytea not null check (length(key) >= 32),
+    organization_id uuid primary key default onceward.organization(),
+    key bytea not null,                    -- encrypted: 32 random bytes
     created_at timestamptz not null default onceward.now()
 );
 select onceward.protect('ticketing.signing_keys');

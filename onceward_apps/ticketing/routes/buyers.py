@@ -26,7 +26,7 @@ from onceward_apps.ticketing.routes.requests import (
     problem,
     remember_basket,
 )
-from onceward_apps.ticketing.store import setup
+from onceward_apps.ticketing.store import keys, setup
 
 router = APIRouter(prefix="/api/v1/ticketing/public", tags=["ticketing: buyers"])
 
@@ -154,7 +154,7 @@ async def start_checkout(engine: EngineHere, user: User, new: CheckoutIn, reques
     async with acting(engine, await owner_of(engine, "event", new.event_id)) as tx:
         buyer = buying.Buyer(email=new.email, name=new.name.strip(), locale=new.locale, user_id=user)
         checkout = await buying.start_checkout(tx, new.event_id, basket, buyer, coupon=new.coupon)
-        token = order_token(await setup.signing_key(tx), checkout["id"])
+        token = order_token(await keys.signing_key(tx), checkout["id"])
     names = ("id", "status", "currency", "subtotal_cents", "discount_cents", "tax_cents", "platform_fee_cents")
     return {
         **{name: checkout[name] for name in (*names, "total_cents", "tax_included", "fee_paid_by", "expires_at")},

@@ -15,7 +15,7 @@ from onceward_apps.ticketing.errors import CheckoutClosed, NotFound
 from onceward_apps.ticketing.routes.buyers import Email, TokenIn
 from onceward_apps.ticketing.routes.requests import EngineHere, User, acting, order_for, owner_of
 from onceward_apps.ticketing.store import buying as baskets
-from onceward_apps.ticketing.store import reading
+from onceward_apps.ticketing.store import keys, reading
 
 router = APIRouter(tags=["ticketing: orders"])
 
@@ -49,14 +49,14 @@ async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: 
         if ticket is None or ticket["checkout_id"] != checkout_id or ticket["status"] == "void":
             raise NotFound("this order does not have that ticket")
     image = await app.services.files.get(documents.qr_path(ticket)) if ticket["qr_code_url"] else None
-    return _private(image or documents.qr_png(ticket), "image/png")
+    return _private(image or documents.qr_png(keys.key_of(engine, ticket), ticket), "image/png")
 
 
 @router.get("/orders/{checkout_id}/calendar.ics")
 async def calendar(engine: EngineHere, checkout_id: UUID, user: User, access: str = "") -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         order = await order_for(tx, checkout_id, access, user)
-    return _private(documents.calendar(order, url=notices.order_url(order)), "text/calendar", "event.ics")
+    return _private(documents.calendar(order, url=notices.order_url(engine, order)), "text/calendar", "event.ics")
 
 
 @router.get("/orders/{checkout_id}/receipt.pdf")

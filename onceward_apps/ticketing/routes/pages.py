@@ -27,7 +27,7 @@ from onceward_apps.ticketing.routes.requests import (
     problem,
     remember_basket,
 )
-from onceward_apps.ticketing.store import reading, setup
+from onceward_apps.ticketing.store import keys, reading, setup
 
 router = APIRouter(include_in_schema=False)
 
@@ -96,7 +96,7 @@ async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Requ
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="order")
-    token = order_token(bytes(row["signing_key"]), checkout_id)  # the page's own requests cannot send a JWT
+    token = order_token(keys.key_of(engine, row), checkout_id)  # the page's own requests cannot send a JWT
     return page("order.html", order=row, items=items, token=token)
 
 

@@ -17,7 +17,7 @@ from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.codes import is_order_token
 from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError, TooFast
 from onceward_apps.ticketing.metrics import HOLDS_REFUSED
-from onceward_apps.ticketing.store import reading, setup
+from onceward_apps.ticketing.store import keys, reading, setup
 
 EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
@@ -103,7 +103,7 @@ async def order_for(tx: Tx, checkout_id: UUID, token: str, user: str | None = No
     """
     order = await reading.order(tx, checkout_id)
     if order is not None and (
-        is_order_token(bytes(order["signing_key"]), checkout_id, token)
+        is_order_token(keys.key_of(tx.engine, order), checkout_id, token)
         or (user is not None and user == order["user_id"])
     ):
         return order

@@ -8,7 +8,7 @@ from uuid import UUID
 from onceward import Tx
 
 TICKET = """
-select t.*, k.key as signing_key, s.label, x.name as section, e.name as event_name, e.starts_at
+select t.*, k.key as sealed_key, s.label, x.name as section, e.name as event_name, e.starts_at
   from ticketing.tickets t
   join ticketing.sections x on x.id = t.section_id
   join ticketing.events e on e.id = t.event_id
@@ -21,7 +21,7 @@ update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now(),
 """
 ORDER = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact, v.name as venue_name,
-       v.address as venue_address, v.timezone, o.name as organizer, k.key as signing_key, i.number as invoice_number
+       v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key, i.number as invoice_number
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
@@ -86,7 +86,7 @@ on conflict (id) do nothing
 
 
 async def ticket(tx: Tx, ticket_id: UUID) -> Any:
-    """Return a ticket with its signing key."""
+    """Return a ticket with the encrypted key that signs it."""
     return await tx.fetchrow(TICKET, ticket_id)
 
 

@@ -14,13 +14,12 @@ from onceward_apps.ticketing.model import Occupancy, Payment
 LOCK = """
 select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.starts_at, e.ends_at, e.alert_percent,
        e.alerted_at, e.refund_policy,
-       e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone, k.key as signing_key,
+       e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone,
        o.name as organizer, onceward.now() as now
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
   join onceward.organizations o on o.organization_id = c.organization_id
-  left join ticketing.signing_keys k on k.organization_id = c.organization_id
  where c.id = $1
    for update of c for key share of e
 """
@@ -28,7 +27,7 @@ TAKE = "select ticketing.take_checkout($1)"
 # Read after the lock: a payment that another transaction recorded meanwhile is in every row, as `paid_*`.
 ITEMS = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.alert_percent, e.alerted_at, e.refund_policy,
-       e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone, k.key as signing_key,
+       e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone, k.key as sealed_key,
        o.name as organizer, onceward.now() as now,
        i.id as item_id, i.seat_id, i.section_id, i.seat_hold_id, i.price_cents, i.discount_cents as item_discount_cents,
        i.tax_cents as item_tax_cents, i.fee_cents, h.claim_id, h.checkout_id as held_for, h.status as hold_status, s.label,

@@ -1,8 +1,7 @@
-"""SQL for organizers: venues, events, seat maps, coupons, and the key that signs tickets."""
+"""SQL for organizers: venues, events, seat maps and coupons."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -10,13 +9,6 @@ from uuid import UUID
 from onceward import Tx
 from onceward.db import Transaction
 
-SIGNING_KEY = """
-with made as (
-    insert into ticketing.signing_keys (organization_id, key) values ($1, $2)
-    on conflict (organization_id) do nothing returning key
-)
-select key from made union all select key from ticketing.signing_keys where organization_id = $1 limit 1
-"""
 ADD_VENUE = """
 insert into ticketing.venues (name, address, timezone) values ($1, $2, $3)
 on conflict (organization_id, name) do nothing returning *
@@ -99,11 +91,6 @@ UNBLOCK = (
 async def organization_of(tx: Tx, kind: str, id: UUID) -> UUID | None:
     """Return the organization of an event, checkout or ticket, or None. The transaction needs no organization."""
     return await tx.fetchval("select ticketing.organization_of($1, $2)", kind, id)
-
-
-async def signing_key(tx: Tx) -> bytes:
-    """Return the organization's key, which the first use creates."""
-    return bytes(await tx.fetchval(SIGNING_KEY, tx.organization, secrets.token_bytes(32)))
 
 
 async def add_venue(tx: Tx, name: str, address: str, timezone: str) -> Any:

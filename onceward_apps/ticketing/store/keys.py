@@ -1,0 +1,31 @@
+"""The key that signs tickets and orders: one for each organization, encrypted in the database."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from onceward import Engine, Tx
+from onceward_apps.ticketing.app import SIGNING_KEY
+
+READ_KEY = "select key from ticketing.signing_keys where organization_id = onceward.organization()"
+# The update returns the key of another transaction that was faster.
+KEEP_KEY = """
+insert into ticketing.signing_keys (key) values ($1)
+on conflict (organization_id) do update set key = ticketing.signing_keys.key returning key
+"""
+
+
+async def signing_key(tx: Tx) -> bytes:
+    """Return the key of the transaction's organization. The first call creates it."""
+    assert tx.organization is not None
+    sealed = await tx.fetchval(READ_KEY)
+    if sealed is None:
+        made = tx.engine.seal(SIGNING_KEY, secrets.token_bytes(32), row=tx.organization)
+        sealed = await tx.fetchval(KEEP_KEY, made)
+    return tx.engine.unseal(SIGNING_KEY, sealed, row=tx.organization)
+
+
+def key_of(engine: Engine, row: Any) -> bytes:
+    """Decrypt the key of a row that was read with its `organization_id` and its `sealed_key`, without a round trip."""
+    return engine.unseal(SIGNING_KEY, row["sealed_key"], row=row["organization_id"])
