@@ -26,10 +26,11 @@ from typing import Any, cast
 
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.inbox.stripping import STRIP, TURNS, Stripping
-from onceward.inbox.upkeep import FORGET
+from onceward.inbox.upkeep import FORGET, STRIP
 from onceward.runtime import FEATURES
+from onceward.work import Stripping
 from onceward.work.loop import AT_ONCE
+from onceward.work.stripping import TURNS
 
 FILL = """
 insert into onceward.webhook_events (seq, webhook_id, event_id, provider, type, payload, raw, status, attempts, received_at)
@@ -109,7 +110,7 @@ class Timed:
 
 
 async def strip_due(timed: Timed, due: int) -> int:
-    stripping = Stripping(db=cast(Database, timed), keep=KEEP)
+    stripping = Stripping(db=cast(Database, timed), statement=STRIP, arguments=(KEEP, None))
     looked = 0
     while looked < due:
         found = await stripping.next_window()

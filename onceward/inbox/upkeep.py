@@ -16,9 +16,8 @@ from onceward.db import Connection, Database
 from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
-from onceward.inbox.stripping import Stripping
 from onceward.statements import read_statement
-from onceward.work import Loop, Waker, Walk, in_batches
+from onceward.work import Loop, Stripping, Waker, Walk, in_batches
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +32,7 @@ insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflic
 
 TAKE_COUNTS = read_statement("inbox", "take_counts")
 PACED = read_statement("inbox", "find_ready_rate_lane")
+STRIP = read_statement("inbox", "strip_events")
 PRUNE_LATER = read_statement("inbox", "strip_events_later")
 FORGET = read_statement("inbox", "forget_events")
 
@@ -167,8 +167,14 @@ class Upkeep:
         )
         for days in (None, *(row["retention_days"] for row in rows)):
             keep = self._options.keep if days is None else timedelta(days=days)
-            pause_s = self._options.strip_pause_s
-            looked += await Stripping(db=self._db, keep=keep, days=days, at_once=at_once, pause_s=pause_s).all()
+            stripping = Stripping(
+                db=self._db,
+                statement=STRIP,
+                arguments=(keep, days),
+                at_once=at_once,
+                pause_s=self._options.strip_pause_s,
+            )
+            looked += await stripping.all()
         await in_batches(partial(self._db.fetchval, PRUNE_LATER), at_once=at_once)
         await in_batches(partial(self._db.fetchval, FORGET, self._options.keep_keys), at_once=at_once)
         async with self._db.acquire() as conn:

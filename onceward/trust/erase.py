@@ -15,6 +15,7 @@ from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.errors import OncewardError
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.identity import Identity
 from onceward.trust.person import BadReference, Person
@@ -28,6 +29,8 @@ a request) may mention people."""
 OWN_ROWS = "t.organization_id is not distinct from $1::uuid"
 INSTANCE = "$1::uuid is null"
 """The scope of tables that belong to no organization: they are searched only for the whole instance."""
+
+RECORD = read_statement("trust", "record_erasure")
 
 CANDIDATE: Mapping[Kind, str] = {
     "whole": "lower(btrim({value}::text)) = any($2::text[])",
@@ -142,7 +145,8 @@ async def erase(
 ) -> ErasureReport:
     """Erase a person from one organization in one transaction. None means data that belongs to no organization.
 
-    A dry run does the same and rolls back, so its report is exact.
+    A dry run does the same and rolls back, so its report is exact. A message of a transaction that began before the erasure
+    and commits after it is cancelled at the time of sending.
     """
     whom = Person(person)
     report = ErasureReport((), (), dry_run)
@@ -161,8 +165,12 @@ async def erase(
                 reason=reason,
                 organization=organization,
             )
+            await tx.execute(RECORD, whom.forms, organization)
     except DryRun:
-        pass
+        return report
+    # Again: until the commit, other transactions could begin and read the person.
+    async with db.transaction(role="engine") as tx:
+        await tx.execute(RECORD, whom.forms, organization)
     return report
 
 

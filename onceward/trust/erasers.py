@@ -94,6 +94,7 @@ ERASERS: tuple[Eraser, ...] = (
 )
 
 UNSEARCHED: dict[str, str] = {
+    "onceward.erasures.*": "hashes of those who were erased",
     "onceward.memberships.*": "only ids; deleted with the account",
     "onceward.sessions.*": "only hashes and ids; deleted with the account",
     "onceward.login_links.*": "only hashes and ids; deleted with the account",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         TimedOut,
     )
     from onceward.work.policy import EVENTS, JOBS, RetryOption, RetryPolicy, as_policy, waits
+    from onceward.work.stripping import Stripping
     from onceward.work.task import BatchResults, Kind, MessageHook, Registry, Task
     from onceward.work.wake import Waker
     from onceward.work.walk import Walk, Window
@@ -71,6 +72,7 @@ __all__ = [
     "RetryPolicy",
     "Settled",
     "Snooze",
+    "Stripping",
     "Superseded",
     "Task",
     "TimedOut",

@@ -3,7 +3,7 @@
 The place is held in the first transaction and the page opened after its commit, so a crash in between costs a hold that
 expires by itself. A person has one started checkout for a cohort: a repeated request, also at the same moment, opens the
 page of that checkout under the same idempotency key, and so gets the same page. A checkout for the other way to pay
-replaces the started one and closes its page.
+replaces the started one and closes its page. While a payment takes days, such as a bank debit, no checkout starts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,17 @@ from onceward.services import Accepted, NotSet, Outcome, to_stripe
 from onceward_apps.learning import links, payment_pages, waitlist
 from onceward_apps.learning.app import app, settings
 from onceward_apps.learning.enrolling import enrol_free
-from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, NotEnrollable, NotFound, PaymentUnavailable
+from onceward_apps.learning.errors import (
+    AlreadyEnrolled,
+    CohortFull,
+    NotEnrollable,
+    NotFound,
+    PaymentPending,
+    PaymentUnavailable,
+)
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import APP, is_enrollable, pool_key
-from onceward_apps.learning.store import cohorts, enrollments, payments, users
+from onceward_apps.learning.store import cohorts, enrollments, payments, pending_payments, users
 from onceward_apps.learning.store import waitlist as invites
 
 Kind = Literal["enrollment", "extension", "subscription"]
@@ -56,12 +63,13 @@ async def start_checkout(
     async with engine.transaction(organization=organization) as tx:
         cohort, user = await _allowed(tx, cohort_id, user_id)
         if cohort["price"] == 0:
+            await _refuse_while_paying(tx, user_id, cohort, "enrollment")
             enrollment_id = await enrol_free(tx, cohort_id, user_id)
             return StartedCheckout(links.home(enrollment_id), enrollment_id=enrollment_id)
         if instalments and cohort["instalment_count"] == 0:
             raise NotEnrollable(f"{cohort['name']} cannot be paid in instalments")
         kind: Kind = "subscription" if instalments else "enrollment"
-        started = await _started(tx, user_id, cohort_id, kind)
+        started = await _started(tx, user_id, cohort, kind)
         checkout = started or await _hold(tx, cohort, user, invite_token, kind)
     return await _open_page(
         engine, organization, checkout, cohort, user, cancel_url=links.cohort(cohort_id), is_new=started is None
@@ -82,7 +90,7 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
         user = await users.find(tx, enrollment["user_id"])
         if cohort["extension_price"] == 0:
             raise NotEnrollable(f"{cohort['name']} offers no extension of access")
-        started = await _started(tx, user["id"], cohort["id"], "extension")
+        started = await _started(tx, user["id"], cohort, "extension")
         checkout = started or await payments.add_checkout(
             tx,
             checkout_id=uuid4(),
@@ -124,14 +132,23 @@ def _page_lifetime() -> timedelta:
     return timedelta(minutes=settings().hold_minutes) + SLACK / 2
 
 
-async def _started(tx: Tx, user_id: UUID, cohort_id: UUID, kind: Kind) -> Any:
+async def _refuse_while_paying(tx: Tx, user_id: UUID, cohort: Any, kind: Kind) -> None:
+    is_extension = kind == "extension"
+    if await pending_payments.is_pending(tx, user_id, cohort["id"], extension=is_extension):
+        bought = f"more access to {cohort['name']}" if is_extension else cohort["name"]
+        raise PaymentPending(f"your payment for {bought} is being processed: if it fails, you can pay again")
+
+
+async def _started(tx: Tx, user_id: UUID, cohort: Any, kind: Kind) -> Any:
     """Return the checkout of this kind that the person has started, or None.
 
     One that cannot be used any more, or is for the other way to pay, is replaced, so that nobody holds two places or can
     pay on two pages.
     """
     shortest = timedelta(minutes=settings().hold_minutes)
-    started = await payments.started_checkout(tx, user_id, cohort_id, kind, shortest)
+    started = await payments.started_checkout(tx, user_id, cohort["id"], kind, shortest)
+    # After the lock of the started checkout: its payment may have begun while this request waited for the lock.
+    await _refuse_while_paying(tx, user_id, cohort, kind)
     if started is None or (started["kind"] == kind and started["is_usable"]):
         return started
     await payment_pages.replace(tx, started)

@@ -268,7 +268,7 @@ async def _enrol(tx: Tx, session: PaidSession, cohort: Any, user: Any, checkout:
 
 
 async def _replace_started(tx: Tx, cohort: Any, user: Any) -> None:
-    """End the other checkout that a person has started, for example while a bank debit was under way."""
+    """End the other checkout that a person has started, for example before the webhook of a bank debit came."""
     started = await payments.started_checkout(tx, user["id"], cohort["id"], "enrollment", timedelta(0))
     if started is not None and await payment_pages.replace(tx, started):
         await promote_soon(tx, cohort["id"])

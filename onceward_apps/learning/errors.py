@@ -44,6 +44,12 @@ class AlreadyEnrolled(LearningError):
     code = "already_enrolled"
 
 
+class PaymentPending(LearningError):
+    """The person has paid with a method that takes days, and the payment has neither succeeded nor failed."""
+
+    code = "payment_pending"
+
+
 class InviteInvalid(LearningError):
     """The invite is unknown, used, revoked or expired."""
 

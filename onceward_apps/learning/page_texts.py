@@ -101,6 +101,9 @@ PT: dict[str, str] = {
     "Your access ended on": "O seu acesso terminou em",
     "Your access ends on": "O seu acesso termina em",
     "Your access has ended.": "O seu acesso terminou.",
+    "Your payment for {name} is being processed. If it fails, you can pay again.": (
+        "O seu pagamento de {name} está a ser processado. Se falhar, pode pagar de novo."
+    ),
     "Your progress": "O seu progresso",
     "access ended": "acesso terminado",
     "enrolled": "inscrito",

@@ -20,7 +20,7 @@ from onceward_apps.learning.app import app
 from onceward_apps.learning.enrolling import PaidSession, Result
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import APP, as_uuid
-from onceward_apps.learning.store import owners, payments
+from onceward_apps.learning.store import owners, payments, pending_payments
 from onceward_apps.learning.subscription_jobs import end_subscription
 
 SOURCE = "learning-stripe"
@@ -138,7 +138,7 @@ async def session_completed(event: Event[Session], tx: Tx) -> Result:
     if session.payment_status not in ("paid", "no_payment_required"):
         checkout = await payments.checkout_by_session(tx, session.id) if tx.organization is not None else None
         if checkout is not None:
-            await payments.wait_for_payment(tx, checkout["id"])
+            await pending_payments.begin(tx, checkout["id"])
         return {"status": "WAITING_FOR_PAYMENT"}
     return await _fulfil(tx, event, session)
 

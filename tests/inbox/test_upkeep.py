@@ -15,10 +15,11 @@ from onceward.inbox import UpkeepOptions
 from onceward.inbox.checks import CHECKS
 from onceward.inbox.erasers import ERASERS
 from onceward.inbox.sources import pause, resume
-from onceward.inbox.stripping import STRIP, TURNS, Stripping
-from onceward.inbox.upkeep import Upkeep
+from onceward.inbox.upkeep import STRIP, Upkeep
 from onceward.testing import until
 from onceward.trust.erase import erase
+from onceward.work import Stripping
+from onceward.work.stripping import TURNS
 from tests.inbox.conftest import Office
 
 
@@ -208,6 +209,7 @@ async def test_old_bodies_go_and_the_key_still_dedupes(office) -> None:
     assert [row["event_id"] for row in left] == ["evt_waiting"]
 
 
+OLDER = (timedelta(days=30), None)
 OLD_EVENTS = """
 insert into onceward.webhook_events (event_id, provider, type, payload, raw, status, received_at)
 select 'evt_' || n, 'stripe', 't', jsonb_build_object('n', n), decode(repeat('ab', $2), 'hex'), 'success', now() - interval '40 days'
@@ -219,7 +221,7 @@ async def test_stripping_passes_windows_and_batches(db: Database) -> None:
     await db.execute(OLD_EVENTS, 50, 10)
     await db.execute("update onceward.webhook_events set status = 'success', settles = settles + 1")
     await db.execute("update onceward.webhook_events set received_at = now() where event_id in ('evt_41', 'evt_42')")
-    stripping = Stripping(db=db, keep=timedelta(days=30), at_once=3, window=10, pause_s=0.0)
+    stripping = Stripping(db=db, statement=STRIP, arguments=OLDER, at_once=3, window=10, pause_s=0.0)
     assert await stripping.all() == 40
     whole = "select array_agg(event_id order by seq) from onceward.webhook_events where raw is not null"
     assert await db.fetchval(whole) == [f"evt_{n}" for n in range(41, 51)], (
@@ -233,11 +235,11 @@ async def test_stripping_passes_windows_and_batches(db: Database) -> None:
 async def test_an_interrupted_strip_is_finished_by_the_next(db: Database) -> None:
     await db.execute(OLD_EVENTS, 50, 10)
     await db.execute("update onceward.webhook_events set status = 'success', settles = settles + 1")
-    await db.fetchrow(STRIP, timedelta(days=30), None, 2, TURNS, None, 1000)
+    await db.fetchrow(STRIP, *OLDER, 2, TURNS, None, 1000)
     bodies = "select count(*) from onceward.webhook_events where raw is not null"
     assert 0 < await db.fetchval(bodies) < 50
     assert await db.fetchval("select count(*) from onceward.prune_marks") == 0
-    assert await Stripping(db=db, keep=timedelta(days=30), pause_s=0.0).all() == 50
+    assert await Stripping(db=db, statement=STRIP, arguments=OLDER, pause_s=0.0).all() == 50
     assert await db.fetchval(bodies) == 0
     assert await db.fetchval("select through from onceward.prune_marks") == await db.fetchval(
         "select max(seq) from onceward.webhook_events"

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from onceward.messages import Sender
+from onceward.messages.channels import FolderChannel
 from onceward.runtime import FEATURES
 from onceward.testing import drain
 from onceward.trust import verify
 from onceward.trust.erase import erase
+from onceward.work import Registry, Worker
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import chat, mailing, signing_in, waitlist
 from onceward_apps.learning.certificates import render_certificate
@@ -19,10 +22,11 @@ from onceward_apps.learning.checkout import start_extension
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.refund_requests import refund_enrollment
 from onceward_apps.learning.routes.rendering import page
-from onceward_apps.learning.store import crm
+from onceward_apps.learning.store import crm, people
 from tests.learning.classroom import Classroom
 from tests.learning.school import PRICE, School
 from tests.learning.test_refunds import intent, refund_at_stripe
+from tests.queries import until_query
 
 ALL = FEATURES.plus(learning.features())
 ERASERS = [eraser for erasers in ALL.load("erasers") for eraser in erasers]
@@ -150,6 +154,31 @@ async def test_an_erased_student_gets_no_mail_no_invite_and_no_booking(school: S
         "access-expiring-today",
     }
     assert [mail["template"] for mail in mails if "invalid" in mail["address"] or "ada" in mail["address"]] == []
+
+
+async def test_a_mail_that_was_being_queued_during_the_erasure_is_not_sent(school: School, tmp_path: Path) -> None:
+    """The transaction reads the student before the erasure, and commits after it, on a connection of its own."""
+    ada, bob = await school.student("Ada"), await school.student("Bob")
+    async with school.transaction() as tx:
+        students = [await people.user(tx, each) for each in (ada, bob)]
+        await erase(school.db, "ada@example.org", ERASERS, organization=school.organization, actor="test")
+        for student in students:
+            data = {"name": student["name"], "organization": "School", "minutes": 30, "link": "https://learn.example"}
+            await mailing.mail(tx, "student-sign-in", student, key=f"race:{student['id']}", data=data)
+    left = "select count(*) from onceward.messages where status in ('pending', 'processing')"
+    assert await school.db.fetchval(left) == 2, "the erasure could not see the mail"
+    registry, folder = Registry(), tmp_path / "mail"
+    Sender(school.db, [FolderChannel(folder, sender="x@example.org")], school.engine.templates).install(registry)
+    worker = Worker(school.db, registry, school.engine.waker, open_tx=school.engine.open_tx)
+    await worker.start()
+    await until_query(school.db, left, 0)
+    await worker.stop()
+    mails = [path.read_text() for path in folder.rglob("*.eml")]
+    assert len(mails) == 1
+    assert "To: bob@example.org" in mails[0]
+    row = await school.db.fetchrow("select * from onceward.messages where key = $1", f"race:{ada}")
+    assert row is not None
+    assert (row["status"], row["reason"], row["address"], row["data"]) == ("cancelled", "erased", None, None)
 
 
 def test_every_mail_to_a_student_goes_through_the_module_that_knows_who_was_erased() -> None:

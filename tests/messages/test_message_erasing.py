@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from hashlib import sha256
+
+import pytest
+
 from onceward.messages import Recipient
 from onceward.messages.erasers import ERASERS
 from onceward.messages.preferences import opt_in, opt_out, save_recipient
-from onceward.trust.erase import ErasureReport, erase
+from onceward.testing import FrozenClock
+from onceward.trust.erase import Eraser, ErasureReport, erase
 
 ADA = "ada@example.org"
 
@@ -87,5 +93,83 @@ async def test_a_person_who_opts_in_again_after_an_erasure_gets_messages(office)
     async with here.engine.transaction() as tx:
         await opt_in(tx, ADA)
     id = await here.send("news")
+    await here.start_worker()
+    assert (await here.until(id))["status"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("erased_as", "to"),
+    [
+        ("Ada@Example.org", Recipient(ref="u1", email=ADA)),
+        ("u1", Recipient(ref="u1", email=ADA)),
+        (ADA, Recipient(ref="u1")),
+    ],
+)
+async def test_a_message_of_a_transaction_that_began_before_the_erasure_is_not_sent(
+    office, erased_as: str, to: Recipient
+) -> None:
+    """The transaction has a connection of its own, and commits after the erasure, which cannot see its message."""
+    here = await office()
+    async with here.engine.transaction() as tx:
+        await tx.fetchval("select 1")  # the app has read the address by now
+        report = await erased(here, erased_as)
+        id = (await tx.send("hello", to=to, key="late", data={"name": "Ada"})).id
+        if to.email is None:
+            await save_recipient(tx, Recipient(ref="u1", email=ADA))
+    assert report.rows["messages"] == 0
+    assert (await here.message(id))["status"] == "pending"
+    await here.start_worker()
+    row = await here.until(id)
+    assert (row["status"], row["reason"]) == ("cancelled", "erased")
+    assert (row["address"], row["data"]) == (None, None)
+    assert row["recipient"] == "erased:" + sha256(erased_as.lower().encode()).hexdigest()
+    assert here.sims.smtp.mails == []
+
+
+async def test_a_message_that_was_queued_while_the_erasure_ran_is_not_sent(office) -> None:
+    here = await office()
+    queued: list[int] = []
+
+    async def queue_one(*_: object) -> None:
+        queued.append(await here.send(key="meanwhile"))
+
+    last = Eraser(name="last", table="onceward.recipients", columns={"email": "whole"}, erase=queue_one)
+    async with here.engine.transaction() as tx:
+        await save_recipient(tx, Recipient(ref="u1", email=ADA))
+    # The eraser of the messages has run already when the other transaction queues the message and commits.
+    messages, *_ = ERASERS
+    await erase(here.db, ADA, [messages, last], organization=None, actor="t")
+    await here.start_worker()
+    [id] = queued
+    assert (await here.until(id))["reason"] == "erased"
+    assert here.sims.smtp.mails == []
+
+
+async def test_a_person_who_returns_after_an_erasure_gets_messages(office) -> None:
+    here = await office()
+    for _ in range(2):
+        await erased(here, ADA)
+    id = await here.send(key="again")
+    await here.start_worker()
+    assert (await here.until(id))["status"] == "success"
+
+
+async def test_a_person_who_returns_gets_messages_while_a_test_has_stopped_the_clock(office) -> None:
+    here = await office()
+    async with FrozenClock(here.db, datetime.fromisoformat("2020-02-02T12:00:00+00:00")):
+        await erased(here, ADA)
+        id = await here.send(key="again")
+        await here.start_worker()
+        assert (await here.until(id))["status"] == "success"
+
+
+async def test_a_dry_run_and_an_erasure_in_another_organization_stop_no_message(office) -> None:
+    here = await office()
+    id = await here.send()
+    await erase(here.db, ADA, ERASERS, organization=None, actor="t", dry_run=True)
+    organization = await here.db.fetchval(
+        "insert into onceward.organizations (slug, name) values ('acme', 'Acme') returning organization_id"
+    )
+    await erase(here.db, ADA, ERASERS, organization=organization, actor="t")
     await here.start_worker()
     assert (await here.until(id))["status"] == "success"

@@ -9,7 +9,7 @@ from typing import Any
 
 import onceward
 from onceward.db import Connection, Database
-from onceward.inbox import stripping, transmissions
+from onceward.inbox import transmissions
 from onceward.inbox import upkeep as inbox
 from onceward.live import trimming
 from onceward.messages import notifier, pruning
@@ -18,6 +18,7 @@ from onceward.schedules import scheduler
 from onceward.statements import read_statement
 from onceward.web.idempotency import PRUNE as OLD_KEYS
 from onceward.work import statements as work
+from onceward.work.stripping import TURNS
 from onceward.workflows import operate as workflows
 from tests.upkeep.filled import ROWS, filled
 from tests.work.test_plans import explain, nodes
@@ -45,8 +46,8 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "paced sources": [(inbox.PACED, ())],
     "webhook counts": [(inbox.TAKE_COUNTS, ())],
     "old events": [
-        (stripping.STRIP, (DAYS, None, 0, stripping.TURNS, None, 1000)),
-        (stripping.STRIP, (DAYS, None, stripping.TURNS - 1, stripping.TURNS, None, 1000)),
+        (inbox.STRIP, (DAYS, None, 0, TURNS, None, 1000)),
+        (inbox.STRIP, (DAYS, None, TURNS - 1, TURNS, None, 1000)),
         (inbox.PRUNE_LATER, (1000,)),
         (inbox.FORGET, (DAYS, 1000)),
         (transmissions.FORGET, (DAYS,)),
@@ -55,7 +56,11 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "abandoned runs": [(read_statement("schedules", "fail_abandoned_runs"), ())],
     "prune runs": [(scheduler.PRUNE, (DAYS, 1000)), (scheduler.PRUNE_MARKS, (DAYS,))],
     "notices": [(notifier.DUE, (5.0, 900.0))],
-    "old messages": [(pruning.STRIP, (DAYS, 1000)), (pruning.STRIP_LATER, (1000,))],
+    "old messages": [
+        (pruning.STRIP, (DAYS, 0, TURNS, None, 1000)),
+        (pruning.STRIP, (DAYS, TURNS - 1, TURNS, None, 1000)),
+        (pruning.STRIP_LATER, (1000,)),
+    ],
     "endpoints": [(outbox.FAILING, (timedelta(days=1), 10))],
     "disabled endpoints": [(outbox.SWEEP, (1000,))],
     "resends": [(read_statement("outbox", "take_resend"), ())],

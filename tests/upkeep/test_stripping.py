@@ -1,28 +1,65 @@
-"""The bodies of old events are stripped within their pages, so that no index changes, also while transactions come and go."""
+"""The contents of old rows are stripped within their pages, so that no index changes, also while transactions come and go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from asyncpg import Record
 
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.inbox.stripping import Stripping
+from onceward.inbox import upkeep as inbox
+from onceward.messages import pruning as messages
 from onceward.runtime import FEATURES
 from onceward.testing import until
+from onceward.work import Stripping
+from onceward.work.stripping import TURNS
+from tests.work.test_plans import explain, nodes
 
-EVENTS = 3_000
-FILL = """
-insert into onceward.webhook_events (event_id, provider, type, payload, raw, status, received_at)
-select md5(n::text), 'stripe', 't', jsonb_build_object('n', n), decode(repeat('ab', $2), 'hex'), 'success', now() - interval '40 days'
-  from generate_series(1, $1::int) n
-"""
-INDEX_BYTES = """
-select sum(pg_relation_size(indexrelid)) from pg_index where indrelid = 'onceward.webhook_events'::regclass
-"""
+KEEP = timedelta(days=30)
+ROWS = 3_000
+INDEX_BYTES = "select sum(pg_relation_size(indexrelid)) from pg_index where indrelid = $1::text::regclass"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that is stripped: its name, how rows $1 to $2 with contents of $3 bytes are made, and what strips it."""
+
+    name: str
+    fill: str
+    content: str
+    statement: str
+    arguments: tuple[Any, ...]
+
+
+EVENTS = Table(
+    "onceward.webhook_events",
+    """
+    insert into onceward.webhook_events (seq, event_id, provider, type, payload, raw, status, received_at)
+    select n, md5(n::text), 'stripe', 't', jsonb_build_object('n', n), decode(repeat('ab', $3), 'hex'), 'success', now() - interval '40 days'
+      from generate_series($1::int, $2::int) n
+    """,
+    "raw",
+    inbox.STRIP,
+    (KEEP, None),
+)
+MESSAGES = Table(
+    "onceward.messages",
+    """
+    insert into onceward.messages
+           (id, key, channel, template, version, data, recipient, address, token, reference, status, attempts, created_at)
+    select n, md5(n::text), 'email', 't', '1', jsonb_build_object('n', repeat(md5(n::text), $3 / 32 + 1)), 'student:' || n % 100,
+           n || '@example.org', gen_random_uuid(), md5('r' || n), 'success', 1, now() - interval '40 days'
+      from generate_series($1::int, $2::int) n
+    """,
+    "data",
+    messages.STRIP,
+    (KEEP,),
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,30 +82,66 @@ async def alone(own_server: str) -> Database:
     return db
 
 
-async def updates(db: Database) -> Record | None:
+async def updates(db: Database, table: Table) -> Record | None:
     return await db.fetchrow(
         """
         select n_tup_upd as all, n_tup_hot_upd as hot from pg_stat_user_tables
-         where relid = 'onceward.webhook_events'::regclass and n_tup_upd >= $1
+         where relid = $2::text::regclass and n_tup_upd >= $1
         """,
-        EVENTS,
+        ROWS,
+        table.name,
     )
 
 
-@pytest.mark.parametrize("body_bytes", [10, 300, 1500])
-async def test_stripping_changes_no_index(alone: Database, body_bytes: int) -> None:
-    async with alone.acquire() as conn:
-        await conn.execute("truncate onceward.webhook_events, onceward.prune_marks")
-        await conn.execute("select pg_stat_reset()")
+async def fill(db: Database, table: Table, first: int, last: int, *, content_bytes: int = 10) -> None:
+    async with db.acquire() as conn:
         await conn.execute("set session_replication_role = replica")  # the triggers would create work for each row
-        await conn.execute(FILL, EVENTS, body_bytes)
+        await conn.execute(table.fill, first, last, content_bytes)
         await conn.execute("reset session_replication_role")
-        await conn.execute("vacuum (analyze) onceward.webhook_events")
-        await conn.execute("reindex table onceward.webhook_events")
-    before = await alone.fetchval(INDEX_BYTES)
-    assert await Stripping(db=alone, keep=timedelta(days=30), pause_s=0.05).all() == EVENTS
-    assert await alone.fetchval("select count(*) from onceward.webhook_events where raw is null") == EVENTS
-    counted = await until(lambda: updates(alone))
+        await conn.execute(f"vacuum (analyze) {table.name}")
+
+
+@pytest.mark.parametrize("content_bytes", [10, 300, 1500])
+@pytest.mark.parametrize("table", [EVENTS, MESSAGES], ids=lambda table: table.name)
+async def test_stripping_changes_no_index(alone: Database, table: Table, content_bytes: int) -> None:
+    await alone.execute(f"truncate {table.name}, onceward.prune_marks")
+    await alone.execute("select pg_stat_reset()")
+    await fill(alone, table, 1, ROWS, content_bytes=content_bytes)
+    await alone.execute(f"reindex table {table.name}")
+    before = await alone.fetchval(INDEX_BYTES, table.name)
+    stripping = Stripping(db=alone, statement=table.statement, arguments=table.arguments, pause_s=0.05)
+    assert await stripping.all() == ROWS
+    assert await alone.fetchval(f"select count(*) from {table.name} where {table.content} is null") == ROWS
+    counted = await until(lambda: updates(alone, table))
     assert counted["hot"] / counted["all"] > 0.97, dict(counted)
-    assert await alone.fetchval(INDEX_BYTES) == before
+    assert await alone.fetchval(INDEX_BYTES, table.name) == before
     await alone.close()
+
+
+async def pages_of(db: Database, table: Table, *, turn: int, after: int) -> int:
+    """Return how many pages a batch reads. No table is scanned."""
+    async with db.acquire() as conn:
+        transaction = conn.transaction()
+        await transaction.start()
+        plan = await explain(conn, table.statement, *table.arguments, turn, TURNS, after, 1000)
+        await transaction.rollback()
+    scanned = {node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"}
+    assert scanned.isdisjoint({table.name.removeprefix("onceward."), "attempts"}), scanned
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+@pytest.mark.parametrize("table", [EVENTS, MESSAGES], ids=lambda table: table.name)
+async def test_a_batch_of_old_rows_reads_no_more_in_a_larger_table(db: Database, table: Table) -> None:
+    async with db.acquire() as conn:
+        await migrate(conn, FEATURES.migrations)
+    await db.execute(
+        "insert into onceward.attempts (work_id, number, kind, task, outcome, finished_at)"
+        " select n, 1, 'message', 't', 'success', now() from generate_series(1, 60000) n"
+    )
+    await db.execute("vacuum (analyze) onceward.attempts")
+    await fill(db, table, 1, 15_000)
+    # Each batch has rows of its own: what a rolled-back turn has written stays in the pages.
+    small = [await pages_of(db, table, turn=turn, after=5_000 + 1_000 * turn) for turn in range(TURNS)]
+    await fill(db, table, 15_001, 60_000)
+    large = [await pages_of(db, table, turn=turn, after=40_000 + 1_000 * turn) for turn in range(TURNS)]
+    assert all(more < fewer * 1.5 for fewer, more in zip(small, large, strict=True)), (small, large)

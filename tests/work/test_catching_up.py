@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from typing import Any, cast
 
 import pytest
 
 from onceward.db import Connection, Database, migrate
 from onceward.inbox import upkeep as inbox_upkeep
-from onceward.inbox.stripping import STRIP as STRIP_EVENTS
-from onceward.inbox.stripping import TURNS, Stripping
 from onceward.messages.pruning import STRIP, strip_old
 from onceward.outbox import upkeep as outbox_upkeep
 from onceward.runtime import FEATURES
-from onceward.work import in_batches
+from onceward.work import Stripping, in_batches
 from onceward.work.statements import PRUNE_JOBS
+from onceward.work.stripping import TURNS
 from onceward.work.upkeep import prune
 from onceward.workflows import operate
 from tests.work.test_plans import explain, scans_of
@@ -31,6 +31,18 @@ async def full(db: Database) -> Database:
     async with db.acquire() as conn:
         await migrate(conn, FEATURES.migrations)
     return db
+
+
+class Counted:
+    """The part of a database that stripping uses. It counts the statements."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.statements = 0
+
+    async def fetchrow(self, query: str, *arguments: Any) -> Any:
+        self.statements += 1
+        return await self._db.fetchrow(query, *arguments)
 
 
 async def unfinished(conn: Connection, kind: str) -> None:
@@ -73,9 +85,10 @@ async def test_events(full: Database) -> None:
         EVERY,
     )
     later = "select count(*) from onceward.webhook_events where payload is not null"
-    assert await Stripping(db=full, keep=KEEP, pause_s=0.0).all() == COUNT
+    stripping = Stripping(db=full, statement=inbox_upkeep.STRIP, arguments=(KEEP, None), pause_s=0.0)
+    assert await stripping.all() == COUNT
     assert await full.fetchval(later) == COUNT // EVERY
-    assert await Stripping(db=full, keep=KEEP, pause_s=0.0).all() == 0
+    assert await stripping.all() == 0
     await full.execute(
         "update onceward.webhook_events set status = 'success', settles = settles + 1 where status = 'dead_letter'"
     )
@@ -85,20 +98,63 @@ async def test_events(full: Database) -> None:
     assert await full.fetchval("select count(*) from onceward.webhook_events") == 0
 
 
-async def test_messages(full: Database) -> None:
-    await full.execute(
+async def old_messages(db: Database) -> None:
+    await db.execute(
         "insert into onceward.messages (id, key, channel, template, version, data, recipient, status, created_at)"
         " select n, 'k' || n, 'email', 't', '1', '{}', 'r', case when n % $2 = 0 then 'pending' else 'success' end,"
         " now() - interval '60 days' from generate_series(1, $1::int) n",
         COUNT,
         EVERY,
     )
-    left = "select count(*) from onceward.messages where data is not null"
-    assert await strip_old(full, keep=KEEP) == COUNT
-    assert await full.fetchval(left) == COUNT // EVERY
+
+
+WITH_CONTENT = "select count(*) from onceward.messages where data is not null"
+
+
+async def test_messages(full: Database) -> None:
+    await old_messages(full)
+    assert await strip_old(full, keep=KEEP, pause_s=0.0) == COUNT
+    assert await full.fetchval(WITH_CONTENT) == COUNT // EVERY
     await full.execute("update onceward.messages set status = 'success'")
-    assert await strip_old(full, keep=KEEP) == 0
-    assert await full.fetchval(left) == 0
+    assert await strip_old(full, keep=KEEP, pause_s=0.0) == 0
+    assert await full.fetchval(WITH_CONTENT) == 0
+    assert await full.fetchval("select count(*) from onceward.prune_later") == 0
+
+
+async def test_messages_are_stripped_with_six_statements_for_each_batch(full: Database) -> None:
+    await old_messages(full)
+    counted = Counted(full)
+    stripping = Stripping(
+        db=cast(Database, counted), statement=STRIP, arguments=(KEEP,), at_once=500, window=2000, pause_s=0.0
+    )
+    assert await stripping.all() == COUNT
+    assert await full.fetchval(WITH_CONTENT) == COUNT // EVERY
+    batches = COUNT // 500
+    assert counted.statements == TURNS * batches + 1, "one more finds the end"
+    assert await stripping.all() == 0
+    assert counted.statements == TURNS * batches + 2, "survivors cost nothing afterwards"
+
+
+async def test_an_interrupted_strip_of_messages_is_finished_by_the_next(full: Database) -> None:
+    await old_messages(full)
+    row = await full.fetchrow(STRIP, KEEP, 2, TURNS, None, 1000)
+    assert row is not None
+    assert (row["looked"], row["last"]) == (1000, 1000)
+    assert 0 < COUNT - await full.fetchval(WITH_CONTENT) < 200
+    assert await full.fetchval("select count(*) from onceward.prune_marks") == 0
+    assert await full.fetchval("select count(*) from onceward.prune_later") == 0
+    assert await strip_old(full, keep=KEEP, pause_s=0.0) == COUNT
+    assert await full.fetchval(WITH_CONTENT) == COUNT // EVERY
+
+
+async def test_the_mark_of_messages_stops_before_the_first_that_is_not_old(full: Database) -> None:
+    await old_messages(full)
+    await full.execute("update onceward.messages set created_at = now() where id = 4321")
+    assert await strip_old(full, keep=KEEP, pause_s=0.0) == 4320
+    assert await full.fetchval("select through from onceward.prune_marks where name = 'messages'") == 4320
+    await full.execute("update onceward.messages set created_at = now() - interval '31 days' where id = 4321")
+    assert await strip_old(full, keep=KEEP, pause_s=0.0) == COUNT - 4320
+    assert await full.fetchval(WITH_CONTENT) == COUNT // EVERY
 
 
 async def test_publications(full: Database) -> None:
@@ -164,9 +220,9 @@ async def test_rows_that_are_not_old_yet_are_neither_pruned_nor_passed(full: Dat
     ("table", "statement", "more"),
     [
         ("jobs", PRUNE_JOBS, ()),
-        ("webhook_events", STRIP_EVENTS, (None, 0, TURNS, None)),
+        ("webhook_events", inbox_upkeep.STRIP, (None, 0, TURNS, None)),
         ("webhook_events", inbox_upkeep.FORGET, ()),
-        ("messages", STRIP, ()),
+        ("messages", STRIP, (0, TURNS, None)),
         ("published", outbox_upkeep.PRUNE, ()),
     ],
 )

@@ -18,7 +18,7 @@ from onceward_apps.learning.routes.rendering import STATIC, TYPES, choose_langua
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent
 from onceward_apps.learning.routes.visitors import note_view
 from onceward_apps.learning.signing import read_enrollment_token
-from onceward_apps.learning.store import catalogue, certificates, people, reading
+from onceward_apps.learning.store import catalogue, certificates, pending_payments, people, reading
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_language)])
 
@@ -51,12 +51,15 @@ async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Res
 
 
 @router.get("/learn/cohorts/{cohort_id}")
-async def show_cohort(engine: EngineHere, request: Request, cohort_id: UUID) -> Response:
+async def show_cohort(engine: EngineHere, request: Request, student: MaybeStudent, cohort_id: UUID) -> Response:
     """Show a cohort, with the form to enrol or to join the waitlist."""
-    return await _cohort_page(engine, request, cohort_id, invite=None)
+    user_id = None if student is None else student.user_id
+    return await _cohort_page(engine, request, cohort_id, user_id, invite=None)
 
 
-async def _cohort_page(engine: Engine, request: Request, cohort_id: UUID, invite: dict[str, Any] | None) -> Response:
+async def _cohort_page(
+    engine: Engine, request: Request, cohort_id: UUID, user_id: UUID | None, *, invite: dict[str, Any] | None
+) -> Response:
     organization = await _owner(engine, "cohort", cohort_id)
     if organization is None:
         return missing()
@@ -67,6 +70,7 @@ async def _cohort_page(engine: Engine, request: Request, cohort_id: UUID, invite
         places = await reading.places(tx, cohort_id)
         now = await tx.fetchval("select onceward.now()")
         sessions = await catalogue.sessions(tx, cohort_id)
+        paying = user_id is not None and await pending_payments.is_pending(tx, user_id, cohort_id, extension=False)
     taken = 0 if places is None else places["sold"] + places["held"]
     response = page(
         "cohort.html",
@@ -75,6 +79,7 @@ async def _cohort_page(engine: Engine, request: Request, cohort_id: UUID, invite
         free=max(0, cohort["max_capacity"] - taken),
         enrollable=is_enrollable(cohort["status"], cohort["starts_at"], now),
         invite=invite,
+        paying=paying,
     )
     await note_view(engine, request, response, organization, "/learn/cohorts")
     return response
@@ -108,7 +113,7 @@ async def show_invite(engine: EngineHere, request: Request, token: str) -> Respo
     except LearningError:
         return page("gone.html", status=410, what="invite")
     shown = {"token": token, "expires_at": invite["expires_at"], "email": user["email"], "name": user["name"]}
-    return await _cohort_page(engine, request, invite["cohort_id"], shown)
+    return await _cohort_page(engine, request, invite["cohort_id"], invite["user_id"], invite=shown)
 
 
 @router.get("/learn/extensions/{token}")
@@ -121,9 +126,10 @@ async def show_extension(engine: EngineHere, token: str) -> Response:
         enrollment_id = await read_enrollment_token(tx, "extension", token[:200].replace("\x00", ""))
         row = None if enrollment_id is None else await reading.enrollment(tx, enrollment_id)
         cohort = None if row is None else await reading.cohort(tx, row["cohort_id"])
-    if row is None or cohort is None:
-        return missing()
-    return page("extension.html", enrollment=row, cohort=cohort, token=token)
+        if row is None or cohort is None:
+            return missing()
+        paying = await pending_payments.is_pending(tx, row["user_id"], row["cohort_id"], extension=True)
+    return page("extension.html", enrollment=row, cohort=cohort, token=token, paying=paying)
 
 
 @router.get("/learn/certificates/{credential_id}")

@@ -71,7 +71,7 @@ async def cohort(engine: EngineHere, cohort_id: UUID) -> dict[str, Any]:
 async def start_checkout(
     engine: EngineHere, request: Request, cohort_id: UUID, requested: CheckoutIn
 ) -> dict[str, Any]:
-    """Hold a place and return the address of the payment page. 409 says why it is not possible, for example `cohort_full`."""
+    """Hold a place and return the address of the payment page. 409 says why it is not possible: `cohort_full`, `payment_pending`."""
     await limit(engine, request, "checkout", per_minute=20)
     organization = await owner_of(engine, "cohort", cohort_id)
     async with acting(engine, organization) as tx:

@@ -12,7 +12,7 @@ from onceward_apps.learning import signing_in, surveys
 from onceward_apps.learning.calendars import calendar
 from onceward_apps.learning.routes.rendering import choose_language, missing, page
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Student
-from onceward_apps.learning.store import keys, people, reading
+from onceward_apps.learning.store import keys, pending_payments, people, reading
 from onceward_apps.learning.student_access import make_token
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_language)])
@@ -39,9 +39,10 @@ async def list_courses(engine: EngineHere, student: MaybeStudent) -> Response:
     async with engine.transaction(organization=student.organization) as tx:
         user = await people.user(tx, student.user_id)
         rows = await reading.enrollments_of(tx, student.user_id)
+        pending = await pending_payments.of_user(tx, student.user_id)
     if user is None:
         return page("sign_in.html", status=401, token=None, usable=False)
-    return page("home.html", user=user, enrollments=rows)
+    return page("home.html", user=user, enrollments=rows, pending=pending)
 
 
 @router.get("/learn/home/{enrollment_id}")

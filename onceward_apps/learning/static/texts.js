@@ -48,5 +48,6 @@ export const PT_ERRORS = {
   invite_invalid: "O convite já não é válido.",
   not_enrollable: "Este curso não está aberto a inscrições, ou não permite esta forma de pagamento.",
   not_found: "Não encontrado.",
+  payment_pending: "O seu pagamento está a ser processado. Se falhar, pode pagar de novo.",
   payment_unavailable: "O serviço de pagamentos não está disponível: tente dentro de alguns minutos.",
 };

@@ -114,7 +114,6 @@ END_CHECKOUT = """
 update learning.checkouts set status = $2, ended_at = onceward.now()
  where id = $1 and status in ('started', 'waiting') returning *
 """
-WAIT_CHECKOUT = "update learning.checkouts set status = 'waiting' where id = $1 and status = 'started'"
 
 
 async def add(
@@ -278,7 +277,3 @@ async def set_page(tx: Tx, checkout_id: UUID, session: str, url: str) -> bool:
 
 async def end_checkout(tx: Tx, checkout_id: UUID, status: str) -> Any:
     return await tx.fetchrow(END_CHECKOUT, checkout_id, status)
-
-
-async def wait_for_payment(tx: Tx, checkout_id: UUID) -> None:
-    await tx.execute(WAIT_CHECKOUT, checkout_id)

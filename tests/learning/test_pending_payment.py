@@ -1,0 +1,219 @@
+"""While a payment takes days, such as a bank debit, the person cannot start another checkout for the same thing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from onceward.testing.simulators import StripeSimulator
+from onceward_apps.learning.errors import AlreadyEnrolled, PaymentPending
+from onceward_apps.learning.store import payments, pending_payments
+from tests.learning.school import School
+from tests.learning.server import PUBLIC, Server, running
+from tests.learning.test_changed_payment import page, refunded, start_extension
+from tests.learning.test_instalments import cohort_with_instalments
+from tests.queries import until_query
+
+REQUESTS = 6
+
+
+async def debit(school: School, cohort: UUID, student: UUID) -> str:
+    """Pay by bank debit. Returns the session."""
+    session = await school.start(cohort, student)
+    school.stripe.pay_later(session)
+    await school.deliver()
+    return session
+
+
+@pytest.mark.parametrize("instalments", [False, True])
+async def test_a_checkout_is_refused_while_a_debit_is_pending(school: School, instalments: bool) -> None:
+    cohort, student = await cohort_with_instalments(school), await school.student()
+    session = await debit(school, cohort, student)
+    free = await school.free(cohort)
+    with pytest.raises(PaymentPending, match=r"your payment for .* is being processed: if it fails, you can pay again"):
+        await school.start(cohort, student, instalments=instalments)
+    assert (await school.count("checkouts"), await school.free(cohort)) == (1, free), "nothing was held"
+    assert list(school.stripe.books.sessions) == [session]
+    school.stripe.end_late_payment(session, succeeded=True)
+    await school.deliver()
+    assert await school.count("enrollments", "stripe_session_id = $1 and status = 'ACTIVE'", session) == 1
+    with pytest.raises(AlreadyEnrolled):
+        await school.start(cohort, student)
+    assert refunded(school) == []
+    await school.verify()
+
+
+async def test_a_checkout_starts_after_the_debit_has_failed(school: School) -> None:
+    cohort, student = await school.cohort(capacity=1), await school.student()
+    session = await debit(school, cohort, student)
+    school.stripe.end_late_payment(session, succeeded=False)
+    await school.deliver()
+    again = await school.start(cohort, student)
+    assert again != session
+    school.stripe.pay(again)
+    await school.deliver()
+    assert await school.count("enrollments", "stripe_session_id = $1", again) == 1
+    assert refunded(school) == []
+    await school.verify()
+
+
+async def test_other_people_and_other_cohorts_are_not_refused(school: School) -> None:
+    cohort, student = await school.cohort(), await school.student()
+    await debit(school, cohort, student)
+    await school.start(cohort, await school.student())
+    await school.start(await school.cohort(name="Other"), student)
+    assert await school.count("checkouts", "status = 'started'") == 2
+
+
+async def test_an_event_that_comes_again_changes_nothing(school: School) -> None:
+    cohort, student = await school.cohort(), await school.student()
+    session = await debit(school, cohort, student)
+    unpaid = dict(school.stripe.books.sessions[session])
+    assert await school.send("checkout.session.completed", unpaid) == {"status": "WAITING_FOR_PAYMENT"}
+    with pytest.raises(PaymentPending):
+        await school.start(cohort, student)
+    school.stripe.end_late_payment(session, succeeded=False)
+    await school.deliver()
+    await school.send("checkout.session.completed", unpaid)
+    await school.send("checkout.session.async_payment_failed", unpaid)
+    assert await school.count("checkouts", "status = 'failed'") == 1
+    assert await school.start(cohort, student) != session
+
+
+async def test_the_end_of_a_debit_may_come_before_its_beginning(school: School) -> None:
+    cohort, student = await school.cohort(), await school.student()
+    session = await school.start(cohort, student)
+    unpaid = dict(school.stripe.pay_later(session))
+    school.stripe.end_late_payment(session, succeeded=False)
+    await school.deliver("checkout.session.async_payment_failed")
+    await school.send("checkout.session.completed", unpaid)
+    assert await school.start(cohort, student) != session
+
+
+async def test_requests_at_the_same_moment_are_all_refused(school: School) -> None:
+    cohort, student = await cohort_with_instalments(school), await school.student()
+    await debit(school, cohort, student)
+    starts = [school.start(cohort, student, instalments=bool(number % 2)) for number in range(REQUESTS)]
+    results = await asyncio.gather(*starts, return_exceptions=True)
+    assert [type(each) for each in results] == [PaymentPending] * REQUESTS
+    assert await school.count("checkouts") == 1
+
+
+async def test_a_request_that_waits_for_the_webhook_of_the_debit_is_refused(school: School) -> None:
+    """The request for the other way to pay would replace the checkout whose payment begins at this moment."""
+    cohort, student = await cohort_with_instalments(school), await school.student()
+    session = await school.start(cohort, student)
+    async with school.transaction() as tx:
+        row: Any = await payments.checkout_by_session(tx, session)
+        await pending_payments.begin(tx, row["id"])
+        request = asyncio.create_task(school.start(cohort, student, instalments=True))
+        await until_query(
+            school.db,
+            "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+            1,
+        )
+    with pytest.raises(PaymentPending):
+        await request
+    assert await school.count("checkouts", "status = 'waiting'") == await school.count("checkouts") == 1
+
+
+async def test_an_extension_is_refused_while_its_debit_is_pending(school: School) -> None:
+    cohort, student = await school.cohort(extension_price=9900), await school.student()
+    enrollment = await school.enrol(cohort, student)
+    session = await start_extension(school, enrollment)
+    school.stripe.pay_later(session)
+    await school.deliver()
+    with pytest.raises(PaymentPending, match="your payment for more access to"):
+        await start_extension(school, enrollment)
+    school.stripe.end_late_payment(session, succeeded=True)
+    await school.deliver()
+    assert await school.count("access_extensions") == 1
+    assert await start_extension(school, enrollment) != session, "a second extension can be bought afterwards"
+
+
+async def test_a_cohort_that_has_become_free_waits_for_the_debit_too(school: School) -> None:
+    cohort, student = await school.cohort(), await school.student()
+    await debit(school, cohort, student)
+    await school.db.execute("update learning.cohorts set price = 0")
+    with pytest.raises(PaymentPending):
+        await school.start(cohort, student)
+
+
+async def test_a_debit_whose_end_is_never_reported_stops_nobody_after_three_weeks(school: School) -> None:
+    cohort, student = await school.cohort(starts_in_days=60), await school.student()
+    await debit(school, cohort, student)
+    await school.db.execute("update learning.checkouts set created_at = now() - interval '20 days'")
+    with pytest.raises(PaymentPending):
+        await school.start(cohort, student)
+    await school.db.execute("update learning.checkouts set created_at = now() - interval '22 days'")
+    await school.start(cohort, student)
+
+
+async def test_a_debit_that_is_reported_after_the_page_has_ended_is_pending(school: School) -> None:
+    """Our schedule ended the checkout, and the person started again. The debit then closes the newer page."""
+    cohort, student = await cohort_with_instalments(school), await school.student()
+    session = await school.start(cohort, student)
+    school.stripe.pay_later(session)
+    await school.db.execute("update learning.checkouts set expires_at = now() - interval '1 hour'")
+    await school.schedule("learning.follow_refunds")
+    newer = await school.start(cohort, student, instalments=True)
+    await school.deliver()
+    with pytest.raises(PaymentPending):
+        await school.start(cohort, student)
+    school.stripe.end_late_payment(session, succeeded=True)
+    await school.deliver()
+    assert await school.count("enrollments", "stripe_session_id = $1", session) == 1
+    assert (page(school, newer), await school.free(cohort)) == ("expired", 9)
+    await school.verify()
+
+
+@pytest.fixture
+async def stripe() -> AsyncIterator[StripeSimulator]:
+    made = StripeSimulator(retry_delays_s=(0.1,))
+    await made.start()
+    yield made
+    await made.stop()
+
+
+async def test_the_api_and_the_pages_say_that_a_payment_is_being_processed(
+    database_url: str, tmp_path: Path, stripe: StripeSimulator
+) -> None:
+    async with running(database_url, tmp_path, stripe=stripe) as server:
+        await _check_faces(server, stripe)
+
+
+async def _check_faces(server: Server, stripe: StripeSimulator) -> None:
+    cohort = await server.cohort("Rust", price=49900)
+    path, body = f"{PUBLIC}/cohorts/{cohort}/checkout", {"email": "ada@example.org", "name": "Ada"}
+    status, answer = await server.call("POST", path, body)
+    assert status == 201, answer
+    session = answer["url"].rsplit("/", 1)[-1]
+    signed_in = await server.sign_in("Ada")
+    shown = "Your payment for Rust is being processed. If it fails, you can pay again."
+    pages = ("/learn/home", f"/learn/cohorts/{cohort}")
+    for each in pages:
+        assert shown not in (await server.call("GET", each, cookie=signed_in))[1]
+
+    stripe.pay_later(session)
+    await until_query(server.db, "select status from learning.checkouts", "waiting")
+    status, problem = await server.call("POST", path, body)
+    assert (status, problem["code"], problem["status"]) == (409, "payment_pending", 409)
+    assert problem["detail"] == "your payment for Rust is being processed: if it fails, you can pay again"
+    for each in pages:
+        _, text = await server.call("GET", each, cookie=signed_in)
+        assert shown in text
+        assert 'id="enrol"' not in text
+    _, stranger = await server.call("GET", pages[1])
+    assert shown not in stranger
+    assert 'id="enrol"' in stranger
+
+    stripe.end_late_payment(session, succeeded=False)
+    await until_query(server.db, "select status from learning.checkouts", "failed")
+    for each in pages:
+        assert shown not in (await server.call("GET", each, cookie=signed_in))[1]
+    assert (await server.call("POST", path, body))[0] == 201
