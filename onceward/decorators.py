@@ -181,15 +181,13 @@ def _runner(
 
         return run_batch
 
-    async def run(work: Any, tx: Any) -> Any:
+    def run(work: Any, tx: Any) -> Awaitable[Any]:
         arguments = job().load(work.args)
         if job_name is not None:
             arguments[job_name] = Job(work)
         if tx_name is not None:
             arguments[tx_name] = tx
-        if asynchronous:
-            return await function(**arguments)
-        return await asyncio.to_thread(function, **arguments)
+        return function(**arguments) if asynchronous else asyncio.to_thread(function, **arguments)
 
     return run
 

@@ -290,8 +290,7 @@ class Tx(Transaction):
         """Return the version of this write. A client can wait until its live results include this version."""
         return str(await self.fetchval("select pg_current_xact_id()::text"))
 
-    async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:
-        await super().commit(last, then=then)
+    def committed(self) -> None:
         if self.engine.wakes_live:
             self.engine.waker.wake(live.WAKE)
 

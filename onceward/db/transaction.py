@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from types import CoroutineType, TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from uuid import UUID
 
 import asyncpg
@@ -32,8 +31,7 @@ SWALLOWED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """The work that caused this transaction. `id` is the work id of an event, job, message or delivery."""
 
     kind: str
@@ -95,21 +93,22 @@ class Transaction:
         self._opened = False
 
     # -- statements ------------------------------------------------------------------------------------------
+    # Not `async def`: each would add a coroutine to every statement of a handler.
 
-    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
-        return await self.conn.fetch(query, *args)
+    def fetch(self, query: str, *args: Any) -> CoroutineType[Any, Any, list[asyncpg.Record]]:
+        return self.conn.fetch(query, *args)
 
-    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
-        return await self.conn.fetchrow(query, *args)
+    def fetchrow(self, query: str, *args: Any) -> CoroutineType[Any, Any, asyncpg.Record | None]:
+        return self.conn.fetchrow(query, *args)
 
-    async def fetchval(self, query: str, *args: Any) -> Any:
-        return await self.conn.fetchval(query, *args)
+    def fetchval(self, query: str, *args: Any) -> CoroutineType[Any, Any, Any]:
+        return self.conn.fetchval(query, *args)
 
-    async def execute(self, query: str, *args: Any) -> str:
-        return await self.conn.execute(query, *args)
+    def execute(self, query: str, *args: Any) -> CoroutineType[Any, Any, str]:
+        return self.conn.execute(query, *args)
 
-    async def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
-        await self.conn.executemany(query, rows)
+    def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> CoroutineType[Any, Any, None]:
+        return self.conn.executemany(query, rows)
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Run `call` after the commit has succeeded. It does not run after a rollback."""
@@ -159,7 +158,7 @@ class Transaction:
         From now on this transaction commits or rolls back. The statement `first` shares the round trip.
         """
         try:
-            await self.conn.execute("; ".join((first, *self._settings())))
+            await self.conn.execute(f"{first}; {self._settings()}")
         except BROKEN as error:
             raise Unavailable(f"could not continue the open transaction: {error}") from error
         other._opened = False
@@ -167,19 +166,17 @@ class Transaction:
 
     def opening(self, first: str = "", last: str = "") -> str:
         """Return the SQL text that opens the transaction."""
-        return "; ".join(filter(None, ("begin", first, *self._settings(), last)))
+        return f"begin; {first and f'{first}; '}{self._settings()}{last and f'; {last}'}"
 
-    def _settings(self) -> list[str]:
-        parts: list[str] = []
-        if self._lock_timeout_s is not None:
-            parts.append(f"set local lock_timeout = {int(self._lock_timeout_s * 1000)}")
-        if self.role == "app":
-            parts.append("set local role onceward_app")
-        organization = "" if self.organization is None else str(self.organization)
-        parts.append(f"set local onceward.organization = '{organization}'")
-        if self.cause is not None:
-            parts.append(f"set local onceward.cause = '{self.cause.kind}:{int(self.cause.id)}'")
-        return parts
+    def _settings(self) -> str:
+        """Return the statements that set role, organization and cause."""
+        timeout = (
+            "" if self._lock_timeout_s is None else f"set local lock_timeout = {int(self._lock_timeout_s * 1000)}; "
+        )
+        role = "set local role onceward_app; " if self.role == "app" else ""
+        organization = "" if self.organization is None else self.organization
+        cause = "" if self.cause is None else f"; set local onceward.cause = '{self.cause.kind}:{int(self.cause.id)}'"
+        return f"{timeout}{role}set local onceward.organization = '{organization}'{cause}"
 
     async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:
         """Run the statements `last` as the engine and commit, in one round trip. An error in `last` prevents the commit.
@@ -190,11 +187,11 @@ class Transaction:
         # fails; without such a statement, the command tag is ROLLBACK.
         if is_gone(self.conn):
             raise Unavailable("the connection was lost before COMMIT was sent")
-        script = "; ".join(
-            ("reset role", last, "commit") if last else ("reset role", "commit") if then else ("commit",)
-        )
+        if last:
+            last = f"reset role; {last}; "
+        script = f"{last}commit" if then is None else f"{last or 'reset role; '}commit; {then.opening()}"
         try:
-            command_tag = await self.conn.execute(script if then is None else f"{script}; {then.opening()}")
+            command_tag = await self.conn.execute(script)
         except BROKEN as error:
             self._leave()
             raise OutcomeUnknown("the connection was lost during COMMIT") from error
@@ -211,9 +208,13 @@ class Transaction:
             raise RolledBack(SWALLOWED)
         if then is not None:
             then._opened = True
+        self.committed()
         for call in self._after:
             call()
         self._after.clear()
+
+    def committed(self) -> None:
+        """Called after the commit has succeeded, before the calls of `after_commit`."""
 
     async def rollback(self) -> None:
         """Roll back. If the connection is lost, PostgreSQL has rolled back already."""

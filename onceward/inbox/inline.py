@@ -11,9 +11,9 @@ takes two round trips, one that stores the event and one that commits, and a thi
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -143,7 +143,7 @@ class Inline:
 
         `is_queued` says whether the event has work already, which its lease then fences.
         """
-        work.started_at = datetime.now(UTC)
+        work.started_s = time.time()
         work.db = self._db
         async with tx:
             failure: Exception
@@ -195,6 +195,7 @@ class Inline:
             raise Busy
         [event] = await tx.fetch(LOAD, [seq])
         work = Claimed(
+            lease,
             seq,
             "event",
             row["task"],
@@ -202,12 +203,7 @@ class Inline:
             row["attempts"],
             row["crashes"],
             row["max_attempts"],
-            None,
-            row["lane"],
-            None,
-            None,
-            None,
-            lease,
+            lane=row["lane"],
         )
         work.body = stored(event)
         own = self._open_tx(tx.conn, work)
@@ -233,8 +229,7 @@ def _work(numbered: Numbered, id: UUID, placed: Placed, payload: Any) -> Claimed
     common, source = placed.common, placed.common.source
     no_headers: dict[str, str] = {}
     names = (source.webhook_id, placed.event_id, source.provider.name, common.type)
-    unused = (0, 0, None, None, None, None, None, None)
-    work = Claimed(numbered.seq, "event", common.task, source.organization, *unused, new_lease())
+    work = Claimed(new_lease(), numbered.seq, "event", common.task, source.organization)
     work.body = StoredEvent(
         numbered.seq, id, *names, payload, no_headers, source.organization, numbered.received_at, source.name
     )

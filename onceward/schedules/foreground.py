@@ -115,7 +115,7 @@ async def _hold(db: Database, schedule: Schedule, worker: int, lease: int, by: s
         await record(
             tx, "schedule.run", entity_type="schedule", entity_id=schedule.name, actor=by, metadata={"run": id}
         )
-    work = Claimed(id, "job", schedule.task.name, None, 0, 0, 1, None, None, {}, None, None, lease)
+    work = Claimed(lease, id, "job", schedule.task.name, max_attempts=1, args={})
     work.db = db
     return work
 

@@ -111,21 +111,7 @@ async def perform(engine: Engine, job: JobTask[P, R], /, *args: P.args, **kwargs
     stored = await engine.db.fetchrow("select * from onceward.jobs where id = $1", enqueued.id)
     assert row is not None
     assert stored is not None
-    work = Claimed(
-        enqueued.id,
-        "job",
-        job.name,
-        row["organization_id"],
-        row["attempts"],
-        0,
-        None,
-        None,
-        None,
-        stored["args"],
-        None,
-        None,
-        0,
-    )
+    work = Claimed(0, enqueued.id, "job", job.name, row["organization_id"], row["attempts"], args=stored["args"])
     work.db = engine.db
     work.open_tx = engine.open_tx
     try:

@@ -51,7 +51,7 @@ class Arguments:
     def load(self, arguments: Any) -> dict[str, Any]:
         """Return stored arguments, converted to the types of the signature."""
         try:
-            return dict(self._validate(arguments).__dict__)
+            return vars(self._validate(arguments))
         except ValidationError as error:
             raise PayloadInvalid(f"{self.name}: argument {self._problem(error)}") from None
 

@@ -6,13 +6,16 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from operator import itemgetter
 
 from onceward.db import Connection
 from onceward.work.claimed import Claimed
 from onceward.work.statements import CLAIM, CLAIM_LANES, CLAIM_SUSPECT, RELEASE
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+
+_BY_TIME = itemgetter(13, 0)
+"""The due time and the id of a claimed row."""
 
 
 def new_lease() -> int:
@@ -53,16 +56,17 @@ async def claim(
 ) -> ClaimQuery:
     """Claim at most `most` rows of the queue that became due at `mark` or later."""
     rows = await conn.fetch(CLAIM, queue, mark, tasks, most, lease, worker)
-    rows.sort(key=_due)  # RETURNING does not keep the order of the select
-    reached = rows[-1][9] if rows else mark
-    return ClaimQuery(lease, [_claimed(row, lease) for row in rows], reached)
+    rows.sort(key=_BY_TIME)  # RETURNING does not keep the order of the select
+    reached = rows[-1][13] if rows else mark
+    return ClaimQuery(lease, [Claimed(lease, *row[:13]) for row in rows], reached)
 
 
 async def claim_suspect(
     conn: Connection, *, queue: str, tasks: Sequence[str], lease: int, worker: int
 ) -> list[Claimed]:
     """Claim one row that two dead workers held, if there is one."""
-    return [_claimed(row, lease) for row in await conn.fetch(CLAIM_SUSPECT, queue, tasks, lease, worker)]
+    rows = await conn.fetch(CLAIM_SUSPECT, queue, tasks, lease, worker)
+    return [Claimed(lease, *row[:13]) for row in rows]
 
 
 async def claim_lanes(
@@ -78,7 +82,7 @@ async def claim_lanes(
 ) -> LaneClaim:
     """Claim due work of the lanes after `cursor`, up to the limit of each lane."""
     rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect)
-    work = [_claimed(row, lease) for row in rows if row[0] is not None]
+    work = [Claimed(lease, *row[:9], *row[10:13], *row[16:]) for row in rows if row[0] is not None]
     last_lane, visited, resume_s = rows[0][13], rows[0][14], rows[0][15]
     return LaneClaim(lease, work, last_lane or "", visited, resume_s)
 
@@ -87,26 +91,3 @@ async def release(conn: Connection, work: Sequence[Claimed]) -> None:
     """Release claimed work without counting an attempt."""
     if work:
         await conn.fetch(RELEASE, [each.id for each in work], list({each.lease for each in work}))
-
-
-def _due(row: Any) -> tuple[datetime, int]:
-    return row[9], row[0]
-
-
-def _claimed(row: Any, lease: int) -> Claimed:
-    return Claimed(
-        row[0],
-        row[1],
-        row[2],
-        row[3],
-        row[4],
-        row[5],
-        row[6],
-        row[7],
-        row[8],
-        row[10],
-        row[11],
-        row[12],
-        lease,
-        row[-1],
-    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import time
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -31,26 +32,26 @@ class Claimed:
         "open_tx",
         "organization",
         "prepared",
-        "started_at",
+        "started_s",
         "tags",
         "task",
     )
 
     def __init__(
         self,
+        lease: int,
         id: int,
         kind: str,
         task: str,
-        organization: UUID | None,
-        attempts: int,
-        crashes: int,
-        max_attempts: int | None,
-        bundle: int | None,
-        lane: str | None,
-        args: Any,
-        caused_by: int | None,
-        tags: list[str] | None,
-        lease: int,
+        organization: UUID | None = None,
+        attempts: int = 0,
+        crashes: int = 0,
+        max_attempts: int | None = None,
+        bundle: int | None = None,
+        lane: str | None = None,
+        args: Any = None,
+        caused_by: int | None = None,
+        tags: list[str] | None = None,
         context: dict[str, Any] | None = None,
     ) -> None:
         self.id = id
@@ -77,7 +78,13 @@ class Claimed:
         self.open_tx: Any = None
         self.prepared: Any = None
         """What `Task.prepare` read from the body of a member of a batch."""
-        self.started_at: datetime | None = None
+        self.started_s = 0.0
+        """When the attempt began, in seconds since 1970: every job pays for it, and few read it as `started_at`."""
+
+    @property
+    def started_at(self) -> datetime:
+        """Return when the attempt began, or the current time if it has not begun."""
+        return datetime.fromtimestamp(self.started_s or time.time(), UTC)
 
     @property
     def attempt(self) -> int:

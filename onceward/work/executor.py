@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import asyncpg
@@ -148,14 +148,30 @@ class Executor:
 
     async def run(self, task: Task, work: Claimed, seat: Seat = ONLY_ONE) -> str:
         """Run the task and settle the work. Return the name of the outcome, for metrics."""
-        work.started_at = datetime.now(UTC)
+        work.started_s = time.time()
         work.host = self._host
         work.open_tx = self._open_tx
         try:
             if task.transactional:
                 return await self._in_transaction(task, work, seat)
             seat.begins(task.timeout_s)
-            return await self._by_itself(task, work, seat)
+            try:
+                result = await task.run(work, None)
+            except asyncio.CancelledError as error:
+                return await self._settle(task, work, judge(task, work, _reason(error, seat)))
+            except (Settled, Superseded):
+                raise
+            except Exception as error:
+                seat.ended()
+                return await self._settle(task, work, judge(task, work, error))
+            seat.ended()
+            gate("after-run")
+            if task.name in self._hooks or not self._acks.takes(work, outside=task.outside):
+                return await self._settle(task, work, Succeeded(result))
+            self._acks.add(work, result)
+            if self._acks.congested:
+                await self._acks.settle_down()
+            return "success"
         except Settled as settled:
             self._leases.done(work)
             return settled.outcome
@@ -163,25 +179,6 @@ class Executor:
             self._leases.done(work)
             log.info("work.superseded", kind=work.kind, id=work.id, task=work.task)
             return "superseded"
-
-    async def _by_itself(self, task: Task, work: Claimed, seat: Seat) -> str:
-        try:
-            result = await task.run(work, None)
-        except asyncio.CancelledError as error:
-            return await self._settle(task, work, judge(task, work, _reason(error, seat)))
-        except (Settled, Superseded):
-            raise
-        except Exception as error:
-            seat.ended()
-            return await self._settle(task, work, judge(task, work, error))
-        seat.ended()
-        gate("after-run")
-        if task.name in self._hooks or not self._acks.takes(work, outside=task.outside):
-            return await self._settle(task, work, Succeeded(result))
-        self._acks.add(work, result)
-        if self._acks.congested:
-            await self._acks.settle_down()
-        return "success"
 
     async def _in_transaction(self, task: Task, work: Claimed, seat: Seat) -> str:
         """Commit effects and success together. The same round trip opens the transaction of the next work."""
@@ -194,8 +191,10 @@ class Executor:
         begun = committing = False
         seat.begins(task.timeout_s)  # the wait for a free connection does not count towards the timeout
         try:
-            async with tx:
-                begun = True
+            if not tx.is_open:
+                await tx.open()
+            begun = True
+            try:
                 gate("after-begin")
                 try:
                     result = await task.run(work, tx)
@@ -203,7 +202,21 @@ class Executor:
                     seat.ended()  # before the rollback, which nothing may interrupt
                 gate("before-commit")
                 committing = True
-                await self._commit(tx, work, result, seat)
+                last = final_statement(work, self._worker, result)
+                hook = self._hooks.get(work.task)
+                if hook is not None:
+                    await self._commit_with_hook(tx, [work], hook, last)
+                elif self._db.crowded or (following := seat.following()) is None:
+                    await tx.commit(last)
+                else:
+                    # An error while the next transaction opens looks like a failure of this work, although this work has
+                    # committed. The commit cleared the lease, so settling that failure writes nothing.
+                    then = self._open_tx(conn, following)
+                    await tx.commit(last, then=then)
+                    seat.carried = Carried(following, conn, then)
+            finally:
+                if tx.is_open:
+                    await asyncio.shield(tx.rollback())
             self._leases.done(work)
             gate("after-commit")
             return "success"
@@ -223,22 +236,6 @@ class Executor:
                 await self._db.give_back(conn)
         return await self._settle(task, work, judge(task, work, failure))
 
-    async def _commit(self, tx: Transaction, work: Claimed, result: Any, seat: Seat) -> None:
-        last = final_statement(work, self._worker, result)
-        hook = self._hooks.get(work.task)
-        if hook is not None:
-            await self._commit_with_hook(tx, [work], hook, last)
-            return
-        following = None if self._db.crowded else seat.following()
-        if following is None:
-            await tx.commit(last)
-            return
-        then = self._open_tx(tx.conn, following)
-        # An error while the next transaction opens looks like a failure of this work, although this work has committed.
-        # The commit cleared the lease, so settling that failure writes nothing.
-        await tx.commit(last, then=then)
-        seat.carried = Carried(following, tx.conn, then)
-
     async def _commit_with_hook(self, tx: Transaction, works: list[Claimed], hook: EndHook, last: str) -> None:
         """Acknowledge the work, run its on_end hook, and commit both."""
         await tx.become_engine()
@@ -253,11 +250,11 @@ class Executor:
         Work that `task.prepare` refuses is settled alone. If the rest fails as a batch, each runs alone, so that only
         the bad one fails.
         """
-        now = datetime.now(UTC)
+        now = time.time()
         refused: list[str] = []
         accepted: list[Claimed] = []
         for work in works:
-            work.started_at = now
+            work.started_s = now
             try:
                 if task.prepare is not None:
                     work.prepared = task.prepare(work)

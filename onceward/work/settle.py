@@ -6,7 +6,6 @@ import asyncio
 import json
 import traceback
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, assert_never, cast
 
 import asyncpg
@@ -81,12 +80,9 @@ def final_statement(work: Claimed, worker: int, result: Any) -> str:
 
     It calls a procedure of the package that owns the kind.
     """
-    text = result_json(result)
-    started = (work.started_at or datetime.now(UTC)).isoformat()
-    return (
-        f"call onceward.succeed_{work.kind}({work.id}, {work.lease}, {worker}, "
-        f"'{started}', {'null' if text is None else quote(text) + '::jsonb'})"
-    )
+    text = None if result is None else result_json(result)
+    kept = "null" if text is None else f"{quote(text)}::jsonb"
+    return f"call onceward.succeed_{work.kind}({work.id}, {work.lease}, {worker}, to_timestamp('{work.started_s}'), {kept})"
 
 
 async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome, *, critical: bool = True) -> bool:
@@ -117,7 +113,7 @@ async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome,
         work.lease,
         worker,
         name,
-        work.started_at or datetime.now(UTC),
+        work.started_at,
         None if text is None else RawJson(text),
         None if error is None else RawJson(clean_json(error)),
         due_in_s,
@@ -196,7 +192,7 @@ class Acknowledger:
         """Acknowledge these successes. A refused batch is halved until the refused one is alone; the others succeed."""
         ids = [work.id for work, _ in ready]
         leases = list({work.lease for work, _ in ready})
-        kept = {str(work.id): text for work, result in ready if (text := result_json(result)) is not None}
+        kept = {str(work.id): result_json(result) for work, result in ready if result is not None}
         results = None if not kept else "{" + ",".join(f'"{id}":{text}' for id, text in kept.items()) + "}"
 
         async def attempt() -> int:

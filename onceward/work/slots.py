@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 
 import structlog
 
@@ -30,7 +29,6 @@ from onceward.work.task import Task
 log = structlog.get_logger(__name__)
 
 GRACE_S = 5.0
-NO_SPAN = nullcontext()
 
 
 class Slots:
@@ -125,6 +123,7 @@ class Slots:
                 self.hungry.set()
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._idle.append(future)
+                running.set(None)
                 await future
                 continue
             if ready.has_transactions:
@@ -150,7 +149,6 @@ class Slots:
                 slot.lent = False
                 slot.work = None
                 slot.batch = ()
-                running.set(None)
             waiting = len(ready)
             if (waiting or self._stopping) and pacing.runs_low(waiting):
                 self.hungry.set()
@@ -188,21 +186,28 @@ class Slots:
         started = slot.started = time.monotonic()
         if work.kind != "job" and work.body is None:
             task = _without_body(task)
+        if task.batch > 1:
+            slot.batch = self.ready.take_batch(work, task.batch)
+            executing = self._executor.run_batch(task, slot.batch, slot)
+        else:
+            executing = self._executor.run(task, work, slot)
         try:
-            with work_span(work) if is_tracing() else NO_SPAN:
-                if task.batch > 1:
-                    slot.batch = batch = self.ready.take_batch(work, task.batch)
-                    outcomes = await self._executor.run_batch(task, batch, slot)
-                else:
-                    outcomes = (await self._executor.run(task, work, slot),)
+            if is_tracing():
+                with work_span(work):
+                    outcome = await executing
+            else:
+                outcome = await executing
         finally:
             slot.ended()
             if work.suspect:
                 self._suspect_ended()
         duration_s = time.monotonic() - started
         self._pacing.took(duration_s)
-        for outcome in outcomes:
-            self._count(self._queue, task, outcome, duration_s / len(outcomes))
+        if isinstance(outcome, str):
+            self._count(self._queue, task, outcome, duration_s)
+        else:
+            for each in outcome:
+                self._count(self._queue, task, each, duration_s / len(outcome))
 
     # -- timeouts and cancellation --------------------------------------------------------------------------------
 

@@ -153,7 +153,7 @@ def test_a_lease_is_known_until_the_last_of_its_rows_is_done() -> None:
     leases = Leases()
     lease = leases.begin()
     assert leases.knows(lease), "before its claim is sent"
-    first, second = (Claimed(n, "job", "t", None, 0, 0, None, None, None, {}, None, None, lease) for n in (1, 2))
+    first, second = (Claimed(lease, n, "job", "t", args={}) for n in (1, 2))
     leases.taken(lease, [first, second])
     leases.done(first)
     leases.done(first)

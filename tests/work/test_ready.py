@@ -21,7 +21,7 @@ TASKS = {
 
 
 def claimed(id: int, task: str) -> Claimed:
-    return Claimed(id, "job", task, None, 0, 0, None, None, None, {}, None, None, 7)
+    return Claimed(7, id, "job", task, args={})
 
 
 def taken(ready: Ready) -> int | None:

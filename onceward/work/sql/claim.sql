@@ -19,7 +19,7 @@ with due as materialized (
     insert into onceward.claims (lease, worker, ids)
     select $5, $6, array_agg(id) from held having count(*) > 0
 )
-select h.id, h.kind, h.task, h.organization_id, h.attempts, h.crashes, h.max_attempts, h.bundle, h.lane, h.sort_at,
-       j.args, j.caused_by, j.tags, j.context
+select h.id, h.kind, h.task, h.organization_id, h.attempts, h.crashes, h.max_attempts, h.bundle, h.lane,
+       j.args, j.caused_by, j.tags, j.context, h.sort_at
   from held h
   left join onceward.jobs j on j.id = h.id
