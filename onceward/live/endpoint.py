@@ -25,7 +25,7 @@ from onceward.live.options import LiveOptions
 from onceward.live.protocol import Hello, Message, parse, read
 from onceward.live.service import Service
 from onceward.telemetry import get_logger
-from onceward.trust import Identity, TrustError
+from onceward.trust import Identity, SecretError, TrustError
 
 log = get_logger("onceward.live")
 
@@ -291,10 +291,11 @@ class LiveEndpoint:
             try:
                 identity = await self._authenticate(entry.credentials)
                 may_stay = await self.service.recheck(entry.connection, identity)
-            except TrustError:
-                may_stay = False
             except Exception as error:
-                # A database outage or a faulty rule must not disconnect users; the check is repeated soon.
+                if isinstance(error, TrustError) and not isinstance(error, SecretError):
+                    await self._end(entry, UNKNOWN, "not authenticated")
+                    continue
+                # A database outage, a faulty rule or a missing key must not disconnect users; the check is repeated soon.
                 log.log(loudness(error), "live_recheck.failed", error=type(error).__name__)
                 entry.recheck_at = min(entry.recheck_at, now + RECHECK_AGAIN_S)
                 continue

@@ -24,9 +24,11 @@ from onceward.settings import Settings
 from onceward.telemetry import bind, get_logger
 from onceward.telemetry.caller import calling
 from onceward.trust.errors import (
+    BadSecret,
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    SecretError,
     TooManyFailures,
     TrustError,
     UnknownOrganization,
@@ -194,6 +196,9 @@ def install(api: FastAPI) -> None:
     """Add the handler that turns each `TrustError` into a response."""
 
     async def on_refusal(request: Request, error: Exception) -> Response:
+        if isinstance(error, SecretError) and not isinstance(error, BadSecret):
+            # The operator's mistake, not the caller's: a stored value cannot be decrypted with the keys of this process.
+            log.error("secret.unreadable", error=type(error).__name__, reason=str(error))
         return respond(_problem(cast(TrustError, error)), request_id_of(request))
 
     api.add_exception_handler(TrustError, on_refusal)
@@ -211,6 +216,8 @@ def _problem(error: TrustError) -> Problem:
             return Problem(404, str(error))
         case UserDisabled():
             return Problem(409, str(error))
+        case SecretError() if not isinstance(error, BadSecret):
+            return Problem(500, "the server cannot decrypt a stored value; its log says why")
         case _:
             return Problem(400, str(error))
 

@@ -18,6 +18,7 @@ from onceward.db import Database
 from onceward.live import Caller
 from onceward.live.origin import allowed
 from onceward.testing import until
+from onceward.trust import UnknownSecretKey
 from tests.live.conftest import Client, Open, Start
 from tests.live.test_queries import add_seat, holds
 
@@ -139,8 +140,9 @@ async def test_permission_that_was_taken_away_ends_following_and_presence(
     assert ada.closed_with is None
 
 
+@pytest.mark.parametrize("fault", [RuntimeError("a fault of the rule"), UnknownSecretKey("a key is missing")])
 async def test_a_rule_that_fails_when_it_is_asked_again_shuts_nobody_out(
-    site: Start, client: Open, organization: UUID
+    site: Start, client: Open, organization: UUID, fault: Exception
 ) -> None:
     app, asked = Onceward("club"), []
     broken = False
@@ -148,7 +150,7 @@ async def test_a_rule_that_fails_when_it_is_asked_again_shuts_nobody_out(
     def rule(caller: Caller) -> bool:
         asked.append(caller.user_id)
         if broken and caller.user_id == "ada":
-            raise RuntimeError("a fault of the rule")
+            raise fault
         return True
 
     app.topic("room/{id}", allow=rule)

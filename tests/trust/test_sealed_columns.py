@@ -8,6 +8,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
@@ -23,7 +25,9 @@ from onceward.testing import perform
 from onceward.trust import SecretBox, SecretError, Tampered, UnknownSecretKey
 from onceward.trust.checks import check_secrets_can_be_opened
 from onceward.trust.errors import BadSecretKey
+from onceward.trust.sealed_columns import SealedColumns
 from onceward.trust.secrets import KEY_FILE, key_id, rotate
+from onceward.web.auth import install
 from tests.docs.test_code_blocks import ROOT, blocks_of
 
 OLD, NEW, OTHER = "o" * 40, "n" * 40, "x" * 40
@@ -249,3 +253,20 @@ async def test_the_command_rotates_the_app_and_fails_if_it_does_not_know_an_app_
     code, text = await asyncio.to_thread(run, FEATURES.plus([known]))
     assert code == 0, text
     assert await tokens(shop, NEW) == [b"token 0", b"token 1"]
+
+
+def test_a_caller_is_not_blamed_for_a_missing_key_and_the_log_says_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    api = FastAPI()
+    install(api)
+
+    @api.get("/orders")
+    async def orders() -> None:
+        SealedColumns(frozenset({TOKEN})).unseal(TOKEN, b"", row=1)
+
+    answer = TestClient(api, raise_server_exceptions=False).get("/orders")
+    assert answer.status_code == 500
+    assert "log" in answer.json()["detail"]
+    assert "ONCEWARD_SECRET_KEY" not in answer.text
+    assert "ONCEWARD_SECRET_KEY" in capsys.readouterr().out
