@@ -15,7 +15,7 @@ from onceward_apps.learning.certificates import is_erased
 from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.model import is_enrollable
 from onceward_apps.learning.routes.rendering import STATIC, TYPES, choose_language, missing, page
-from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent
+from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Visitor
 from onceward_apps.learning.routes.visitors import note_view
 from onceward_apps.learning.signing import read_enrollment_token
 from onceward_apps.learning.store import catalogue, certificates, pending_payments, people, reading
@@ -51,9 +51,9 @@ async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Res
 
 
 @router.get("/learn/cohorts/{cohort_id}")
-async def show_cohort(engine: EngineHere, request: Request, student: MaybeStudent, cohort_id: UUID) -> Response:
+async def show_cohort(engine: EngineHere, request: Request, visitor: Visitor, cohort_id: UUID) -> Response:
     """Show a cohort, with the form to enrol or to join the waitlist."""
-    user_id = None if student is None else student.user_id
+    user_id = None if visitor is None else visitor.user_id
     return await _cohort_page(engine, request, cohort_id, user_id, invite=None)
 
 

@@ -91,6 +91,11 @@ async def find_student(request: Request, engine: EngineHere) -> Student | None:
                 403, "this needs the token of a student: its subject is the user's id, with an organization_id"
             )
         return Student(user_id, identity.organization)
+    return await find_visitor(request, engine)
+
+
+async def find_visitor(request: Request, engine: EngineHere) -> Student | None:
+    """Return the student who is signed in with a cookie, or None. A page for everybody ignores all other credentials."""
     token = request.cookies.get(SESSION_COOKIE)
     session = None if not token else await signing_in.find_session(engine, token)
     if session is None:
@@ -108,6 +113,7 @@ async def signed_in(student: Annotated[Student | None, Depends(find_student)]) -
 
 
 MaybeStudent = Annotated[Student | None, Depends(find_student)]
+Visitor = Annotated[Student | None, Depends(find_visitor)]
 SignedIn = Annotated[Student, Depends(signed_in)]
 
 
