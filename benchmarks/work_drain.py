@@ -204,6 +204,7 @@ async def drain_tx_batch(rig: Rig) -> list[Measurement]:
 async def _drain_tx(rig: Rig, case: str, job: JobTask[..., None], count: int) -> list[Measurement]:
     async def ours() -> float:
         await rig.engine.enqueue_many([job.call(body=ARGUMENT)] * count)
+        await rig.db.execute("vacuum analyze onceward.work")
         before = await rig.db.fetchval("select clock_timestamp()")
         async with rig.worker(concurrency=16, queues=("tx",)):
             await rig.drained()
