@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime
-from types import CoroutineType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from uuid import UUID
 
@@ -93,22 +93,21 @@ class Transaction:
         self._opened = False
 
     # -- statements ------------------------------------------------------------------------------------------
-    # Not `async def`: each would add a coroutine to every statement of a handler.
 
-    def fetch(self, query: str, *args: Any) -> CoroutineType[Any, Any, list[asyncpg.Record]]:
-        return self.conn.fetch(query, *args)
+    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        return await self.conn.fetch(query, *args)
 
-    def fetchrow(self, query: str, *args: Any) -> CoroutineType[Any, Any, asyncpg.Record | None]:
-        return self.conn.fetchrow(query, *args)
+    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
+        return await self.conn.fetchrow(query, *args)
 
-    def fetchval(self, query: str, *args: Any) -> CoroutineType[Any, Any, Any]:
-        return self.conn.fetchval(query, *args)
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        return await self.conn.fetchval(query, *args)
 
-    def execute(self, query: str, *args: Any) -> CoroutineType[Any, Any, str]:
-        return self.conn.execute(query, *args)
+    async def execute(self, query: str, *args: Any) -> str:
+        return await self.conn.execute(query, *args)
 
-    def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> CoroutineType[Any, Any, None]:
-        return self.conn.executemany(query, rows)
+    async def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        await self.conn.executemany(query, rows)
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Run `call` after the commit has succeeded. It does not run after a rollback."""

@@ -17,6 +17,7 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.messages import Limit, Sender, Sending
 from onceward.messages.channels import SmtpChannel
+from onceward.messages.limits import Limits
 from onceward.providers.outbound.smtp import Relay, Smtp
 from onceward.settings import Settings
 from onceward.testing.simulators import SmtpSimulator
@@ -180,6 +181,23 @@ async def test_the_interval_between_two_sends_of_one_sender_is_kept(db: Database
         await send_all(db, relay, 8, {"email": [Limit(count=1, per_s=2 * LATE_S)]}, workers=4)
         gaps = [b - a for a, b in zip(relay.times, relay.times[1:], strict=False)]
         assert min(gaps) >= LATE_S
+
+
+async def test_a_reservation_that_waited_behind_others_keeps_its_slot(db: Database) -> None:
+    """Otherwise it would count as late by as long as it waited, and every such slot would remain unused."""
+    limit = Limit(count=1, per_s=1.5)
+    limits = Limits(db, {"email": [limit]})
+    await limits.wait("email", "a@b.c", "d@e.f")
+    async with db.transaction(role="engine") as tx:
+        await tx.execute("select from onceward.send_slots for update")
+        waiting = asyncio.create_task(limits.wait("email", "a@b.c", "d@e.f"))
+        await asyncio.sleep(1.0)
+    slot = await waiting
+    passed_s = await db.fetchval(
+        "select extract(epoch from clock_timestamp() - next_at)::float8 from onceward.send_slots"
+    )
+    began_at = time.monotonic() - passed_s - limit.every_s
+    assert slot is not None and slot.at > began_at - 0.5
 
 
 @pytest.mark.slow
