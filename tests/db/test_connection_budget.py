@@ -24,7 +24,7 @@ from tests.upgrade.webhooks import add_source, send
 POOL, JOBS, WEBHOOKS = 4, 40, 40
 COUNT = """
 select application_name as name, count(*) as count from pg_stat_activity
- where datname = current_database() and pid <> pg_backend_pid() group by 1
+ where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend' group by 1
 """
 
 
