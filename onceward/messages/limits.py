@@ -113,7 +113,7 @@ class Limits:
         # The database read its clock between request and answer: start after the answer, measure lateness from the request.
         earliest, latest = requested_at + wait_s, answered_at + wait_s
         if latest - earliest > valid_s * EXACT and wait_s > 0:
-            # The reservation waited behind others, longer than the slot is valid: every such slot would be missed.
+            # The reservation waited behind others. Without another look at the clock its slot would count as late by that time.
             earliest, latest = await self._read_again(row["clock"] + wait_s, earliest, latest)
         await asyncio.sleep(latest - time.monotonic())
         return SendSlot(earliest, valid_s)

@@ -196,10 +196,10 @@ def install(api: FastAPI) -> None:
     """Add the handler that turns each `TrustError` into a response."""
 
     async def on_refusal(request: Request, error: Exception) -> Response:
-        if isinstance(error, SecretError) and not isinstance(error, BadSecret):
-            # The operator's mistake, not the caller's: a stored value cannot be decrypted with the keys of this process.
+        problem = _problem(cast(TrustError, error))
+        if problem.status_code >= 500:
             log.error("secret.unreadable", error=type(error).__name__, reason=str(error))
-        return respond(_problem(cast(TrustError, error)), request_id_of(request))
+        return respond(problem, request_id_of(request))
 
     api.add_exception_handler(TrustError, on_refusal)
 
@@ -217,6 +217,7 @@ def _problem(error: TrustError) -> Problem:
         case UserDisabled():
             return Problem(409, str(error))
         case SecretError() if not isinstance(error, BadSecret):
+            # The operator's mistake, not the caller's: the keys of this process do not fit a stored value.
             return Problem(500, "the server cannot decrypt a stored value; its log says why")
         case _:
             return Problem(400, str(error))
