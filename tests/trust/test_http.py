@@ -240,7 +240,11 @@ async def test_a_session_is_never_opened_over_plain_http_except_on_loopback(site
 def test_a_browser_on_this_machine_is_recognised_by_the_host_that_it_asked_for(host: str) -> None:
     assert is_loopback({"host": host})
     assert not is_loopback({"host": host, "x-forwarded-for": "203.0.113.9"})
-    assert not is_loopback({"host": f"{host}.example"})
+
+
+@pytest.mark.parametrize("host", ["localhost.example", "127.0.0.1.example:80", "10.0.0.5", "[2001:db8::1]:8400", ""])
+def test_every_other_host_may_be_on_the_network(host: str) -> None:
+    assert not is_loopback({"host": host})
 
 
 async def test_what_a_session_changes_needs_its_csrf_token(site: Site, db: Database) -> None:
