@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         save_recipient,
         unsubscribe_by_token,
     )
+    from onceward.messages.public_forms import TooManyMails, limit_public_mail, plain_name
     from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
@@ -62,15 +63,18 @@ __all__ = [
     "SlackChannels",
     "Template",
     "Templates",
+    "TooManyMails",
     "UnknownTemplate",
     "Window",
     "cancel",
     "cancel_many",
     "heard_from",
+    "limit_public_mail",
     "notify",
     "notify_admins",
     "opt_in",
     "opt_out",
+    "plain_name",
     "preferred_channel",
     "queue",
     "render",
