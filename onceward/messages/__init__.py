@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
     from onceward.messages.sender import Sender, SendingOptions
+    from onceward.messages.senders import NumberSender, SenderKind, list_senders, organization_of_sender
     from onceward.messages.templates import BadTemplate, Template, Templates
 
 __all__ = [
@@ -53,11 +54,13 @@ __all__ = [
     "Notification",
     "Notified",
     "Notifier",
+    "NumberSender",
     "Queued",
     "Quiet",
     "Recipient",
     "Rendered",
     "Sender",
+    "SenderKind",
     "Sending",
     "SendingOptions",
     "SlackChannels",
@@ -70,10 +73,12 @@ __all__ = [
     "cancel_many",
     "heard_from",
     "limit_public_mail",
+    "list_senders",
     "notify",
     "notify_admins",
     "opt_in",
     "opt_out",
+    "organization_of_sender",
     "plain_name",
     "preferred_channel",
     "queue",

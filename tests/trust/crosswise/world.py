@@ -14,6 +14,7 @@ import orjson
 
 from onceward.db import Database
 from onceward.inbox.sources import NewSource, add
+from onceward.messages import senders
 from onceward.outbox.routes.portal import COOKIE as PORTAL_COOKIE
 from onceward.process.process import Process
 from onceward.providers.inbound.provider import SourceConfig
@@ -189,6 +190,9 @@ class World:
         await self.own(org, "PUT", f"/api/v1/engagement/users/{org.ids['engaged']}", json=profile)
 
     async def _clinic(self, org: Org) -> None:
+        org.ids["number"] = f"+1555{len(org.private):06}"
+        async with self.db.transaction(role="engine") as tx:
+            await senders.assign(tx, org.id, "twilio", org.ids["number"], actor="test")
         clinic = "/api/v1/clinic"
         await self.own(org, "PUT", clinic, json={"name": org.public})
         for name in ("patient", "leaver"):
