@@ -50,7 +50,7 @@ class Ending(NamedTuple):
     outcome: str
     result: str | None
     error: str | None
-    started_at: datetime | None
+    elapsed_s: float
     worker: int
 
 

@@ -206,7 +206,7 @@ class WorkflowRun:
         gate("workflow-before-finish")
         error_json = None if error is None else dump_json(error)
         work = self.work
-        ending = Ending(work.id, work.lease, state, outcome, result, error_json, work.started_at, self.host.worker)
+        ending = Ending(work.id, work.lease, state, outcome, result, error_json, work.elapsed_s, self.host.worker)
         with interrupting():
             ended = await self._recorder.finish(ending)
         if ended is None:
@@ -253,11 +253,11 @@ class WorkflowRun:
         gate("workflow-before-continue")
         with interrupting():
             new: int | None = await self.host.db.fetchval(
-                "select onceward.workflow_continue($1, $2, $3, $4, $5, $6)",
+                "select onceward.workflow_continue($1, $2, $3, clock_timestamp() - make_interval(secs => $4), $5, $6)",
                 self.work.id,
                 self.work.lease,
                 self.host.worker,
-                self.work.started_at,
+                self.work.elapsed_s,
                 RawJson(arguments),
                 self.task.version,
             )
