@@ -15,12 +15,15 @@ from onceward.db import (
     Connection,
     Database,
     OutcomeUnknown,
+    RoleChanged,
     Transaction,
+    TransactionEnded,
     Unavailable,
     lost_connection,
     note_lost_connection,
     quote,
 )
+from onceward.db.transaction import ENDED
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import run_end_hook
@@ -246,7 +249,7 @@ class Executor:
                 raise Superseded from error
             if begun:
                 note_lost_connection(error, conn)
-            failure = seat.failure(error)
+            failure = _ended(tx, seat.failure(error))
         finally:
             seat.ended()
             if seat.carried is None:
@@ -255,8 +258,7 @@ class Executor:
 
     async def _commit_with_hook(self, tx: Transaction, works: list[Claimed], hook: EndHook, last: str) -> None:
         """Acknowledge the work, run its on_end hook, and commit both."""
-        await tx.become_engine()
-        await tx.conn.execute(last)
+        await tx.hand_over(last)
         for work in works:
             await run_end_hook(tx, work, self._worker, hook, wake=self._host.wake)
         await tx.commit()
@@ -282,6 +284,7 @@ class Executor:
 
     async def _run_batch(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
         committing = False
+        tx: Transaction | None = None
         try:
             async with self._db.acquire() as conn:
                 tx = self._open_tx(conn, works[0])
@@ -316,7 +319,10 @@ class Executor:
             log.info("work.superseded", task=task.name, id=works[0].id)
             return ["superseded"]
         except BaseException as error:
-            reason = seat.failure(error)
+            reason = _ended(tx, seat.failure(error))
+            if isinstance(reason, TransactionEnded) and not isinstance(reason, RoleChanged):
+                # Never retried: what the handler wrote for all of them may be committed.
+                return [await self._settle(task, work, judge(task, work, reason)) for work in works]
             if isinstance(reason, Cancelled) and len(works) > 1:
                 return await self._without_cancelled(task, works, seat, reason)
             if len(works) == 1:
@@ -384,6 +390,17 @@ def _batch_statement(works: list[Claimed], worker: int, results: Any) -> str:
     return f"select onceward.finish_batch('{{{ids}}}', '{{{leases}}}', {worker}, {text})"
 
 
+def _ended(tx: Transaction | None, failure: BaseException) -> BaseException:
+    """Return the failure, or that the handler had ended its transaction before it failed: a retry could repeat its effects."""
+    if tx is None or not tx.was_ended or isinstance(failure, TransactionEnded):
+        return failure
+    ended = TransactionEnded(
+        f"the handler ended its own transaction and then failed ({type(failure).__name__}). {ENDED}"
+    )
+    ended.__cause__ = failure
+    return ended.with_traceback(failure.__traceback__)
+
+
 def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
     """Return the outcome that an error means for its work."""
     failures = work.attempts + 1
@@ -396,6 +413,8 @@ def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
             return NotKnown(describe(error))
         case PayloadInvalid():
             return Dead("payload_invalid", describe(error, "payload_invalid"), error.result)
+        case TransactionEnded():
+            return Dead("permanent", describe(error, "permanent"))
         case Permanent():
             return Dead("permanent", describe(error, "permanent"), error.result)
         case _ if not isinstance(error, Retry | TimedOut) and lost_connection(error):

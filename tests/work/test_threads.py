@@ -57,7 +57,7 @@ async def test_a_function_that_ignores_its_timeout_stays_leased_and_runs_once(be
     try:
         await eventually(is_overdue)
         assert (await here.engine.wait((await here.engine.enqueue(quick)).id, timeout=10)).result == "done"
-        await here.engine.cancel(stuck.id)  # a thread does not hear it either
+        await here.db.fetchval("select onceward.cancel($1)", stuck.id)  # a thread does not hear it either
         await asyncio.sleep(0.6)
         assert calls == [1]
         assert await here.db.fetchval("select lease is not null from onceward.work where id = $1", stuck.id)
@@ -89,7 +89,7 @@ async def test_a_function_that_fails_after_its_cancellation_is_cancelled(bench) 
         return bool(await here.db.fetchval("select lease is not null from onceward.work where id = $1", job.id))
 
     await eventually(runs)
-    await here.engine.cancel(job.id)
+    await here.db.fetchval("select onceward.cancel($1)", job.id)
     go_on.set()
     assert (await here.engine.wait(job.id, timeout=10)).outcome == "cancelled"
 
