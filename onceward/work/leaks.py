@@ -18,7 +18,7 @@ MEANINGS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "a handler cannot end the process: return, or raise an exception of your own",
 }
 
-LEAKS = tuple(MEANINGS)
+LEAKS = (*MEANINGS, BaseExceptionGroup)
 
 
 class Leaked(OncewardError):
@@ -32,6 +32,8 @@ def failure_of(error: BaseException) -> Exception:
     """
     if isinstance(error, Exception):
         return error
+    if not isinstance(error, LEAKS):
+        raise error  # a signal between parts of Onceward
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is not None and task.cancelling():
