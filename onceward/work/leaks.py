@@ -18,7 +18,7 @@ MEANINGS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "a handler cannot end the process: return, or raise an exception of your own",
 }
 
-LEAKS = (*MEANINGS, BaseExceptionGroup)
+LEAKS: tuple[type[BaseException], ...] = (*MEANINGS, BaseExceptionGroup)
 
 
 class Leaked(OncewardError):
