@@ -15,6 +15,7 @@ from onceward.db import Transaction
 from onceward.errors import OncewardError
 from onceward.providers.outbound import Absent, Accepted, Outcome
 from onceward.services import NotSet, ServiceName, Services
+from onceward.statements import read_statement
 from onceward.trust import audit
 
 SenderKind = Literal["whatsapp", "twilio"]
@@ -30,13 +31,7 @@ ADD = """
 insert into onceward.senders (kind, identifier, organization_id, proof) values ($1, $2, $3, 'account')
 on conflict (kind, identifier) do nothing returning true
 """
-ASSIGN = """
-insert into onceward.senders as s (kind, identifier, organization_id, proof) values ($1, $2, $3, 'administrator')
-on conflict (kind, identifier) do update
-   set organization_id = excluded.organization_id, proof = excluded.proof, proven_at = onceward.now()
- where s.organization_id <> excluded.organization_id
-returning true
-"""
+ASSIGN = read_statement("messages", "assign_sender")
 REMOVE = "delete from onceward.senders where kind = $1 and identifier = $2 and organization_id = $3 returning true"
 
 
