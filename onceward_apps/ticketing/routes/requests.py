@@ -14,8 +14,7 @@ from onceward import Engine, Tx
 from onceward.limits import Rate
 from onceward.messages import TooManyMails, limit_public_mail, plain_name
 from onceward.trust import fingerprint
-from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require
-from onceward.web.cookies import is_secure
+from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, is_secure, require
 from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.codes import is_holder_token, is_order_token
 from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError, TooFast
