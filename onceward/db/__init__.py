@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         DatabaseError,
         MigrationError,
         OutcomeUnknown,
+        RoleRefused,
         RolledBack,
         Unavailable,
     )
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
     from onceward.db.migration_plan import Pending, plan
     from onceward.db.migrations import migrate
     from onceward.db.outage import loudness
-    from onceward.db.pool import Database, RawJson, dump_json
+    from onceward.db.pool import ENGINE_ROLE, Database, RawJson, dump_json
     from onceward.db.text import clean_json, clean_text, is_storable, json_contains_nul
     from onceward.db.transaction import Cause, Connection, Role, Transaction, literal, quote
     from onceward.db.waiting import wait_for_server
 
 __all__ = [
     "BROKEN",
+    "ENGINE_ROLE",
     "FAILED",
     "OUTAGE",
     "Backoff",
@@ -47,6 +49,7 @@ __all__ = [
     "Pending",
     "RawJson",
     "Role",
+    "RoleRefused",
     "RolledBack",
     "Transaction",
     "Unavailable",

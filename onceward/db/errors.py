@@ -3,6 +3,7 @@
 DatabaseError
 ├── Unavailable        no connection was available, or it broke before COMMIT was sent: nothing was changed
 ├── RolledBack         PostgreSQL answered COMMIT with ROLLBACK: a statement failed and the handler caught its error
+├── RoleRefused        the login may not act as the role of the engine
 ├── OutcomeUnknown     the connection broke during COMMIT: it is unknown whether the commit happened
 └── MigrationError     the schema does not fit this code and cannot be migrated
     ├── NewerSchema    newer code has migrated the database in a way that this code does not tolerate
@@ -30,6 +31,10 @@ class Unavailable(DatabaseError):
 
 class OutcomeUnknown(DatabaseError):
     """The connection was lost during COMMIT. Look up the effect by its key before you retry."""
+
+
+class RoleRefused(DatabaseError):
+    """The login may not act as the role of the engine, or the role does not exist."""
 
 
 class RolledBack(DatabaseError):
