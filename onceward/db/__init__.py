@@ -14,8 +14,10 @@ if TYPE_CHECKING:
         DatabaseError,
         MigrationError,
         OutcomeUnknown,
+        RoleChanged,
         RoleRefused,
         RolledBack,
+        TransactionEnded,
         Unavailable,
     )
     from onceward.db.functions import FunctionFile
@@ -49,9 +51,11 @@ __all__ = [
     "Pending",
     "RawJson",
     "Role",
+    "RoleChanged",
     "RoleRefused",
     "RolledBack",
     "Transaction",
+    "TransactionEnded",
     "Unavailable",
     "clean_json",
     "clean_text",

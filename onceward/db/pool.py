@@ -143,14 +143,13 @@ class Database:
 
         Sessions that opened before the role existed act as the login: they are replaced.
         """
-        if self._servers.role_refused is None:
-            return
-        await self.pool.expire_connections()
-        async with self.acquire():
-            pass
-        if (reason := self._servers.role_refused) is not None:
+        if self._servers.role_refused:
+            await self.pool.expire_connections()
+            async with self.acquire():
+                pass
+        if self._servers.role_refused:
             raise RoleRefused(
-                f"{reason}: `onceward migrate` creates and grants the role, if its login may do so; `onceward doctor` prints the"
+                f"{self._servers.role_refused}: `onceward migrate` creates and grants the role, if its login may do so; `onceward doctor` prints the"
                 " statements for an administrator"
             )
 

@@ -43,7 +43,7 @@ class Servers:
         """With `role`, every session acts as this role from its start, and again after `reset role`."""
         self.url = url
         self.role = role
-        self.role_refused: str | None = None
+        self.role_refused = ""
         """Why the newest session acts as its login: the role does not exist yet, or was not granted to the login."""
         self._servers = _servers(url)
         self._current: Server | None = None
@@ -65,7 +65,7 @@ class Servers:
                 raise
             self.role_refused = str(error)
             return await self._open(timeout, {**options, "server_settings": settings})
-        self.role_refused = None
+        self.role_refused = ""
         return conn
 
     async def _open(self, timeout: float, options: dict[str, Any]) -> Session:
