@@ -117,7 +117,7 @@ async def the_login_of_processes_acts_as_the_engine(world: SqlWorld) -> None:
     async with world.db.acquire() as conn:
         await conn.execute(f"begin; create role {names['owner']} login")
         for statement in world.text.statements():
-            await conn.execute(world.fill(statement, **names))
+            await conn.execute(world.fill(statement, **{old: new for old, new in names.items() if old in statement}))
         for role in ("onceward_engine", "onceward_app", "onceward_sql_worker"):
             assert await conn.fetchval("select pg_has_role($1, $2, 'set')", names["onceward_runtime"], role)
         assert await conn.fetchval("select pg_has_role($1, $2, 'usage')", names["owner"], names["onceward_runtime"])
