@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from onceward.background import Loop
 from onceward.context import Context
 from onceward.trust.failures import forget_old
 from onceward.trust.sealer import Sealer
 from onceward.trust.sessions import forget_expired
-from onceward.work import Loop
 
 
 def sealer(context: Context) -> Sealer:

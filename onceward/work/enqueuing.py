@@ -9,6 +9,7 @@ from itertools import groupby, islice
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 from uuid import UUID
 
+from onceward.background import spawn
 from onceward.db import Connection, RawJson, Transaction
 from onceward.telemetry.caller import caller_text
 from onceward.work.job_task import BoundJob, ConfiguredJob, Options, same_organization
@@ -173,7 +174,7 @@ async def insert(
             left -= len(chunk)
             if writing is None and left <= 0:
                 return await _write(conn, chunk, 0, bundle)
-            writing = asyncio.create_task(_write(conn, chunk, left, bundle))
+            writing = spawn(_write(conn, chunk, left, bundle))
             await asyncio.sleep(0)  # lets the task send its statement
         return enqueued if writing is None else enqueued + await writing
     finally:

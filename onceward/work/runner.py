@@ -55,9 +55,9 @@ class QueueRunner:
             poll_s=poll_s,
         )
 
-    def start(self) -> None:
-        self._slots.start()
-        self._feeder.start()
+    async def start(self) -> None:
+        await self._slots.start()
+        await self._feeder.start()
 
     async def stop(self, grace_s: float) -> None:
         """Stop claiming, release work that has not started, wait for running work, then cancel and release it."""

@@ -9,9 +9,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import structlog
 
+from onceward.background import Loop
 from onceward.db import FAILED, Database, loudness
 from onceward.telemetry.caller import work_span
 from onceward.telemetry.logs import running
@@ -59,13 +61,15 @@ class Slots:
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots = [Slot(self._following) for _ in range(pacing.most_slots)]
+        self._loops = [Loop(f"slot {queue}", partial(self._slot, slot)) for slot in self._slots]
         self._stopping = False
 
     # -- start and stop ----------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        for slot in self._slots:
-            slot.task = asyncio.create_task(self._slot(slot), name=f"slot {self._queue}")
+    async def start(self) -> None:
+        for slot, loop in zip(self._slots, self._loops, strict=True):
+            await loop.start()
+            slot.task = loop.task
 
     def pause(self) -> None:
         """Begin no more work, except the next work of a slot that has already opened its transaction."""
@@ -82,6 +86,8 @@ class Slots:
             work for slot in self._slots for work in (slot.work, slot.next, *slot.batch[1:]) if work is not None
         ]
         tasks = [slot.task for slot in self._slots if slot.task is not None]
+        for loop in self._loops:
+            loop.leave()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=GRACE_S)

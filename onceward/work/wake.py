@@ -16,7 +16,8 @@ from typing import Any
 
 import structlog
 
-from onceward.db import FAILED, Backoff, Connection, Database, end, loudness
+from onceward.background import Loop
+from onceward.db import FAILED, Connection, Database, loudness
 from onceward.work.idle_flags import IdleFlags
 
 CHANNEL = "onceward_work"
@@ -40,7 +41,8 @@ class Waker:
         self._queues_here: list[str] = []
         self._due: set[str] = set()
         self._has_task = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._loop = Loop("waker", self._step, longest_pause_s=LONGEST_PAUSE_S)
+        self._next_flush = 0.0
         self._listening: Connection | None = None
         self._turn = asyncio.Lock()
         self._own: Counter[str] = Counter()
@@ -57,18 +59,17 @@ class Waker:
         """Notify listeners that new work of this queue was committed."""
         for call in self._listeners:
             call(queue)
-        if self._notify and self._task is not None:
+        if self._notify and self._loop.task is not None:
             self._due.add(queue)
             self._has_task.set()
 
     async def start(self) -> None:
         if self._notify:
-            self._task = asyncio.create_task(self._run(), name="waker")
+            await self._loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            await end(self._task)
-            self._task = None
+        if self._loop.task is not None:
+            await self._loop.stop()
             await self._flush_last()
         if self._listening is not None and not self._listening.is_closed():
             await self._listening.close()
@@ -100,32 +101,25 @@ class Waker:
         except (*FAILED, TimeoutError) as error:
             log.log(loudness(error), "wakeups.interrupted", error=type(error).__name__)
 
-    async def _run(self) -> None:
-        backoff = Backoff(longest_s=LONGEST_PAUSE_S)
+    async def _step(self) -> None:
+        """Connect if somebody listens, wait for something to send, and send it."""
         clock = asyncio.get_running_loop().time
-        next_flush = clock()
-        while True:
-            try:
-                if self._listeners and (self._listening is None or self._listening.is_closed()):
-                    await self._connect()
-                try:
-                    async with asyncio.timeout(5):
-                        await self._has_task.wait()
-                except TimeoutError:
-                    continue
-                self._has_task.clear()
-                if not self._due:
-                    continue  # a listener came
-                # A worker of this process has heard of the work already, so the other processes can wait a moment.
-                pause = COALESCE_S if self._queues_here else next_flush - clock()
-                if pause > 0:
-                    await asyncio.sleep(pause)
-                next_flush = clock() + COALESCE_S
-                await self.flush()
-                backoff.reset()
-            except FAILED as error:
-                log.log(loudness(error), "wakeups.interrupted", error=type(error).__name__)
-                await backoff.pause()
+        if self._listeners and (self._listening is None or self._listening.is_closed()):
+            await self._connect()
+        try:
+            async with asyncio.timeout(5):
+                await self._has_task.wait()
+        except TimeoutError:
+            return
+        self._has_task.clear()
+        if not self._due:
+            return  # a listener came
+        # A worker of this process has heard of the work already, so the other processes can wait a moment.
+        pause = COALESCE_S if self._queues_here else self._next_flush - clock()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        self._next_flush = clock() + COALESCE_S
+        await self.flush()
 
     async def _connect(self) -> None:
         """Listen, and then wake the workers of this process: they may have looked for work before anybody listened."""
