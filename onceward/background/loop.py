@@ -99,7 +99,7 @@ class Loop:
 
     async def _run(self) -> None:
         if self._waits_first:
-            await self._pause(self._every_s or 0.0)
+            await self._rest(self._every_s or 0.0)
         while not self._stopping.is_set():
             try:
                 self._nudged.clear()
@@ -121,9 +121,9 @@ class Loop:
     def _succeeded(self) -> None:
         self.steps += 1
         self._in_a_row = 0
-        if self._failing_since is not None:
+        if self._failing_since is not None and not self._stopping.is_set():
             log.info("loop.recovered", loop=self.name, after_s=round(time.monotonic() - self._failing_since, 1))
-            self._failing_since = None
+        self._failing_since = None
 
     async def _rest(self, seconds: float) -> None:
         # Jitter, so that nodes that start together do not run their steps at the same time.

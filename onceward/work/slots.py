@@ -116,10 +116,12 @@ class Slots:
 
     def _wake(self) -> None:
         """Wake as many idle slots as there are pieces of work that may start and free places."""
-        for _ in range(min(self.ready.startable, len(self._idle), self._pacing.free())):
+        count = min(self.ready.startable, self._pacing.free())
+        while count > 0 and self._idle:
             future = self._idle.popleft()
-            if not future.done():
+            if not future.done():  # a slot that was interrupted while it waited does not wait here any more
                 future.set_result(None)
+                count -= 1
 
     async def _slot(self, slot: Slot) -> None:
         pacing, ready = self._pacing, self.ready
