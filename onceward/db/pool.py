@@ -206,9 +206,11 @@ class Database:
         try:
             if not is_gone(conn) and conn.is_in_transaction():
                 await _roll_back(conn)
-            await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
         finally:
-            self._turns.leave()
+            try:
+                await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
+            finally:
+                self._turns.leave()
 
     @property
     def most_connections(self) -> int:
@@ -255,3 +257,8 @@ async def _roll_back(conn: Connection) -> None:
         log.info("connection.discarded", error=type(error).__name__)
         if not is_gone(conn):
             conn.terminate()
+    except BaseException:
+        # The caller was cancelled once more. The pool replaces a closed connection, and keeps one that is not returned forever.
+        if not is_gone(conn):
+            conn.terminate()
+        raise

@@ -17,8 +17,9 @@ from typing import Any
 import structlog
 
 from onceward.background import Loop
-from onceward.db import FAILED, Connection, Database, loudness
+from onceward.db import FAILED, Database, loudness
 from onceward.work.idle_flags import IdleFlags
+from onceward.work.listen_session import ListenSession
 
 CHANNEL = "onceward_work"
 COALESCE_S = 0.002
@@ -43,11 +44,10 @@ class Waker:
         self._has_task = asyncio.Event()
         self._loop = Loop("waker", self._step, longest_pause_s=LONGEST_PAUSE_S)
         self._next_flush = 0.0
-        self._listening: Connection | None = None
-        self._turn = asyncio.Lock()
+        self._session = ListenSession()
         self._own: Counter[str] = Counter()
         """How many of our own notifications the listening connection has not returned yet, by queue."""
-        self.idle_flags = IdleFlags(CHANNEL, self._turn)
+        self.idle_flags = IdleFlags(CHANNEL, self._session)
 
     def listen(self, call: Callable[[str], None], *, works_on: Sequence[str] = ()) -> None:
         """Call `call(queue)` on every wake-up from this process or another. A worker lists its queues in `works_on`."""
@@ -71,8 +71,8 @@ class Waker:
         if self._loop.task is not None:
             await self._loop.stop()
             await self._flush_last()
-        if self._listening is not None and not self._listening.is_closed():
-            await self._listening.close()
+        if self._session.conn is not None and not self._session.conn.is_closed():
+            await self._session.conn.close(timeout=LAST_FLUSH_S)
 
     async def flush(self) -> None:
         """Send the collected wake-ups now. What could not be sent is kept."""
@@ -80,11 +80,12 @@ class Waker:
         if not due:
             return
         try:
-            conn = self._listening
-            if conn is None or conn.is_closed():
+            if not self._session.is_open:
                 await self._db.execute(NOTIFY, CHANNEL, sorted(due))
             else:
-                async with self._turn:
+                async with self._session.use() as conn:
+                    if conn is None:
+                        raise ConnectionError("the connection that listens was lost")
                     self._own.update(due)
                     await conn.execute(NOTIFY, CHANNEL, sorted(due))
         except BaseException:
@@ -104,7 +105,7 @@ class Waker:
     async def _step(self) -> None:
         """Connect if somebody listens, wait for something to send, and send it."""
         clock = asyncio.get_running_loop().time
-        if self._listeners and (self._listening is None or self._listening.is_closed()):
+        if self._listeners and not self._session.is_open:
             await self._connect()
         try:
             async with asyncio.timeout(5):
@@ -126,9 +127,9 @@ class Waker:
         conn = await self._db.connect(application_name="onceward listen", durable=False)
         conn.add_termination_listener(self._on_termination)
         await conn.add_listener(CHANNEL, self._on_notify)
-        self._listening = conn
+        self._session.conn = conn
         self._own.clear()
-        self.idle_flags.use(conn)
+        self.idle_flags.forget()
         for queue in self._queues_here:
             for call in self._listeners:
                 call(queue)

@@ -141,8 +141,9 @@ def test_every_loop_is_listed_here() -> None:
     for file in root.rglob("*.py"):
         source = file.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)) if "Loop(" in source else ():
-            is_loop = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Loop"
-            if is_loop and any(keyword.arg == "every_s" for keyword in node.keywords):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Loop"):
+                continue
+            if any(keyword.arg == "every_s" for keyword in node.keywords):
                 name = node.args[0]
                 assert isinstance(name, ast.Constant), f"{file}:{node.lineno}: the name of a loop is a literal"
                 found.add(str(name.value))
