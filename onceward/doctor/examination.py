@@ -22,7 +22,7 @@ from onceward.db import ENGINE_ROLE, Connection, DatabaseError, Migration, Migra
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.servers import Servers
-from onceward.doctor import logins, secrets, space
+from onceward.doctor import logins, running, secrets, space
 from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
@@ -262,6 +262,10 @@ async def check_old_snapshots(patient: Patient) -> Finding:
     return await space.check_old_snapshots(patient.login)
 
 
+async def check_loops(patient: Patient) -> Finding:
+    return await running.check_loops(patient.conn)
+
+
 async def check_overdue_handlers(patient: Patient) -> Finding:
     if await patient.conn.fetchval("select to_regclass('onceward.workers')") is None:
         return Finding("handlers", "ok", "the schema does not exist yet")
@@ -285,5 +289,6 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_secrets,
     check_vacuum,
     check_old_snapshots,
+    check_loops,
     check_overdue_handlers,
 )
