@@ -31,6 +31,7 @@ COMMITTED_UNTIL = read_statement("outbox", "committed_until")
 FOLD = read_statement("outbox", "fold_statistics")
 SWEEP = read_statement("outbox", "cancel_disabled")
 PRUNE = read_statement("outbox", "prune_published")
+PRUNE_DIRECT = read_statement("outbox", "prune_direct_endpoints")
 PRUNE_LATER = read_statement("outbox", "prune_published_later")
 FORGET_KEYS = read_statement("outbox", "forget_keys")
 
@@ -91,6 +92,7 @@ async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta) -> int:
     looked = await in_batches(partial(db.fetchval, PRUNE, keep))
     await in_batches(partial(db.fetchval, PRUNE_LATER))
     await in_batches(partial(db.fetchval, FORGET_KEYS, keep_keys))
+    await db.execute(PRUNE_DIRECT, None)
     await db.execute("delete from onceward.portal_tokens where expires_at < onceward.now()")
     await db.execute("delete from onceward.endpoint_secrets where expires_at < onceward.now() - interval '1 day'")
     return looked

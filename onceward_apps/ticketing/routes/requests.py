@@ -25,7 +25,7 @@ EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
 
-Name = Annotated[str, Field("", max_length=200), AfterValidator(plain_name)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
 """The name that a stranger gives. It appears in mails, so it contains no URL."""
 
 BASKET_COOKIE = "ticketing_basket"
