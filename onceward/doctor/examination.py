@@ -300,6 +300,10 @@ async def check_loops(patient: Patient) -> Finding:
     return await running.check_loops(patient.conn)
 
 
+async def check_work(patient: Patient) -> Finding:
+    return await running.check_work(patient.conn)
+
+
 async def check_overdue_handlers(patient: Patient) -> Finding:
     if await patient.conn.fetchval("select to_regclass('onceward.workers')") is None:
         return Finding("handlers", "ok", "the schema does not exist yet")
@@ -323,5 +327,6 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_vacuum,
     check_old_snapshots,
     check_loops,
+    check_work,
     check_overdue_handlers,
 )
