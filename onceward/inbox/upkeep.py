@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 ROUTE = read_statement("inbox", "route_unhandled")
 STRAYED = read_statement("inbox", "move_strayed")
 GIVE_UP = read_statement("inbox", "finish_unhandled")
-STRAY_PAUSED = read_statement("inbox", "park_strays")
+GROUP_PAUSED = read_statement("inbox", "group_paused_events")
 
 WARN_ONCE = """
 insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflict do nothing returning 1
@@ -59,7 +59,7 @@ class Upkeep:
         self._catalog = catalog
         self._waker = waker
         self._options = options or UpkeepOptions()
-        self._strayed, self._stray_paused = Walk(), Walk()
+        self._strayed, self._paused = Walk(), Walk()
         self._routed = self._given_up = 0
         """Ids of the last unhandled events that were examined. Zero: the next step begins with the first."""
         self._routing = Loop("unhandled", self.route, every_s=1.0)
@@ -67,7 +67,7 @@ class Upkeep:
             self._routing,
             Loop("unhandled given up", self.give_up, every_s=5.0),
             Loop("sql claims", self.expire, every_s=10.0),
-            Loop("paused sources", self.park_strays, every_s=5.0),
+            Loop("paused sources", self.group_paused, every_s=5.0),
             Loop("paced sources", self.pace, every_s=0.05),
             Loop("webhook counts", self.count, every_s=5.0),
             Loop("old events", self.prune, every_s=60.0),
@@ -133,12 +133,12 @@ class Upkeep:
         age = timedelta(seconds=self._options.sql_claim_expiry_s)
         return await self._db.fetchval("select webhook.release_expired($1)", age)
 
-    async def park_strays(self) -> None:
-        """Park events of paused sources that were committed while the source was being paused."""
+    async def group_paused(self) -> None:
+        """Put events of paused sources that wait outside lanes, such as retries, into the lanes of their sources."""
         if any(source.paused for source in self._catalog.sources()):
             async with self._db.acquire() as conn:
-                window = await self._stray_paused.next(conn)
-                await conn.execute(STRAY_PAUSED, window.after, window.through)
+                window = await self._paused.next(conn)
+                await conn.execute(GROUP_PAUSED, window.after, window.through)
 
     async def pace(self) -> None:
         """Wake the workers when a rate-limited source may run its next event, instead of waiting for their next poll."""

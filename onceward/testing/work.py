@@ -9,7 +9,7 @@ from uuid import UUID
 from onceward.engine import Engine
 from onceward.telemetry.logs import running
 from onceward.work import Claimed, JobTask, Registry
-from onceward.work.claim import claim, claim_lanes, claim_suspect, new_lease
+from onceward.work.claim import claim, claim_lanes, new_lease
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
 from onceward.work.leases import Leases
@@ -76,10 +76,8 @@ def _batches(registry: Registry, taken: list[Claimed]) -> list[list[Claimed]]:
 
 async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> list[Claimed]:
     async with engine.db.acquire() as conn:
-        taken = await claim(conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker)
+        taken = await claim(conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker, suspect=True)
         work = taken.work
-        if not work:
-            work = await claim_suspect(conn, queue=queue, tasks=names, lease=new_lease(), worker=worker)
         if not work:
             lanes = await claim_lanes(
                 conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker, cursor="", suspect=True

@@ -64,9 +64,9 @@ class QueueRunner:
         await self._feeder.stop()
         await self._slots.stop(grace_s)
 
-    def wake(self, *, rescued: bool = False) -> None:
+    def wake(self) -> None:
         """New or rescued work was committed: claim it at once."""
-        self._feeder.wake(rescued=rescued)
+        self._feeder.wake()
 
     def check_deadlines(self) -> None:
         """Cancel handlers that exceeded their timeout. A loop calls this."""

@@ -7,7 +7,6 @@ from onceward.statements import read_statement
 BEAT = read_statement("work", "beat")
 CLAIM = read_statement("work", "claim")
 CLAIM_LANES = "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)"
-CLAIM_SUSPECT = read_statement("work", "claim_suspect")
 DEAD_LETTER_GROUPS = read_statement("work", "dead_letter_groups")
 END_OF_WINDOW = read_statement("work", "end_of_window")
 ENQUEUE = read_statement("work", "enqueue")

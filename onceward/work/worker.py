@@ -216,7 +216,7 @@ class Worker:
             )
         if rescued:
             for runner in self._runners:
-                runner.wake(rescued=True)
+                runner.wake()
         return rescued
 
     async def _tidy_claims(self) -> None:

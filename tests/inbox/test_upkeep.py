@@ -14,7 +14,6 @@ from onceward.db import Database
 from onceward.inbox import UpkeepOptions
 from onceward.inbox.checks import CHECKS
 from onceward.inbox.erasers import ERASERS
-from onceward.inbox.sources import pause, resume
 from onceward.inbox.upkeep import STRIP, Upkeep
 from onceward.testing import until
 from onceward.trust.erase import erase
@@ -66,26 +65,6 @@ async def test_a_node_that_knows_less_does_not_decide(office) -> None:
     await newer.start_worker()
     row = await newer.status(reply.json["id"], "success")
     assert row["result"] == "handled"
-
-
-async def test_a_paused_source_receives_and_handles_nothing_until_it_is_resumed(office) -> None:
-    here = await office(quiet())
-    await here.source()
-    before = await here.post()
-    async with here.db.transaction(role="engine") as tx:
-        await pause(tx, "stripe", actor="test")
-    await here.inbox.catalog.refresh()
-    during = await here.post()
-    assert (before.status, during.status) == (200, 200)
-    await here.start_worker()
-    queues = await here.db.fetch("select distinct queue from onceward.work")
-    assert [row["queue"] for row in queues] == ["paused"]
-    async with here.db.transaction(role="engine") as tx:
-        await resume(tx, "stripe", actor="test")
-    for reply in (before, during):
-        await here.status(reply.json["id"], "success")
-    audited = await here.db.fetch("select action from onceward.audit_log order by id")
-    assert [row["action"] for row in audited] == ["source.created", "source.paused", "source.resumed"]
 
 
 async def test_a_rate_parks_instead_of_refusing(office) -> None:

@@ -27,7 +27,7 @@ create table onceward.work (
     max_attempts smallint,                 -- null: the limit of its task
     lease bigint,                          -- random number of the claim; every write of an outcome is fenced by it
     claimed_at timestamptz,                -- real time of the claim
-    lane text,                             -- null for most rows, which then need no lane index
+    lane text collate "C",                 -- null for most rows, which then need no lane index; claims skip lanes by their prefix
     cap smallint,                          -- how many rows of the lane may run at once; null: no limit
     slot smallint,                         -- the slot of this row, if the lane has a cap
     ordered boolean,                       -- the lane runs in the order of ids; a waiting first row blocks it
@@ -145,7 +145,7 @@ grant select, insert, update, delete on onceward.queues to onceward_engine;
 
 create table onceward.lanes (
     queue text not null,
-    lane text not null,
+    lane text collate "C" not null,
     paused_at timestamptz,
     cap smallint check (cap > 0),          -- replaces the cap of the rows
     weight smallint not null default 1 check (weight between 1 and 100),
