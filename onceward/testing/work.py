@@ -17,6 +17,8 @@ from onceward.work.settle import Acknowledger
 
 MOST_ROUNDS = 1000
 
+QUEUES = "select distinct queue from onceward.work where queue not in ('external', 'unhandled')"
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -34,10 +36,8 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
     ran = 0
     for _ in range(MOST_ROUNDS):
         ran_now = 0
-        for queue, names in engine.registry.queues().items():
-            if queues and queue not in queues:
-                continue
-            for batch in _batches(engine.registry, await _take(engine, queue, names, worker)):
+        for queue in queues or [row["queue"] for row in await engine.db.fetch(QUEUES)]:
+            for batch in _batches(engine.registry, await _take(engine, queue, sorted(engine.registry.tasks), worker)):
                 task = engine.registry.tasks[batch[0].task]
                 token = running.set(batch[0])
                 try:

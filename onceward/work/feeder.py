@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 
 import structlog
@@ -46,7 +46,7 @@ class Feeder:
         flags: IdleFlags,
         *,
         queue: str,
-        tasks: Collection[str],
+        tasks: Sequence[str],
         worker: int,
         poll_s: float,
     ) -> None:
@@ -57,7 +57,7 @@ class Feeder:
         self._connections = connections
         self._kinds = kinds
         self._queue = queue
-        self._names = sorted(tasks)
+        self._names = list(tasks)
         self._worker = worker
         self._poll_s = poll_s
         self._idleness = Idleness(flags, queue, poll_s=poll_s)

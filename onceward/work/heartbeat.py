@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerIdentity:
-    """The worker's row in `onceward.workers`."""
+    """The worker's row in `onceward.workers`. A worker may add queues while it runs."""
 
     id: int
     name: str
@@ -53,7 +53,6 @@ class Heartbeat:
         self._on_cancel = on_cancel
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-        self.stopping = False
 
     def start(self) -> None:
         self._thread.start()
@@ -96,7 +95,7 @@ class Heartbeat:
         """
         who = self._identity
         cancelled: list[int] | None = await conn.fetchval(
-            BEAT, who.id, who.name, who.version, who.queues, who.tasks, self.stopping, who.forms
+            BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms
         )
         if cancelled:
             self._on_cancel(set(cancelled))
@@ -104,4 +103,4 @@ class Heartbeat:
     @staticmethod
     async def register(db: Database, who: WorkerIdentity) -> None:
         """Register the worker before its first claim: a worker without a row counts as dead."""
-        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False, who.forms)
+        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms)

@@ -49,11 +49,6 @@ class Options:
     tags: tuple[str, ...] = ()
     organization: UUID | None = None
 
-    @property
-    def plain(self) -> bool:
-        """Return whether a bulk insert can write the job: it has no unique key."""
-        return self.unique_key is None
-
 
 DEFAULTS = Options()
 

@@ -27,6 +27,7 @@ RELEASE_UNKNOWN = read_statement("work", "release_unknown")
 SAVE_CHECKPOINT = read_statement("work", "save_checkpoint")
 SET_ASIDE_UNCLAIMED = read_statement("work", "set_aside_unclaimed")
 SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"
+WAITING_QUEUES = read_statement("work", "waiting_queues")
 WORK_STATES = read_statement("work", "work_states")
 TRACED_COLUMNS = read_statement("work", "traced_columns")
 WORKERS = read_statement("work", "workers")

@@ -133,13 +133,6 @@ class Registry:
             if task.retry.default_of == kind and task.retry.max_attempts != attempts:
                 self.tasks[name] = replace(task, retry=replace(task.retry, max_attempts=attempts))
 
-    def queues(self) -> dict[str, list[str]]:
-        """Return the task names of each queue."""
-        names: dict[str, list[str]] = {}
-        for task in self.tasks.values():
-            names.setdefault(task.queue, []).append(task.name)
-        return names
-
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks.values())
 

@@ -30,6 +30,7 @@ MOST_PAGES = 450
 
 # The statements of each loop with their arguments.
 LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
+    "queues": [(work.WAITING_QUEUES, (["default"], ["x"]))],
     "rescue": [(work.OBSERVE_WORKERS, (5.0,))],
     "unclaimed": [(work.END_OF_WINDOW, (25_000, 500)), (work.SET_ASIDE_UNCLAIMED, (86_400.0, *WINDOW))],
     "orphans": [(work.RELEASE_ORPHANS, (60.0, *WINDOW))],
@@ -42,7 +43,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "unhandled": [(inbox.ROUTE, (0, 1000))],
     "unhandled given up": [(inbox.STRAYED, (60.0, *WINDOW)), (inbox.GIVE_UP, (60.0, 60.0, 0, 1000))],
     "sql claims": [("select webhook.release_expired('15 min')", ())],
-    "paused sources": [(inbox.STRAY_PAUSED, WINDOW)],
+    "paused sources": [(inbox.GROUP_PAUSED, WINDOW)],
     "paced sources": [(inbox.PACED, ())],
     "webhook counts": [(inbox.TAKE_COUNTS, ())],
     "old events": [

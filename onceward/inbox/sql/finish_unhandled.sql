@@ -3,8 +3,7 @@
 with seen as materialized (
     select w.id from onceward.work w
      where w.queue = 'unhandled' and w.lease is null and w.dead_reason is null and w.id > $3
-       and exists (select from onceward.workers k where not k.stopping
-                      and k.started_at <= clock_timestamp() - make_interval(secs => $2))
+       and exists (select from onceward.workers k where k.started_at <= clock_timestamp() - make_interval(secs => $2))
      order by w.id limit $4
 ), waiting as materialized (
     select w.id, w.organization_id, w.attempts, w.earlier, w.task, s.name as source

@@ -1,7 +1,7 @@
 -- Move events whose type had no handler on arrival to the queue `events`, once a live worker handles the type. Looks at the
 -- next $2 events after the id $1; returns how many it saw, the id of the last one, and how many it moved.
 with alive as materialized (
-    select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping
+    select distinct t from onceward.workers w, unnest(w.tasks) t
 ), seen as materialized (
     select w.id from onceward.work w
      where w.queue = 'unhandled' and w.lease is null and w.dead_reason is null and w.id > $1 and exists (select from alive)

@@ -120,8 +120,7 @@ create table onceward.workers (
     forms text[] not null default '{}',    -- "task digest": the arguments that its version of each task accepts
     beat bigint not null default 0,        -- increased by the worker; a rescuer compares it only with earlier values
     started_at timestamptz not null default clock_timestamp(),
-    beat_at timestamptz not null default clock_timestamp(),   -- shown to people, never compared
-    stopping boolean not null default false
+    beat_at timestamptz not null default clock_timestamp()    -- shown to people, never compared
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
 
