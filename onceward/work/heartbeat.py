@@ -29,6 +29,7 @@ class WorkerIdentity:
     version: str
     queues: list[str]
     tasks: list[str]
+    apps: list[str]
     forms: list[str]
 
 
@@ -95,7 +96,7 @@ class Heartbeat:
         """
         who = self._identity
         cancelled: list[int] | None = await conn.fetchval(
-            BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms
+            BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms, who.apps
         )
         if cancelled:
             self._on_cancel(set(cancelled))
@@ -103,4 +104,4 @@ class Heartbeat:
     @staticmethod
     async def register(db: Database, who: WorkerIdentity) -> None:
         """Register the worker before its first claim: a worker without a row counts as dead."""
-        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms)
+        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms, who.apps)

@@ -97,6 +97,8 @@ class Registry:
     """All tasks and kinds of one process."""
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    apps: set[str] = field(default_factory=set[str])
+    """The names of the app and of the apps that it includes."""
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
     template_folders: list[Path] = field(default_factory=list[Path])
     """Folders with the message templates of the app."""

@@ -30,7 +30,8 @@ from onceward.work.settle import Acknowledger
 from onceward.work.slot import SuspectTurn
 from onceward.work.statements import WAITING_QUEUES
 from onceward.work.task import Registry, Task, open_transaction
-from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
+from onceward.work.unserved import UnservedWalk
+from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown
 from onceward.work.wake import Waker
 from onceward.work.walk import WINDOW, Walk
 from onceward.work.worker_locks import WorkerLocks
@@ -114,6 +115,7 @@ class Worker:
             version=self._options.version,
             queues=[runner.queue for runner in self._runners],
             tasks=tasks,
+            apps=sorted(registry.apps),
             forms=[form(registry.tasks[name]) for name in tasks],
         )
         locks_dir = self._options.locks_dir
@@ -121,10 +123,8 @@ class Worker:
         self._rescuer = Rescuer(
             apart_s=self._options.observe_s * 0.75, settle_s=self._options.settle_s, locks=self._locks
         )
-        self._unclaimed, self._orphans = (
-            Walk(),
-            Walk(size=4 * WINDOW),
-        )  # the cheaper and rarer look takes larger windows
+        self._unserved = UnservedWalk()
+        self._orphans = Walk(size=4 * WINDOW)  # the cheaper and rarer look takes larger windows
         self._queues = Loop("queues", self.serve_waiting_queues, every_s=QUEUES_S)
         self._seen: set[str] = set()
         """Queues without a runner that were named by a wake-up since the last look at all queues."""
@@ -133,7 +133,7 @@ class Worker:
             Loop("deadlines", self._check_deadlines, every_s=0.25),
             Loop("rescue", self.rescue, every_s=self._options.observe_s),
             Loop("claims", self._tidy_claims, every_s=1.0),
-            Loop("unclaimed", self._set_aside_unclaimed, every_s=10.0),
+            Loop("unserved", self._visit_unserved, every_s=10.0),
             Loop("orphans", self._release_orphans, every_s=30.0),
             Loop("prune", self._prune, every_s=30.0),
         ]
@@ -283,9 +283,9 @@ class Worker:
             if self._turn % 5 == 0:
                 await release_unknown(conn, self.id, self._leases.knows)
 
-    async def _set_aside_unclaimed(self) -> None:
+    async def _visit_unserved(self) -> None:
         async with self._db.acquire() as conn:
-            await set_aside_unclaimed(conn, self._unclaimed)
+            await self._unserved.step(conn)
 
     async def _release_orphans(self) -> None:
         async with self._db.acquire() as conn:

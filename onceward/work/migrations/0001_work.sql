@@ -118,11 +118,33 @@ create table onceward.workers (
     queues text[] not null,
     tasks text[] not null,
     forms text[] not null default '{}',    -- "task digest": the arguments that its version of each task accepts
+    apps text[] not null default '{}',
     beat bigint not null default 0,        -- increased by the worker; a rescuer compares it only with earlier values
     started_at timestamptz not null default clock_timestamp(),
     beat_at timestamptz not null default clock_timestamp()    -- shown to people, never compared
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
+
+create table onceward.apps (
+    name text primary key,
+    seen_at timestamptz not null default onceward.now()
+);
+comment on table onceward.apps is 'Apps that workers have run. While one of them is away, nobody can say that a type of event has no handler.';
+grant select, insert, update, delete on onceward.apps to onceward_engine;
+
+create table onceward.unserved (
+    queue text not null,
+    task text not null,
+    reason text not null check (reason in ('no_handler', 'no_queue', 'no_app', 'no_version')),
+    kind text not null,
+    since timestamptz not null default onceward.now(),
+    seen_at timestamptz not null default onceward.now(),
+    waiting int not null,                  -- how many rows the last look found: there may be more
+    primary key (queue, task, reason)
+);
+comment on table onceward.unserved is
+    'Due work that no live worker runs, by queue and task. The row begins when the work is found and goes when it is run again.';
+grant select, insert, update, delete on onceward.unserved to onceward_engine;
 
 create table onceward.server_timeline (
     one boolean primary key default true check (one),
