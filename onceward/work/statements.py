@@ -5,6 +5,7 @@ from __future__ import annotations
 from onceward.statements import read_statement
 
 BEAT = read_statement("work", "beat")
+BUNDLE_THAT_WAITS = read_statement("work", "bundle_that_waits")
 CLAIM = read_statement("work", "claim")
 CLAIM_LANES = "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)"
 DEAD_LETTER_GROUPS = read_statement("work", "dead_letter_groups")
@@ -26,6 +27,7 @@ QUEUES = read_statement("work", "queues")
 RELEASE = read_statement("work", "release")
 RELEASE_ORPHANS = read_statement("work", "release_orphans")
 RELEASE_UNKNOWN = read_statement("work", "release_unknown")
+RUN_AGAIN = read_statement("work", "run_again")
 SAVE_CHECKPOINT = read_statement("work", "save_checkpoint")
 SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"
 VISIT_UNSERVED = read_statement("work", "visit_unserved")
