@@ -206,7 +206,7 @@ def pause(name: Name) -> None:
 
 @group.command("resume")
 def resume(name: Name) -> None:
-    """Handle the parked events."""
+    """Handle the events that waited while the source was paused, and the new ones."""
     _set_paused(name, paused=False)
 
 
