@@ -200,7 +200,7 @@ def assign(
 
 @group.command("pause")
 def pause(name: Name) -> None:
-    """Keep receiving events, but park them instead of handling them."""
+    """Keep receiving events, but handle none of them until the source is resumed."""
     _set_paused(name, paused=True)
 
 
