@@ -87,7 +87,7 @@ async def claim_lanes(
 ) -> LaneClaim:
     """Claim due work of the lanes after `cursor`, up to the limit of each lane."""
     rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect)
-    work = [Claimed(lease, *row[:9], *row[10:13], row[16]) for row in rows if row[0] is not None]
+    work = [Claimed(lease, *row[:9], *row[10:13], context=row[16]) for row in rows if row[0] is not None]
     first = rows[0]
     return LaneClaim(lease, work, first["last_lane"] or "", first["visited"], first["resume_s"], first["plain"])
 

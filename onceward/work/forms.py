@@ -15,6 +15,7 @@ from typing import Any
 from pydantic.errors import PydanticUserError
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 from onceward.work.claimed import Claimed
 from onceward.work.outcomes import ArgumentsInvalid
 from onceward.work.task import Task
@@ -29,16 +30,8 @@ PATIENCE_S = 3600.0
 OTHERS = "select exists (select from onceward.workers where $1 = any(tasks) and not $2 = any(forms))"
 
 
-WAITED = """
-select coalesce(extract(epoch from clock_timestamp() - min(finished_at)), 0)::float8 from onceward.attempts
- where work_id = $1 and outcome = 'snoozed' and error ->> 'reason' = 'payload_invalid'
-"""
-NOTE = """
-insert into onceward.unserved as u (queue, task, kind, reason, waiting)
-select w.queue, w.task, w.kind, 'no_version', 1 from onceward.work w where w.id = $1
-on conflict (queue, task, reason) do update set seen_at = onceward.now()
-returning u.queue, u.task, u.since = u.seen_at as is_new
-"""
+WAITED = read_statement("work", "waited_for_version")
+NOTE = read_statement("work", "note_no_version")
 
 
 def digest(schema: Callable[[], dict[str, Any]]) -> str:

@@ -60,7 +60,7 @@ class Shares:
         return self._plain is True and False not in self._visited
 
     def found_plain(self, rows: int, *, lanes: bool | None) -> None:
-        """A claim outside lanes returned so many rows. `lanes`: whether work waits in lanes; None if it does not know."""
+        """A claim outside lanes returned this number of rows. `lanes`: whether work waits in lanes; None if it does not know."""
         self._plain = rows > 0
         if lanes is not None:
             self._lanes = lanes

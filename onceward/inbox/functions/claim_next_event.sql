@@ -6,7 +6,7 @@ create or replace function webhook.claim_next_event(p_webhook_id uuid default nu
 declare
     v_seq bigint;
     v_lease bigint := onceward.new_lease();
-    v_paused text[] := array(select s.webhook_id::text from onceward.sources s where s.paused_at is not null);
+    v_paused text[] := array(select p.source::text from onceward.paused_sources p);
 begin
     perform webhook.release_expired();
     if p_webhook_id is null then

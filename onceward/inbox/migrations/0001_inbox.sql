@@ -24,7 +24,6 @@ create table onceward.sources (
 );
 -- The name of a deleted source can be used again.
 create unique index sources_name on onceward.sources (name) where deleted_at is null;
-create index sources_paused on onceward.sources (webhook_id) where paused_at is not null;  -- every claim of events looks here
 comment on table onceward.sources is
     'Senders of webhooks. A source without an organization belongs to the platform; its handlers choose the organization they act for.';
 select onceward.protect('onceward.sources');

@@ -2,8 +2,7 @@
 update onceward.work w
    set lease = $2, claimed_at = clock_timestamp(), slot = case when w.ordered then 1 end
  where w.id = $1 and w.kind = 'event' and w.queue = $3 and w.lease is null and w.dead_reason is null and w.crashes = 0
-   and not exists (select from onceward.webhook_events e join onceward.sources s using (webhook_id)
-                    where e.seq = w.id and s.paused_at is not null)
+   and not exists (select from onceward.paused_sources p where p.source = w.source)
    and not exists (select from onceward.queues q where q.name = w.queue and q.paused_at is not null)
    and (w.lane is null or (w.ordered and not exists (
            select from onceward.work b

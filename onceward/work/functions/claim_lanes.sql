@@ -39,7 +39,7 @@ declare
     v_resume timestamptz;
     v_open boolean := not exists (
         select from onceward.queues q where q.name = p_queue and (q.paused_at is not null or q.parked_until > clock_timestamp()));
-    v_paused text[] := array(select 'source:' || s.webhook_id from onceward.sources s where s.paused_at is not null);
+    v_paused text[] := array(select 'source:' || p.source from onceward.paused_sources p);
 begin
     while v_open and cardinality(v_ids) + cardinality(v_later) < p_limit and v_visited < 500 loop
         if v_look_ordered then
@@ -82,7 +82,7 @@ begin
         v_visited := v_visited + 1;
         v_last := v_lane;
         if cardinality(v_paused) > 0 and left(v_lane, 43) = any(v_paused) then
-            -- Lanes of a source are `source:<id>` and `source:<id>:<subject>`. In the collation "C", `;` follows `:`.
+            -- The lanes of a source are `source:<id>` and `source:<id>:<subject>`. In the collation "C", `;` follows `:`.
             v_lane := left(v_lane, 43) || ';';
             v_last := v_lane;
             v_look_ordered := true;

@@ -39,7 +39,8 @@ create table onceward.work (
     cancel boolean,                        -- a request to stop the running work
     replaced_under bigint,                 -- the lease of the attempt that ran when the job got new arguments: it runs again
     dead_reason text,                      -- dead letter since dead_at
-    dead_at timestamptz
+    dead_at timestamptz,
+    source uuid                            -- the source of an event: it can be paused
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 comment on table onceward.work is 'Unfinished work of all kinds, including dead letters. The outcome deletes the row.';
 
@@ -179,6 +180,12 @@ create table onceward.lanes (
 );
 comment on table onceward.lanes is 'Lanes with settings of their own. Other lanes have no row.';
 grant select, insert, update, delete on onceward.lanes to onceward_engine;
+
+create table onceward.paused_sources (
+    source uuid primary key
+);
+comment on table onceward.paused_sources is 'Claims leave work of these sources alone. The package that owns the sources keeps the list.';
+grant select, insert, update, delete on onceward.paused_sources to onceward_engine;
 
 create table onceward.unique_keys (
     organization_id uuid not null default '00000000-0000-0000-0000-000000000000',

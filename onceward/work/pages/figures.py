@@ -23,8 +23,7 @@ with sample as materialized (
            w.attempts
       from onceward.work w
      where w.queue <> 'unhandled'  -- set aside on purpose: no worker claims these
-       and (w.lane is null or not left(w.lane, 43) = any(array(
-                select 'source:' || s.webhook_id from onceward.sources s where s.paused_at is not null)))
+       and (w.source is null or not w.source = any(array(select p.source from onceward.paused_sources p)))
      limit {SAMPLE + 1}
 )
 select count(*) filter (where due and not running and not dead) as due,

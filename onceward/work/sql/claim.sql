@@ -12,8 +12,7 @@ with queue as materialized (
        and lease is null and lane is null and dead_reason is null
        and crashes > 1 and task = any($3::text[])
        and (select is_open from queue)
-       and (kind <> 'event' or not (select exists (select from onceward.sources s where s.paused_at is not null))
-            or (select s.paused_at from onceward.webhook_events e join onceward.sources s using (webhook_id) where e.seq = work.id) is null)
+       and (source is null or not source = any(array(select p.source from onceward.paused_sources p)))
      order by sort_at
      limit 1
        for update skip locked
@@ -24,8 +23,7 @@ with queue as materialized (
        and lease is null and lane is null and dead_reason is null
        and crashes < 2 and task = any($3::text[])
        and (select is_open from queue)
-       and (kind <> 'event' or not (select exists (select from onceward.sources s where s.paused_at is not null))
-            or (select s.paused_at from onceward.webhook_events e join onceward.sources s using (webhook_id) where e.seq = work.id) is null)
+       and (source is null or not source = any(array(select p.source from onceward.paused_sources p)))
      order by sort_at
      limit $4
        for update skip locked

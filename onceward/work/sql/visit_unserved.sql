@@ -9,6 +9,7 @@ with due as materialized (
        and not w.queue = any('{external,unhandled}')
        and not w.queue = any(array(select q.name from onceward.queues q
                                     where q.paused_at is not null or q.parked_until > clock_timestamp()))
+       and (w.source is null or not w.source = any(array(select p.source from onceward.paused_sources p)))
 ), groups as materialized (
     select d.queue, d.task, min(d.kind) as kind, count(*)::int as waiting,
            case when exists (select from onceward.workers k where d.task = any(k.tasks)) then 'no_queue' else 'no_handler' end as reason
@@ -21,14 +22,11 @@ with due as materialized (
       join due d on d.queue = g.queue and d.task = g.task
       join onceward.work w on w.id = d.id
      where w.lease is null and w.dead_reason is null
-       and (w.kind <> 'event' or (select s.paused_at from onceward.webhook_events e join onceward.sources s using (webhook_id)
-                                   where e.seq = w.id) is null)
      order by w.id
        for update of w skip locked
 ), noted as (
     insert into onceward.unserved as u (queue, task, kind, reason, waiting)
     select g.queue, g.task, g.kind, g.reason, g.waiting from groups g
-     where exists (select from stray s where s.queue = g.queue and s.task = g.task)
      order by g.queue, g.task, g.reason
     on conflict (queue, task, reason) do update
        set seen_at = onceward.now(), waiting = excluded.waiting,
