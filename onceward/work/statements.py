@@ -29,7 +29,10 @@ RELEASE_ORPHANS = read_statement("work", "release_orphans")
 RELEASE_UNKNOWN = read_statement("work", "release_unknown")
 RUN_AGAIN = read_statement("work", "run_again")
 SAVE_CHECKPOINT = read_statement("work", "save_checkpoint")
-SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"
+SETTLE = (
+    "select onceward.settle($1, $2, $3, $4, clock_timestamp() - make_interval(secs => $5), $6, $7,"
+    " onceward.now() + make_interval(secs => $8), $9)"
+)
 VISIT_UNSERVED = read_statement("work", "visit_unserved")
 WAITING_QUEUES = read_statement("work", "waiting_queues")
 WORK_STATES = read_statement("work", "work_states")

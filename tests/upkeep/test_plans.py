@@ -41,6 +41,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     ],
     "orphans": [(work.RELEASE_ORPHANS, (60.0, *WINDOW))],
     "prune": [(work.PRUNE_JOBS, (DAYS, 1000)), (work.PRUNE_LATER, (1000,))],
+    "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
     "claims": [(work.RELEASE_UNKNOWN, (1, [7]))],
     "queue gauges": [(work.QUEUES, (100,))],
     "adaptive limit": [(work.QUEUES, (100,))],
