@@ -241,17 +241,18 @@ class Worker:
             )
             del found[room:]
         for queue in found:
+            runner = self._runner(queue)
+            self._runners.append(runner)
+            self._grow_threads()
+            with in_background():
+                runner.start(self._threads)
+            self._waker.also_works_on(queue)
             self.identity.queues.append(queue)
+            log.info("queue.served", worker=self.id, queue=queue)
+        if found:  # the heartbeat would write it a moment later
             await self._db.execute(
                 "update onceward.workers set queues = $2 where id = $1", self.id, self.identity.queues
             )
-            runner = self._runner(queue)
-            self._waker.also_works_on(queue)
-            with in_background():
-                runner.start()
-            self._runners.append(runner)
-            self._grow_threads()
-            log.info("queue.served", worker=self.id, queue=queue)
         return found
 
     # -- the steps of the loops -----------------------------------------------------------------------------------

@@ -128,7 +128,10 @@ async def test_an_event_of_a_removed_handler_waits_and_ends_as_a_dead_letter(off
     await before.source()
     seq = (await before.post()).json["id"]
     after = await office(other("quiet"))  # the next version of the app, without the handler
-    await after.start_worker()
+    await after.db.execute(
+        "insert into onceward.workers (id, name, version, queues, tasks, apps)"
+        " values (1, 'h:1', '2', '{events}', '{github/push}', '{quiet}')"
+    )
     assert await upkeep(after, unhandled_after_s=0.0).visit_unhandled() == 0
     async with after.db.acquire() as conn:
         await conn.execute("update onceward.work set sort_at = now() - interval '1 hour'")
