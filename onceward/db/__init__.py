@@ -6,7 +6,6 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.db.backoff import Backoff, retry
-    from onceward.db.ending import end
     from onceward.db.errors import (
         BROKEN,
         FAILED,
@@ -57,7 +56,6 @@ __all__ = [
     "clean_json",
     "clean_text",
     "dump_json",
-    "end",
     "is_storable",
     "json_contains_nul",
     "literal",

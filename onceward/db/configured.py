@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
+from onceward.background.tasks import spawn
 from onceward.db import (
     Database,
     DatabaseError,
@@ -86,7 +87,7 @@ class ConfiguredDatabase:
 
         # The thread cannot be interrupted. `close` waits for it, else the server would keep running.
         self._server = EmbeddedPostgres(self.settings.data_dir)
-        self._starting = asyncio.ensure_future(asyncio.to_thread(self._server.start))
+        self._starting = spawn(asyncio.to_thread(self._server.start))
         return await asyncio.shield(self._starting)
 
     async def close(self) -> None:

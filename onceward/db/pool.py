@@ -16,10 +16,11 @@ import asyncpg
 import orjson
 import structlog
 
+from onceward.background.loop import Loop
 from onceward.db.errors import FAILED, OUTAGE, Unavailable
 from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
-from onceward.db.servers import Servers
+from onceward.db.servers import WATCH_EVERY_S, Servers
 from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.db.turns import Turns
 from onceward.providers import exact_json
@@ -92,7 +93,7 @@ class Database:
         self.url = servers.url
         self.pgbouncer = pgbouncer
         self._servers = servers
-        self._watch = asyncio.create_task(servers.watch(), name="primary-watch") if servers.several else None
+        self._watch = Loop("primary watch", servers.look, every_s=WATCH_EVERY_S, waits_first=True)
         self._turns = Turns(pool.get_max_size())
         self._waiting = 0
         self._outage = Outage()
@@ -128,13 +129,14 @@ class Database:
             raise Unavailable(
                 f"cannot connect to PostgreSQL at {server_of(url)}: {error or type(error).__name__}"
             ) from error
-        return cls(pool, servers, pgbouncer=pgbouncer)
+        database = cls(pool, servers, pgbouncer=pgbouncer)
+        if servers.several:
+            await database._watch.start()
+        return database
 
     async def close(self) -> None:
         """Wait up to 10 seconds for connections in use, then terminate them."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait({self._watch})
+        await self._watch.stop()
         try:
             async with asyncio.timeout(10):
                 await self.pool.close()
@@ -204,9 +206,11 @@ class Database:
         try:
             if not is_gone(conn) and conn.is_in_transaction():
                 await _roll_back(conn)
-            await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
         finally:
-            self._turns.leave()
+            try:
+                await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
+            finally:
+                self._turns.leave()
 
     @property
     def most_connections(self) -> int:
@@ -253,3 +257,8 @@ async def _roll_back(conn: Connection) -> None:
         log.info("connection.discarded", error=type(error).__name__)
         if not is_gone(conn):
             conn.terminate()
+    except BaseException:
+        # The caller was cancelled once more. The pool replaces a closed connection, and keeps one that is not returned forever.
+        if not is_gone(conn):
+            conn.terminate()
+        raise

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import asyncpg
 import structlog
 
+from onceward.background.tasks import spawn
 from onceward.db.errors import BROKEN, FAILED
 from onceward.db.transaction import Connection as Session
 from onceward.settings.database_url import Server, selects_primary, servers_of, split_servers
@@ -60,16 +61,14 @@ class Servers:
         _detect_lost_host(conn)
         return conn
 
-    async def watch(self) -> None:
-        """Find out regularly which server accepts writes, also while all sessions wait for a server that is frozen."""
-        while True:
-            await asyncio.sleep(WATCH_EVERY_S)
-            try:
-                conn = await self.connect(timeout=WATCH_TIMEOUT_S, statement_cache_size=0)
-            except FAILED as error:
-                log.debug("primary.not_found", error=type(error).__name__)
-            else:
-                conn.terminate()
+    async def look(self) -> None:
+        """Find out which server accepts writes, also while all sessions wait for a server that is frozen. A loop calls this."""
+        try:
+            conn = await self.connect(timeout=WATCH_TIMEOUT_S, statement_cache_size=0)
+        except FAILED as error:
+            log.debug("primary.not_found", error=type(error).__name__)
+        else:
+            conn.terminate()
 
     async def _race(self, timeout_s: float, options: dict[str, Any]) -> tuple[Server, Session]:
         waiting = sorted(self._servers, key=lambda server: server != self._current)
@@ -83,7 +82,7 @@ class Servers:
                     attempt = asyncpg.connect(
                         split_servers(self.url)[0], host=server.host, port=int(server.port), timeout=left_s, **options
                     )
-                    tasks[asyncio.ensure_future(attempt)] = server
+                    tasks[spawn(attempt)] = server
                 pause_s = min(left_s, STAGGER_S) if waiting else left_s
                 done, _ = await asyncio.wait(tasks, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:

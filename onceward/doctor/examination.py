@@ -23,7 +23,7 @@ from onceward.db import Connection, DatabaseError, Migration, MigrationError, pl
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.servers import Servers
-from onceward.doctor import secrets, space
+from onceward.doctor import running, secrets, space
 from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
@@ -296,6 +296,10 @@ async def check_old_snapshots(patient: Patient) -> Finding:
     return await space.check_old_snapshots(patient.conn)
 
 
+async def check_loops(patient: Patient) -> Finding:
+    return await running.check_loops(patient.conn)
+
+
 async def check_overdue_handlers(patient: Patient) -> Finding:
     if await patient.conn.fetchval("select to_regclass('onceward.workers')") is None:
         return Finding("handlers", "ok", "the schema does not exist yet")
@@ -318,5 +322,6 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_secrets,
     check_vacuum,
     check_old_snapshots,
+    check_loops,
     check_overdue_handlers,
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from onceward.background import Loop
 from onceward.context import Context
-from onceward.work import Loop
 from onceward.workflows.operate import prune
 
 

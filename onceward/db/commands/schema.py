@@ -75,8 +75,9 @@ def processes(as_json: JsonOption = False) -> None:
         return
     for row in rows:
         row["knows"] = ", ".join(f"{owner} {number:04d}" for owner, number in sorted(row["knows"].items()))
+        row["failing"] = ", ".join(f"{loop} ({error})" for loop, error in sorted(row["failing"].items()))
         row["running"] = "yes" if row["running"] else "not seen for a minute"
-    columns = ("service", "host", "pid", "version", "started_at", "running", "knows")
+    columns = ("service", "host", "pid", "version", "started_at", "running", "failing", "knows")
     listing(rows, columns=columns, as_json=False, empty="no process has noted itself")
 
 
