@@ -15,7 +15,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from onceward.settings.database_url import selects_primary, servers_of
-from onceward.settings.environment import AsText, EnvironmentModel
+from onceward.settings.environment import AsText
+from onceward.settings.sign_in import SignInSettings
 
 PREFIX = "ONCEWARD_"
 
@@ -23,7 +24,7 @@ Words = Annotated[tuple[str, ...], AsText]
 """A list of values separated by commas."""
 
 
-class Settings(EnvironmentModel):
+class Settings(SignInSettings):
     """The settings of one process. They are frozen, and the composition root passes them to every part."""
 
     environment_prefix: ClassVar[str] = PREFIX
@@ -207,17 +208,6 @@ class Settings(EnvironmentModel):
         description="Keys for stored secrets, separated by commas: the first encrypts, all decrypt. If not set, a key is "
         "created in the data directory.",
     )
-    session_hours: int = Field(default=12, ge=1, description="Hours that a dashboard session lasts.")
-    jwt_algorithm: Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"] = Field(
-        default="HS256", description="Algorithm that signs the tokens of end users."
-    )
-    jwt_secret: SecretStr | None = Field(default=None, description="Shared key for the HS algorithms.")
-    jwt_jwks_url: str | None = Field(
-        default=None, description="URL of the public keys (JWKS) for the other algorithms."
-    )
-    jwt_jwks_file: Path | None = Field(default=None, description="File with the public keys, instead of the URL.")
-    jwt_audience: str | None = Field(default=None, description="Audience (`aud`) that a token must have.")
-    jwt_issuer: str | None = Field(default=None, description="Issuer (`iss`) that a token must have.")
 
     # -- Live --------------------------------------------------------------------------------------
     live_max_connections: int = Field(

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from uuid import UUID
 
 from onceward.db import Database, Transaction
-from onceward.trust.errors import NotAllowed
+from onceward.trust.errors import ConfirmationRequired, NotAllowed
 
 Scope = Literal["user", "viewer", "operator", "owner", "admin"]
 """From the lowest to the highest: an end user; may read; may replay and pause; manages an organization; the instance."""
@@ -17,6 +17,19 @@ Kind = Literal["key", "session", "token", "operator"]
 """An API key, a dashboard session, an end user's JWT, or a user of the command line."""
 
 RANK: dict[str, int] = {scope: rank for rank, scope in enumerate(get_args(Scope))}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What a dashboard session has proven."""
+
+    session_id: UUID
+    method: str
+    confirmed_s_ago: float
+    is_pending: bool
+    """Whether the session lacks the second factor that it needs. Such a session can only add or use a second factor."""
+    is_enrolled: bool
+    """Whether the person has a second factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,7 @@ class Identity:
     csrf: str | None = None
     tier: str | None = None
     """The tier that the token of an end user names, for limits and log lines."""
+    session: SessionState | None = None
 
     @property
     def actor(self) -> str:
@@ -48,6 +62,11 @@ class Identity:
         if not self.may(scope):
             own = ", ".join(sorted(self.scopes)) or "none"
             raise NotAllowed(f"this requires the scope {scope}; {self.kind} {self.label!r} has: {own}")
+
+    def require_recent(self, minutes: float) -> None:
+        """Raise `ConfirmationRequired` if this is a session whose person proved who they are too long ago."""
+        if self.session is not None and self.session.confirmed_s_ago > minutes * 60:
+            raise ConfirmationRequired
 
 
 COMMAND_LINE = Identity("operator", None, frozenset({"admin"}), label="cli")
