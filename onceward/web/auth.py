@@ -40,12 +40,13 @@ from onceward.trust.jwt import BadVerifier, FetchKeys, Rules, TokenVerifier, jwk
 from onceward.trust.keys import authenticate_key, looks_like_key
 from onceward.trust.organizations import find_organization
 from onceward.trust.secrets import secret_box
+from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import authenticate_session, csrf_matches
+from onceward.web.cookies import secret_cookie
 from onceward.web.idempotency import KeyStore
 from onceward.web.problems import Problem, request_id_of, respond
 from onceward.web.requests import IDENTITY
 
-SESSION_COOKIE = "onceward_session"
 ORGANIZATION_COOKIE = "onceward_organization"
 """The organization that the user has chosen in the dashboard. A session acts for it unless a request names another."""
 NO_ORGANIZATION = UUID(int=0)
@@ -267,7 +268,7 @@ def _credentials(connection: HTTPConnection) -> tuple[str | None, str | None]:
     kind, _, value = header.partition(" ")
     if header:
         return (value.strip() if kind.lower() == "bearer" else ""), None
-    return None, connection.cookies.get(SESSION_COOKIE)
+    return None, secret_cookie(connection, SESSION)
 
 
 async def _form_token(connection: HTTPConnection) -> str | None:

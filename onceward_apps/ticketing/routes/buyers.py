@@ -120,7 +120,7 @@ async def hold(
     async with acting(engine, owner) as tx:
         held = await buying.hold(tx, event_id, basket, labels=requested.seats, places=requested.places)
         answer = await _held(tx, event_id, held)
-    remember_basket(response, basket)
+    remember_basket(request, response, basket)
     return {"basket": basket, **answer}
 
 

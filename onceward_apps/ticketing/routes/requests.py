@@ -13,6 +13,7 @@ from onceward import Engine, Tx
 from onceward.limits import Rate
 from onceward.trust import fingerprint
 from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require
+from onceward.web.cookies import is_secure
 from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.codes import is_order_token
 from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError, TooFast
@@ -75,9 +76,9 @@ def basket_of(request: Request) -> str | None:
     return basket if basket and 16 <= len(basket) <= 100 else None
 
 
-def remember_basket(response: Response, basket: str) -> None:
+def remember_basket(request: Request, response: Response, basket: str) -> None:
     """Store the basket in a cookie of the buyer's browser."""
-    secure = app.services.settings.url.startswith("https://")
+    secure = is_secure(request)
     response.set_cookie(BASKET_COOKIE, basket, max_age=7200, httponly=True, samesite="lax", secure=secure, path="/")
 
 
