@@ -51,7 +51,9 @@ def authenticator(db: Database, verifier: TokenVerifier | None = None) -> Authen
             return acting(await verifier.authenticate(credentials.token), credentials.organization)
         if credentials.session:
             async with db.acquire() as conn:
-                return await authenticate_session(conn, credentials.session, organization=credentials.organization)
+                return await authenticate_session(
+                    conn, credentials.session, organization=credentials.organization, is_activity=False
+                )
         return None
 
     return authenticate

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from onceward.settings.database_url import selects_primary, servers_of
-from onceward.settings.environment import AsText
+from onceward.settings.environment import AsText, EnvironmentModel
 from onceward.settings.sign_in import SignInSettings
 
 PREFIX = "ONCEWARD_"

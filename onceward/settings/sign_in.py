@@ -37,7 +37,9 @@ class SignInSettings(EnvironmentModel):
     oidc_client_secret: SecretStr | None = Field(
         default=None, description="Client secret at this provider; a public client has none."
     )
-    oidc_name: str = Field(default="single sign-on", description="Name of the provider on the button of the login page.")
+    oidc_name: str = Field(
+        default="single sign-on", description="Name of the provider on the button of the login page."
+    )
     oidc_has_second_factor: bool = Field(
         default=False,
         description="The provider asks everybody for a second factor, so the dashboard does not ask again. A token whose "

@@ -23,6 +23,7 @@ FEATURE = Feature(
     traced=(Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),),
     sealed=(
         SealedColumn("onceward.secrets", "secret_id", "value"),
+        SealedColumn("onceward.second_factors", "factor_id", "secret"),
         SealedColumn("onceward.signing_keys", "key_id", "private_key"),
     ),
     errors=("onceward.trust.errors:TrustError",),

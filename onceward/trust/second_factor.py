@@ -21,6 +21,7 @@ from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotFound, TooManyFailures, TrustError
 from onceward.trust.identity import Identity
+from onceward.trust.organizations import find_user
 from onceward.trust.secrets import SecretBox
 
 if TYPE_CHECKING:
@@ -163,20 +164,18 @@ async def remove_factor(tx: Transaction, user_id: UUID, factor_id: UUID, *, acto
 
 async def reset_factors(tx: Transaction, email: str, *, actor: str, reason: str | None = None) -> UUID:
     """Remove all factors and recovery codes of a person who lost them, and end their sessions. Runs as the engine."""
-    user_id = await tx.fetchval("select user_id from onceward.users where lower(email) = lower($1)", email.strip())
-    if user_id is None:
-        raise NotFound(f"user {email!r} does not exist")
+    user_id = await find_user(tx, email)
     for table in ("second_factors", "recovery_codes", "sessions"):
         await tx.execute(f"delete from onceward.{table} where user_id = $1", user_id)
-    await audit.record(
-        tx, "second_factor.reset", entity_type="user", entity_id=user_id, actor=actor, reason=reason
-    )
+    await audit.record(tx, "second_factor.reset", entity_type="user", entity_id=user_id, actor=actor, reason=reason)
     return user_id
 
 
 async def replace_recovery_codes(tx: Transaction, user_id: UUID, *, actor: Identity) -> list[str]:
     """Create new recovery codes, which are shown once. The old ones stop working. Runs as the engine."""
-    codes = ["-".join("".join(secrets.choice(LETTERS) for _ in range(4)) for _ in range(4)) for _ in range(RECOVERY_CODES)]
+    codes = [
+        "-".join("".join(secrets.choice(LETTERS) for _ in range(4)) for _ in range(4)) for _ in range(RECOVERY_CODES)
+    ]
     await tx.execute("delete from onceward.recovery_codes where user_id = $1", user_id)
     await tx.execute(
         "insert into onceward.recovery_codes (user_id, hash) select $1, unnest($2::bytea[])",
@@ -234,9 +233,7 @@ async def _use(tx: Transaction, box: SecretBox, user_id: UUID, code: str) -> boo
         _hash(given),
     )
     if used:
-        await audit.record(
-            tx, "recovery_code.used", entity_type="user", entity_id=user_id, actor=f"session:{user_id}"
-        )
+        await audit.record(tx, "recovery_code.used", entity_type="user", entity_id=user_id, actor=f"session:{user_id}")
     return bool(used)
 
 

@@ -210,7 +210,7 @@ async def authenticate_session(
         raise NotAuthenticated("the session is unknown or expired")
     roles: dict[UUID, Scope] = dict(zip(row["organizations"], row["roles"], strict=True))
     acting, scopes = _acting(roles, organization, admin=row["admin"])
-    is_needed = row["enrolled"] or row["required_by_instance"] or acting in row["requiring"]
+    is_needed = row["enrolled"] or row["required_everywhere"] or acting in row["requiring"]
     is_pending = is_needed and not row["has_second_factor"]
     if is_pending and not allow_pending:
         raise SecondFactorRequired(enrolled=row["enrolled"])
@@ -222,9 +222,7 @@ async def authenticate_session(
     state = SessionState(
         row["session_id"], row["method"], row["confirmed_s_ago"], is_pending=is_pending, is_enrolled=row["enrolled"]
     )
-    return Identity(
-        "session", acting, scopes, user_id=user_id, label=user_id, csrf=csrf_token(token), session=state
-    )
+    return Identity("session", acting, scopes, user_id=user_id, label=user_id, csrf=csrf_token(token), session=state)
 
 
 def _acting(roles: dict[UUID, Scope], requested: UUID | None, *, admin: bool) -> tuple[UUID | None, frozenset[Scope]]:

@@ -28,6 +28,7 @@ from onceward.trust.errors import (
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    SecondFactorRequired,
     SecretError,
     TooManyFailures,
     TrustError,
@@ -72,8 +73,11 @@ class Authenticator:
         self.limit = limit or FailureLimit()
         self._public_host = urlsplit(public_url).netloc if public_url else None
 
-    async def identify(self, connection: HTTPConnection) -> Identity:
-        """Return the identity of the caller. Raises `NotAuthenticated`, `NotAllowed` or `TooManyFailures`."""
+    async def identify(self, connection: HTTPConnection, *, allow_pending: bool = False) -> Identity:
+        """Return the identity of the caller. Raises `NotAuthenticated`, `NotAllowed` or `TooManyFailures`.
+
+        With `allow_pending`, a session that lacks its second factor has an identity too, with the scope `user` only.
+        """
         bearer, session = _credentials(connection)
         if bearer is None and session is None:
             raise NotAuthenticated("no credential was sent")
@@ -81,7 +85,9 @@ class Authenticator:
             # Before a database connection is acquired: verifying a token may fetch keys from another server.
             holder = None if bearer is None or looks_like_key(bearer) else await self._from_token(bearer)
             async with self.database.acquire() as conn:
-                identity = await self._recognise(conn, connection, bearer, session, holder)
+                identity = await self._recognise(conn, connection, bearer, session, holder, allow_pending)
+        except SecondFactorRequired:  # not a wrong credential
+            raise
         except NotAuthenticated as error:
             await self.count_failure(connection, str(error))
             raise
@@ -108,11 +114,12 @@ class Authenticator:
         bearer: str | None,
         session: str | None,
         holder: Identity | None,
+        allow_pending: bool,
     ) -> Identity:
         requested = connection.headers.get("x-organization") or connection.query_params.get("organization")
         if bearer is None:
             requested = requested or unquote(connection.cookies.get(ORGANIZATION_COOKIE, "")) or None
-            return await _in_session(conn, session or "", requested)
+            return await _in_session(conn, session or "", requested, allow_pending)
         return await _acting(conn, holder or await authenticate_key(conn, bearer), requested)
 
     def refuse_other_sites(self, connection: HTTPConnection) -> None:
@@ -135,15 +142,20 @@ class Authenticator:
             raise NotAllowed("the CSRF token is missing or wrong: send it as X-CSRF-Token or csrf_token")
 
 
-def require(scope: Scope, *, own_key: bool = False) -> Callable[[Request], AsyncGenerator[Identity]]:
+def require(
+    scope: Scope, *, own_key: bool = False, recent: bool = False
+) -> Callable[[Request], AsyncGenerator[Identity]]:
     """Return a dependency for `Depends` that yields the identity and requires at least this scope.
 
-    It also handles the header `Idempotency-Key` of a POST, unless the route does so itself (`own_key`).
+    It also handles the header `Idempotency-Key` of a POST, unless the route does so itself (`own_key`). With `recent`, the
+    person behind a session must have proven who they are a short time ago: for keys, secrets and exports.
     """
 
     async def identified(request: Request) -> AsyncGenerator[Identity]:
         identity = await authenticator_of(request).identify(request)
         identity.require(scope)
+        if recent:
+            identity.require_recent(cast(Settings, request.app.state.settings).reauthentication_minutes)
         if scope != "admin" and scope != "user" and identity.organization is None and not identity.may("admin"):
             raise NotAllowed("choose the organization to act for with the header X-Organization")
         request.scope[IDENTITY] = identity  # for the line that the access log writes after the response
@@ -207,6 +219,8 @@ def install(api: FastAPI) -> None:
 
 def _problem(error: TrustError) -> Problem:
     match error:
+        case SecondFactorRequired():
+            return Problem(401, str(error))
         case NotAuthenticated():
             return Problem(401, "a valid credential is required", headers={"WWW-Authenticate": "Bearer"})
         case TooManyFailures():
@@ -236,13 +250,15 @@ async def _acting(conn: Connection, identity: Identity, requested: str | None) -
     return identity
 
 
-async def _in_session(conn: Connection, session: str, requested: str | None) -> Identity:
+async def _in_session(conn: Connection, session: str, requested: str | None, allow_pending: bool) -> Identity:
     """Check the session before the organization: a caller without a session must not learn which ones exist."""
     if requested is None:
-        return await authenticate_session(conn, session)
+        return await authenticate_session(conn, session, allow_pending=allow_pending)
     organization = await _organization(conn, requested)
     try:
-        identity = await authenticate_session(conn, session, organization=organization or NO_ORGANIZATION)
+        identity = await authenticate_session(
+            conn, session, organization=organization or NO_ORGANIZATION, allow_pending=allow_pending
+        )
     except NotAllowed:
         raise _not_theirs(requested) from None
     if organization is None:

@@ -237,8 +237,9 @@ async def test_logging_out_ends_the_session(db: Database) -> None:
     async with db.transaction(role="engine") as tx:
         await add_user(tx, "bob@example.org", admin=True, actor="test")
     session = await open_session(db, "bob@example.org")
+    async with db.transaction(role="engine") as tx:
+        await close_session(tx, session)
     async with db.acquire() as conn:
-        await close_session(conn, session)
         with pytest.raises(NotAuthenticated):
             await authenticate_session(conn, session)
 

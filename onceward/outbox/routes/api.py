@@ -35,6 +35,7 @@ Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
 Publisher = Annotated[Identity, Depends(require("operator", own_key=True))]
 Owner = Annotated[Identity, Depends(require("owner"))]
+RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
 Admin = Annotated[Identity, Depends(require("admin"))]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Types = Annotated[list[str], AtMost(1000)]
@@ -220,7 +221,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         return page
 
     @router.post("/endpoints", status_code=201)
-    async def register(identity: Owner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
+    async def register(identity: RecentOwner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
         created = await endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
         return MadeEndpoint(endpoint=created.endpoint, secret=created.secret)
 
@@ -241,7 +242,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         await endpoints.delete(identity.organization, endpoint_id, actor=identity)
 
     @router.post("/endpoints/{endpoint_id}/secret")
-    async def rotate(identity: Owner, endpoint_id: UUID, requested: EndpointSecret) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+    async def rotate(identity: RecentOwner, endpoint_id: UUID, requested: EndpointSecret) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         secret = await endpoints.rotate_secret(
             identity.organization,
             endpoint_id,
@@ -289,7 +290,7 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
         )
 
     @router.post("/endpoints/portal", status_code=201)
-    async def access(request: Request, db: Db, identity: Owner, requested: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def access(request: Request, db: Db, identity: RecentOwner, requested: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         created = await portal.create(
             db,
             identity.organization,

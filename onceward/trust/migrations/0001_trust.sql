@@ -16,6 +16,7 @@ create table onceward.organizations (
 );
 select onceward.protect('onceward.organizations');
 revoke insert, update, delete on onceward.organizations from onceward_app;
+create index organizations_second_factor on onceward.organizations (organization_id) where second_factor_required;
 
 -- Users, their memberships in organizations, API keys, sessions and stored secrets.
 -- Handlers (the app role) can read the members of their organization; only the engine grants or revokes access.

@@ -63,6 +63,6 @@ PAGES = (
     ),
 )
 ACTIONS = (
-    Action(path="/dashboard/keys", run=_create, scope="owner"),
+    Action(path="/dashboard/keys", run=_create, scope="owner", recent=True),
     Action(path="/dashboard/keys/revoke", run=_revoke, scope="owner"),
 )

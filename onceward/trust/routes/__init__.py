@@ -14,4 +14,4 @@ from onceward.trust.routes.secrets import secrets_router
 
 
 def routers(context: Context) -> Sequence[APIRouter]:
-    return (login_router(), access_router(), secrets_router(context), evidence_router())
+    return (login_router(context), access_router(), secrets_router(context), evidence_router())

@@ -21,6 +21,7 @@ from onceward.trust.organizations import (
     list_organizations,
     remove_member,
     set_member,
+    set_second_factor_required,
 )
 from onceward.web.api import database_of
 from onceward.web.auth import require
@@ -30,6 +31,7 @@ Db = Annotated[Database, Depends(database_of)]
 User = Annotated[Identity, Depends(require("user"))]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Owner = Annotated[Identity, Depends(require("owner"))]
+RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
 Admin = Annotated[Identity, Depends(require("admin"))]
 RoleName = Literal["owner", "operator", "viewer"]
 
@@ -50,6 +52,12 @@ class NewOrganization(BaseModel):
 
     slug: str = Field(max_length=63)
     name: str = Field("", max_length=200)
+
+
+class SecondFactorRequirement(BaseModel):
+    model_config = example(required=True)
+
+    required: bool
 
 
 class NewMember(BaseModel):
@@ -108,6 +116,14 @@ def _organizations(router: APIRouter) -> None:
         async with db.transaction(role="engine") as tx:
             return await create_organization(tx, new.slug, name=new.name, actor=identity.actor)
 
+    @router.put("/organizations/second-factor", status_code=204)
+    async def second_factor(db: Db, identity: RecentOwner, requirement: SecondFactorRequirement) -> None:  # pyright: ignore[reportUnusedFunction]
+        """Require a second factor of everybody who acts for the organization in a dashboard session, or no longer."""
+        async with db.transaction(role="engine") as tx:
+            await set_second_factor_required(
+                tx, organization_of(identity), required=requirement.required, actor=identity
+            )
+
 
 def _members(router: APIRouter) -> None:
     @router.get("/members")
@@ -116,7 +132,7 @@ def _members(router: APIRouter) -> None:
             return await list_members(conn, organization_of(identity))
 
     @router.put("/members")
-    async def put(db: Db, identity: Owner, new: NewMember) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def put(db: Db, identity: RecentOwner, new: NewMember) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             user_id = await set_member(tx, organization_of(identity), new.email, new.role, actor=identity.actor)
         return {"user_id": user_id, "role": new.role}
@@ -134,7 +150,7 @@ def _keys(router: APIRouter) -> None:
             return await list_keys(tx, organization=identity.organization)
 
     @router.post("/keys", status_code=201)
-    async def make(db: Db, identity: Owner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
+    async def make(db: Db, identity: RecentOwner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             created = await create_key(
                 tx,

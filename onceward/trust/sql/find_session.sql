@@ -3,7 +3,9 @@ select u.user_id, u.email, u.name, u.admin, s.session_id, s.method,
        extract(epoch from onceward.now() - s.confirmed_at)::float8 as confirmed_s_ago,
        s.last_seen_at < onceward.now() - interval '1 minute' as touch,
        s.second_factor_at is not null as has_second_factor,
-       s.second_factor_required as required_by_instance,
+       -- An administrator reads the rows of every organization, so the requirement of one applies to all of them.
+       s.second_factor_required or u.admin and exists (
+           select from onceward.organizations o where o.second_factor_required) as required_everywhere,
        exists (select from onceward.second_factors f
                where f.user_id = u.user_id and f.confirmed_at is not null) as enrolled,
        m.organizations, m.roles, m.requiring
