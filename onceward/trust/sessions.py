@@ -222,7 +222,7 @@ async def authenticate_session(
     state = SessionState(
         row["session_id"], row["method"], row["confirmed_s_ago"], is_pending=is_pending, is_enrolled=row["enrolled"]
     )
-    return Identity("session", acting, scopes, user_id=user_id, label=user_id, csrf=csrf_token(token), session=state)
+    return Identity("session", acting, scopes, sub=user_id, label=user_id, csrf=csrf_token(token), session=state)
 
 
 def _acting(roles: dict[UUID, Scope], requested: UUID | None, *, admin: bool) -> tuple[UUID | None, frozenset[Scope]]:

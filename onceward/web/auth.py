@@ -11,6 +11,7 @@ field `csrf_token`) and must come from our own pages. Wrong credentials are coun
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import cast
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
@@ -159,8 +160,7 @@ def require(
         if scope != "admin" and scope != "user" and identity.organization is None and not identity.may("admin"):
             raise NotAllowed("choose the organization to act for with the header X-Organization")
         request.scope[IDENTITY] = identity  # for the line that the access log writes after the response
-        user = identity.user_id or identity.label or None
-        with bind(organization=identity.organization), calling(user=user, tier=identity.tier):
+        with bind(organization=identity.organization), calling(user=identity.label or None, tier=identity.tier):
             if not own_key:
                 await key_store_of(request).take(request, identity)
             yield identity
@@ -244,7 +244,7 @@ async def _acting(conn: Connection, identity: Identity, requested: str | None) -
         return identity
     organization = await _organization(conn, requested)
     if identity.may("admin") and organization is not None:
-        return Identity(identity.kind, organization, identity.scopes, identity.user_id, identity.label)
+        return replace(identity, organization=organization)
     if organization is None or organization != identity.organization:
         raise _not_theirs(requested)
     return identity

@@ -68,11 +68,11 @@ def person_of(identity: Identity) -> tuple[UUID, UUID]:
     Raises `NotAllowed` for a key or a token, and `SecondFactorRequired` for a session whose person has a second factor and has
     not used it: it must not show or change anything.
     """
-    if identity.session is None or identity.user_id is None:
+    if identity.session is None or identity.member is None:
         raise NotAllowed("this page is for people who are signed in to the dashboard, not for keys and tokens")
     if identity.session.is_pending and identity.session.is_enrolled:
         raise SecondFactorRequired(enrolled=True)
-    return UUID(identity.user_id), identity.session.session_id
+    return identity.member, identity.session.session_id
 
 
 async def _end(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:

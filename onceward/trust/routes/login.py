@@ -68,7 +68,7 @@ def _second_factor(router: APIRouter, site: Site) -> None:
     async def check(request: Request, code: Annotated[str, Form(max_length=100)] = "") -> Response:
         identity = await session_of(request)
         try:
-            await check_code(site.database, site.context.box, UUID(identity.user_id), code)
+            await check_code(site.database, site.context.box, member_of(identity), code)
         except (WrongCode, TooManyFailures) as error:
             return await proof_page(site, request, identity, "second_factor.html", error=error)
         reply = RedirectResponse("/", status_code=303)
@@ -82,19 +82,19 @@ def _second_factor(router: APIRouter, site: Site) -> None:
 def _confirmation(router: APIRouter, site: Site) -> None:
     async def show(request: Request, back: str = "/") -> Response:
         identity = await identify(request, "user")
+        session_id_of(identity)
         return await proof_page(site, request, identity, "confirm.html", back=local_path(back))
 
     async def check(
         request: Request, code: Annotated[str, Form(max_length=100)] = "", back: Annotated[str, Form()] = "/"
     ) -> Response:
         identity = await identify(request, "user")
-        session_id = session_id_of(identity)
         try:
-            await check_code(site.database, site.context.box, UUID(identity.user_id), code)
+            await check_code(site.database, site.context.box, member_of(identity), code)
         except (WrongCode, TooManyFailures) as error:
             return await proof_page(site, request, identity, "confirm.html", error=error, back=local_path(back))
         async with site.database.transaction(role="engine") as tx:
-            await confirm_session(tx, session_id, second_factor=True)
+            await confirm_session(tx, session_id_of(identity), second_factor=True)
         return RedirectResponse(local_path(back), status_code=303)
 
     router.add_api_route("/login/confirm", show, methods=["GET"])
@@ -113,6 +113,13 @@ def session_id_of(identity: Identity) -> UUID:
     if identity.session is None:
         raise NotAllowed("this page is for people who are signed in to the dashboard, not for keys and tokens")
     return identity.session.session_id
+
+
+def member_of(identity: Identity) -> UUID:
+    """Return the id of the person whose session this is. A key or token has none."""
+    session_id_of(identity)
+    assert identity.member is not None
+    return identity.member
 
 
 async def finish_second_factor(site: Site, request: Request, identity: Identity, reply: Response) -> None:
@@ -139,10 +146,10 @@ async def proof_page(
 ) -> Response:
     """Return a page that asks for a proof of identity, with the proofs that this person can give."""
     assert identity.session is not None
-    assert identity.user_id is not None
+    user_id = member_of(identity)
     async with site.database.acquire() as conn:
-        kinds = {factor.kind for factor in await list_factors(conn, UUID(identity.user_id))}
-        email = await conn.fetchval("select email from onceward.users where user_id = $1", UUID(identity.user_id))
+        kinds = {factor.kind for factor in await list_factors(conn, user_id)}
+        email = await conn.fetchval("select email from onceward.users where user_id = $1", user_id)
     page = _render(
         site,
         request,

@@ -85,8 +85,8 @@ async def find_student(request: Request, engine: EngineHere) -> Student | None:
     """Return the signed-in student, or None without credentials."""
     if request.headers.get("authorization"):
         identity = await authenticator_of(request).identify(request)
-        user_id = as_uuid(identity.user_id)
-        if identity.kind != "token" or user_id is None or identity.organization is None:
+        user_id = as_uuid(identity.user_in(identity.organization))
+        if user_id is None or identity.organization is None:
             raise Problem(
                 403, "this needs the token of a student: its subject is the user's id, with an organization_id"
             )
