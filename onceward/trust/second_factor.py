@@ -97,7 +97,7 @@ async def start_totp(tx: Transaction, box: SecretBox, user_id: UUID, *, name: st
         factor_name(name, "Authenticator app"),
         box.seal(secret.encode(), table=TABLE, row=factor_id, column="secret"),
     )
-    return NewTotp(factor_id, secret, pyotp.TOTP(secret).provisioning_uri(email, issuer_name=issuer))
+    return NewTotp(factor_id, secret, _uri(secret, email, issuer))
 
 
 async def find_unconfirmed(tx: Transaction, box: SecretBox, user_id: UUID, *, issuer: str) -> NewTotp | None:
@@ -110,7 +110,7 @@ async def find_unconfirmed(tx: Transaction, box: SecretBox, user_id: UUID, *, is
     if row is None:
         return None
     secret = box.open(row["secret"], table=TABLE, row=row["factor_id"], column="secret").decode()
-    return NewTotp(row["factor_id"], secret, pyotp.TOTP(secret).provisioning_uri(row["email"], issuer_name=issuer))
+    return NewTotp(row["factor_id"], secret, _uri(secret, row["email"], issuer))
 
 
 async def confirm_totp(tx: Transaction, box: SecretBox, user_id: UUID, code: str, *, actor: Identity) -> list[str]:
@@ -255,6 +255,10 @@ def _matching_step(box: SecretBox, row: asyncpg.Record, code: str) -> int | None
         if step > row["last_step"] and secrets.compare_digest(totp.generate_otp(step).encode(), given):
             return step
     return None
+
+
+def _uri(secret: str, email: str, issuer: str) -> str:
+    return pyotp.TOTP(secret).provisioning_uri(email, issuer_name=issuer)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _typed(code: str) -> str:
