@@ -26,6 +26,8 @@ FEATURE = Feature(
         SealedColumn("onceward.second_factors", "factor_id", "secret"),
         SealedColumn("onceward.signing_keys", "key_id", "private_key"),
     ),
+    metrics="onceward.trust.metrics",
+    alerts=Path(__file__).parent / "alerts.yml",
     errors=("onceward.trust.errors:TrustError",),
     sqlstates="onceward.trust.sqlstates:SQLSTATES",
 )

@@ -21,6 +21,7 @@ from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotFound, TooManyFailures, TrustError
 from onceward.trust.identity import Identity
+from onceward.trust.metrics import SECURITY_EVENTS
 from onceward.trust.organizations import find_user
 from onceward.trust.secrets import SecretBox
 
@@ -202,6 +203,7 @@ async def check_code(db: Database, box: SecretBox, user_id: UUID, code: str) -> 
         if await _use(tx, box, user_id, code):
             await tx.execute("delete from onceward.auth_failures where client = $1", person)
             return
+        SECURITY_EVENTS.labels("second_factor.failed").inc()
         await audit.record(
             tx, "second_factor.failed", entity_type="user", entity_id=user_id, actor=f"session:{user_id}"
         )

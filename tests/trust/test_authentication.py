@@ -38,7 +38,7 @@ async def make_key(db: Database, two: Two, *, expires_at: datetime | None = None
 
 async def who(db: Database, text: str) -> Identity:
     async with db.acquire() as conn:
-        return await authenticate_key(conn, text)
+        return await authenticate_key(conn, text, client="203.0.113.7")
 
 
 async def test_a_key_is_its_organization_and_scopes(db: Database, two: Two) -> None:

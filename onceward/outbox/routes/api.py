@@ -34,7 +34,8 @@ Db = Annotated[Database, Depends(database_of)]
 Eng = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
-Publisher = Annotated[Identity, Depends(require("operator", own_key=True))]
+Publisher = Annotated[Identity, Depends(require("operator", permission="publish", own_key=True))]
+Replayer = Annotated[Identity, Depends(require("operator", permission="replay"))]
 Owner = Annotated[Identity, Depends(require("owner"))]
 RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
 Admin = Annotated[Identity, Depends(require("admin"))]
@@ -278,7 +279,7 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
         return MadeEvent(id=sent.id, message_id=sent.message_id, deliveries=sent.deliveries, duplicate=False)
 
     @router.post("/endpoints/{endpoint_id}/recover", status_code=202)
-    async def recover(db: Db, identity: Operator, endpoint_id: UUID, requested: Recovery) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+    async def recover(db: Db, identity: Replayer, endpoint_id: UUID, requested: Recovery) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
         return await resends.start(
             db,
             identity.organization,
@@ -335,14 +336,14 @@ def _deliveries(router: APIRouter) -> None:
         return {"delivery": row, "body": body, "attempts": attempts}
 
     @router.post("/deliveries/{id}/resend", status_code=202)
-    async def resend(db: Db, engine: Eng, identity: Operator, id: int) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+    async def resend(db: Db, engine: Eng, identity: Replayer, id: int) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         await resends.resend_one(db, identity.organization, id, actor=identity)
         for queue in ("deliveries", "deliveries-retry"):
             engine.waker.wake(queue)
         return {"status": "resent"}
 
     @router.post("/deliveries/replay", status_code=202)
-    async def replay(db: Db, identity: Operator, requested: Replay) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+    async def replay(db: Db, identity: Replayer, requested: Replay) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
         return await resends.start(db, identity.organization, verb="replay", actor=identity, **requested.model_dump())
 
 

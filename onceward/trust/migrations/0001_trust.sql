@@ -50,7 +50,11 @@ create table onceward.api_keys (
     name text not null,
     prefix text not null unique,
     hash bytea not null,                   -- sha256 of the whole key; the key is shown once and never stored
-    scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['viewer', 'operator', 'owner', 'admin']),
+    scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['viewer', 'operator', 'owner', 'admin',
+        'publish', 'message', 'replay', 'refund', 'scan']),
+    apps text[] not null default '{}',     -- the key is limited to these apps and sources; empty: no limit
+    sources text[] not null default '{}',
+    addresses text[] not null default '{}', -- networks from which the key may be used; empty: everywhere
     created_by text not null,
     created_at timestamptz not null default onceward.now(),
     expires_at timestamptz,
@@ -62,8 +66,17 @@ comment on table onceward.api_keys is 'A key belongs to one organization. A key 
 create index api_keys_organization on onceward.api_keys (organization_id);
 select onceward.protect('onceward.api_keys');
 revoke select, insert, update, delete on onceward.api_keys from onceward_app;
-grant select (key_id, organization_id, name, prefix, scopes, created_by, created_at, expires_at, revoked_at, last_used_at)
+grant select (key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, created_at, expires_at, revoked_at, last_used_at)
     on onceward.api_keys to onceward_app;
+
+create table onceward.key_addresses (
+    key_id uuid not null references onceward.api_keys on delete cascade,
+    address bytea not null,                -- sha256 of the address or network
+    first_used_at timestamptz not null default onceward.now(),
+    primary key (key_id, address)
+);
+comment on table onceward.key_addresses is 'From where each key was used in the last 90 days, to notice a use from elsewhere.';
+grant select, insert, update, delete on onceward.key_addresses to onceward_engine;
 
 create table onceward.sessions (
     hash bytea primary key,

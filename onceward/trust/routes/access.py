@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from onceward.db import Database
 from onceward.trust.errors import NotAllowed
 from onceward.trust.identity import Identity, transaction_for
+from onceward.trust.key_restrictions import KeyRestrictions
 from onceward.trust.keys import Key, create_key, list_keys, revoke_key
 from onceward.trust.organizations import (
     Member,
@@ -24,12 +25,12 @@ from onceward.trust.organizations import (
     set_second_factor_required,
 )
 from onceward.web.api import database_of
-from onceward.web.auth import require
+from onceward.web.auth import authenticated, require
 from onceward.web.fields import example
 from onceward.web.idempotency import withholds
 
 Db = Annotated[Database, Depends(database_of)]
-User = Annotated[Identity, Depends(require("user"))]
+Anybody = Annotated[Identity, Depends(authenticated)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Owner = Annotated[Identity, Depends(require("owner"))]
 RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
@@ -69,13 +70,19 @@ class NewMember(BaseModel):
 
 
 class NewApiKey(BaseModel):
-    """`scopes` of a key of an organization are viewer, operator and owner; a key of the instance has admin."""
+    """`scopes` of a key of an organization are viewer, operator and owner, or single permissions: publish, message, replay,
+    refund, scan. A key of the instance has admin. `apps` and `sources` limit the key to these, `addresses` to the callers of
+    these networks.
+    """
 
-    model_config = example(name="door", scopes=["operator"])
+    model_config = example(name="door", scopes=["scan"], apps=["ticketing"], addresses=["203.0.113.0/24"])
 
     name: str = Field(min_length=1, max_length=200)
-    scopes: list[str] = Field(min_length=1, max_length=4)
+    scopes: list[str] = Field(min_length=1, max_length=9)
     expires_at: datetime | None = None
+    apps: list[str] = Field([], max_length=50)
+    sources: list[str] = Field([], max_length=50)
+    addresses: list[str] = Field([], max_length=50)
 
 
 class MadeKey(BaseModel):
@@ -90,11 +97,11 @@ def access_router() -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["access"])
 
     @router.get("/me")
-    async def me(identity: User) -> Me:  # pyright: ignore[reportUnusedFunction]
+    async def me(identity: Anybody) -> Me:  # pyright: ignore[reportUnusedFunction]
         return Me(
             kind=identity.kind,
             organization=identity.organization,
-            scopes=sorted(identity.scopes),
+            scopes=sorted({*identity.scopes, *identity.permissions}),
             user_id=identity.person,
             label=identity.label,
             csrf_token=identity.csrf,
@@ -158,6 +165,7 @@ def _keys(router: APIRouter) -> None:
                 name=new.name,
                 organization=identity.organization,
                 scopes=new.scopes,
+                restrictions=KeyRestrictions.checked(new.apps, new.sources, new.addresses),
                 expires_at=new.expires_at,
                 actor=identity,
             )

@@ -250,6 +250,7 @@ async def _error_page(site: Site, request: Request, error: Exception) -> Respons
             delete_secret_cookie(request, reply, SESSION)
             return reply
         case NotAllowed():
+            await authenticator_of(request).record_refusal(request, error)
             status, title = 403, "Not allowed"
         case TooManyFailures():
             status, title = 429, "Too many attempts"

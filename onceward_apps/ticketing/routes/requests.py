@@ -23,6 +23,8 @@ from onceward_apps.ticketing.store import keys, reading, setup
 EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
+Scanner = Annotated[Identity, Depends(require("operator", permission="scan"))]
 
 BASKET_COOKIE = "ticketing_basket"
 BASKET_HEADER = "x-basket"
