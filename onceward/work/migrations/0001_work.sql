@@ -37,6 +37,7 @@ create table onceward.work (
     unique_key text,
     bundle bigint,                         -- the bundle that this row is a member of
     cancel boolean,                        -- a request to stop the running work
+    replaced_under bigint,                 -- the lease of the attempt that ran when the job got new arguments: it runs again
     dead_reason text,                      -- dead letter since dead_at
     dead_at timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
@@ -121,7 +122,8 @@ create table onceward.workers (
     beat bigint not null default 0,        -- increased by the worker; a rescuer compares it only with earlier values
     started_at timestamptz not null default clock_timestamp(),
     beat_at timestamptz not null default clock_timestamp(),   -- shown to people, never compared
-    stopping boolean not null default false
+    stopping boolean not null default false,
+    overdue bigint[] not null default '{}' -- work whose handlers exceed their timeout and cannot be stopped
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
 
@@ -179,6 +181,7 @@ create table onceward.bundles (
     remaining int not null,
     then_id bigint                         -- the job that becomes due when no member remains
 );
+create unique index bundles_then on onceward.bundles (then_id);
 select onceward.protect('onceward.bundles');
 
 create table onceward.checkpoints (
