@@ -189,14 +189,18 @@ async def find_person(tx: Transaction, proven: ProvenPerson) -> UUID:
     user_id = await tx.fetchval(
         "select user_id from onceward.users where lower(email) = lower($1) and disabled_at is null", proven.email
     )
-    linked = user_id is not None and await tx.fetchval(
-        "insert into onceward.provider_accounts (issuer, subject, user_id) values ($1, $2, $3)"
-        " on conflict do nothing returning 1",
-        proven.issuer,
-        proven.subject,
-        user_id,
+    linked = (
+        None
+        if user_id is None
+        else await tx.fetchval(
+            "insert into onceward.provider_accounts (issuer, subject, user_id) values ($1, $2, $3)"
+            " on conflict do nothing returning 1",
+            proven.issuer,
+            proven.subject,
+            user_id,
+        )
     )
-    if not linked:
+    if user_id is None or not linked:
         raise NoAccount(f"there is no account for {proven.email}: ask an administrator to add you")
     await audit.record(
         tx,

@@ -167,4 +167,5 @@ async def proof_page(
 
 def _render(site: Site, request: Request, template: str, **context: Any) -> str:
     colours = theme(request.cookies.get(THEME_COOKIE, ""))
-    return site.render(template, theme=colours, settings=site.settings, **context)
+    sign_on = site.settings.oidc_name if site.settings.oidc_issuer else ""
+    return site.render(template, theme=colours, sign_on=sign_on, **context)
