@@ -16,6 +16,7 @@ from uuid import UUID
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from onceward.background import spawn
 from onceward.db import loudness
 from onceward.live import client_files, metrics, origin
 from onceward.live.connection import Connection, Write
@@ -225,7 +226,7 @@ class LiveEndpoint:
             disconnected.set()
 
         self._open[connection] = OpenConnection(connection, credentials, self._next_recheck(), end)
-        watching = asyncio.create_task(wait_for_disconnect())
+        watching = spawn(wait_for_disconnect())
         try:
             await send(
                 {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from onceward.background import Loop
 from onceward.context import Context
 from onceward.trust.erase import finish_erasures
 from onceward.trust.failures import forget_old
 from onceward.trust.keys import forget_old_addresses
 from onceward.trust.sealer import Sealer
 from onceward.trust.sessions import forget_expired
-from onceward.work import Loop
 
 
 def sealer(context: Context) -> Sealer:

@@ -87,10 +87,10 @@ class ChangedEndpoint(BaseModel):
 
 
 class MadeEndpoint(BaseModel):
-    """The new endpoint with its signing secret, which is never shown again."""
+    """The new endpoint with its signing secret, which is never shown again: a repeated request gets null."""
 
     endpoint: Endpoint
-    secret: str
+    secret: str | None
 
 
 class EndpointSecret(BaseModel):

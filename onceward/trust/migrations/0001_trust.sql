@@ -3,6 +3,9 @@
 
 grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker;
 
+grant select on onceward.migrations, onceward.functions to onceward_engine;
+grant select, insert, update, delete on onceward.processes to onceward_engine;
+
 create sequence onceward.ids;
 comment on sequence onceward.ids is 'One sequence for events, jobs, messages, deliveries, runs and workflows, so that an id identifies one object.';
 grant usage on sequence onceward.ids to onceward_engine, onceward_app, onceward_sql_worker;

@@ -86,9 +86,9 @@ class NewApiKey(BaseModel):
 
 
 class MadeKey(BaseModel):
-    """A created key. `secret` is the key itself, which is returned only once."""
+    """A created key. `secret` is the key itself, which is returned only once: a repeated request gets null."""
 
-    secret: str
+    secret: str | None
     key: Key
 
 

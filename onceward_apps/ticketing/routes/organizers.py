@@ -68,7 +68,7 @@ class SeatsIn(BaseModel):
 
 
 class CouponIn(BaseModel):
-    code: str = Field(min_length=2, max_length=40)
+    code: str = Field(min_length=6, max_length=40)
     event_id: UUID | None = None
     percent_bps: int | None = Field(None, ge=1, le=10_000)
     amount_cents: int | None = Field(None, ge=1)
@@ -82,6 +82,12 @@ class RefundIn(BaseModel):
     tickets: Annotated[list[UUID] | None, AtMost(1000)] = None
     reason: str = Field(min_length=1, max_length=500)
     used_too: bool = False
+
+
+class LinksIn(BaseModel):
+    """`link_version` is the version to revoke, as the list of orders shows it: the same request twice revokes once."""
+
+    link_version: int = Field(ge=1)
 
 
 class SettledIn(BaseModel):
@@ -223,6 +229,14 @@ async def refund(engine: EngineHere, who: Refunder, checkout_id: UUID, requested
             used_too=requested.used_too,
         )
     return {"refund_id": refund_id}
+
+
+@router.post("/orders/{checkout_id}/revoke-links")
+async def revoke_links(engine: EngineHere, who: Operator, checkout_id: UUID, which: LinksIn) -> dict[str, int]:
+    """Revoke the links to the order page, for example after a mail was forwarded. Open pages show nothing from then on."""
+    async with acting(engine, who.organization) as tx:
+        version = await refunding.revoke_links(tx, checkout_id, which.link_version, actor=who.actor)
+        return {"link_version": version}
 
 
 @router.get("/refunds")
