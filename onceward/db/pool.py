@@ -17,7 +17,7 @@ import orjson
 import structlog
 
 from onceward.background.loop import Loop
-from onceward.db.errors import FAILED, OUTAGE, Unavailable
+from onceward.db.errors import FAILED, OUTAGE, RoleRefused, Unavailable
 from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
 from onceward.db.servers import WATCH_EVERY_S, Servers
@@ -27,6 +27,9 @@ from onceward.providers import exact_json
 from onceward.settings.database_url import servers_of
 
 log = structlog.get_logger(__name__)
+
+ENGINE_ROLE = "onceward_engine"
+"""The role of every session of a process. It sees all organizations, owns nothing and cannot change the audit log."""
 
 SESSION_SETTINGS = {
     "timezone": "UTC",
@@ -108,10 +111,15 @@ class Database:
         pgbouncer: bool = False,
         application_name: str = "onceward",
         connect_timeout_s: float = 10.0,
+        role: str | None = None,
     ) -> Database:
-        """Open a pool. Raises `Unavailable` with the reason if PostgreSQL cannot be reached."""
+        """Open a pool. Raises `Unavailable` with the reason if PostgreSQL cannot be reached.
+
+        The sessions act as `role`, or as the login if none is given. Until the first migration the role does not exist, and
+        they act as the login too: see `act_as_engine`. Behind PgBouncer the role is set on the login (docs/pgbouncer.md).
+        """
         settings = {} if pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
-        servers = Servers(url)
+        servers = Servers(url, role=None if pgbouncer else role)
         try:
             pool = await asyncpg.create_pool(
                 url,
@@ -133,6 +141,21 @@ class Database:
         if servers.several:
             await database._watch.start()
         return database
+
+    async def act_as_engine(self) -> None:
+        """Make sure that sessions act as the role of the pool. Raises `RoleRefused` if the login may not.
+
+        Sessions that opened before the role existed act as the login: they are replaced.
+        """
+        if self._servers.role_refused:
+            await self.pool.expire_connections()
+            async with self.acquire():
+                pass
+        if self._servers.role_refused:
+            raise RoleRefused(
+                f"{self._servers.role_refused}: `onceward migrate` creates and grants the role, if its login may do so; `onceward doctor` prints the"
+                " statements for an administrator"
+            )
 
     async def close(self) -> None:
         """Wait up to 10 seconds for connections in use, then terminate them."""

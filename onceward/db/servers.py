@@ -40,8 +40,12 @@ SOCKET_OPTIONS = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP
 class Servers:
     """The servers of one URL, as used by one event loop."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, role: str | None = None) -> None:
+        """With `role`, every session acts as this role from its start, and again after `reset role`."""
         self.url = url
+        self.role = role
+        self.role_refused = ""
+        """Why the newest session acts as its login: the role does not exist yet, or was not granted to the login."""
         self._servers = _servers(url)
         self._current: Server | None = None
         self._opened: WeakKeyDictionary[Session, Server] = WeakKeyDictionary()
@@ -52,6 +56,20 @@ class Servers:
 
     async def connect(self, dsn: str | None = None, *, timeout: float = 10.0, **options: Any) -> Session:
         """Open a session. The signature is that of `asyncpg.connect`, which the pool calls through this method."""
+        if self.role is None:
+            return await self._open(timeout, options)
+        settings: dict[str, str] = options.pop("server_settings", None) or {}
+        try:
+            conn = await self._open(timeout, {**options, "server_settings": {**settings, "role": self.role}})
+        except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
+            if self.role not in str(error):
+                raise
+            self.role_refused = str(error)
+            return await self._open(timeout, {**options, "server_settings": settings})
+        self.role_refused = ""
+        return conn
+
+    async def _open(self, timeout: float, options: dict[str, Any]) -> Session:
         if not self.several:
             conn = await asyncpg.connect(self.url, timeout=timeout, **options)
         else:

@@ -262,6 +262,7 @@ class Process:
                 "ONCEWARD_AUTO_MIGRATE is false: run `onceward migrate`"
             )
         applied = await self._opening.migrate() if pending and self.settings.auto_migrate else []
+        await self.database.act_as_engine()
         if not applied:
             return
         migrations = [str(file) for file in applied if isinstance(file, Migration)]

@@ -20,13 +20,14 @@ from onceward.work.statements import BEAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerIdentity:
-    """The worker's row in `onceward.workers`."""
+    """The worker's row in `onceward.workers`. A worker may add queues while it runs."""
 
     id: int
     name: str
     version: str
     queues: list[str]
     tasks: list[str]
+    apps: list[str]
     forms: list[str]
 
 
@@ -55,7 +56,6 @@ class Heartbeat:
         self._has_loop = threading.Event()
         context = copy_context()  # so that the loop belongs to the supervisor of the worker
         self._thread = threading.Thread(target=context.run, args=(self._run,), name="heartbeat", daemon=True)
-        self.stopping = False
 
     def start(self) -> None:
         self._thread.start()
@@ -105,7 +105,7 @@ class Heartbeat:
         """
         who = self._identity
         cancelled: list[int] | None = await conn.fetchval(
-            BEAT, who.id, who.name, who.version, who.queues, who.tasks, self.stopping, who.forms
+            BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms, who.apps
         )
         if cancelled:
             self._on_cancel(set(cancelled))
@@ -113,4 +113,4 @@ class Heartbeat:
     @staticmethod
     async def register(db: Database, who: WorkerIdentity) -> None:
         """Register the worker before its first claim: a worker without a row counts as dead."""
-        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False, who.forms)
+        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms, who.apps)

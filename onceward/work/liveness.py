@@ -8,6 +8,8 @@ unfinished rows as with ten million. `onceward verify` and `doctor`, a metric an
 | `no_worker` | no worker is alive |
 | `no_queue` | no live worker serves the queue |
 | `no_handler` | no live worker that serves the queue knows the task |
+| `no_app` | an event of a type that nobody handles, and no worker of the app that could handle it is alive |
+| `no_version` | the arguments of a job do not fit any running version of its task |
 | `external` | the program that handles events of external sources does not claim them |
 | `lane` | the lane is blocked: by work that holds its place, by its first work, or by its breaker |
 | `overtaken` | workers claim younger work of the queue, and leave this |
@@ -40,6 +42,12 @@ EXTERNAL = "external"
 NOW = """
 select onceward.now() as now, abs(extract(epoch from onceward.now() - clock_timestamp())) < 60 as real
 """
+UNSERVED = """
+select queue, kind, task, reason, waiting as count, null as first_id, extract(epoch from onceward.now() - since)::float8 as age_s
+  from onceward.unserved
+ where since <= onceward.now() - make_interval(secs => $1) and seen_at > onceward.now() - make_interval(secs => 2 * $1)
+"""
+"""What a worker has noted (`unserved.py`). It postpones some of that work again and again, so its due time says nothing."""
 WORKERS = "select queues, tasks from onceward.workers where beat_at > clock_timestamp() - make_interval(secs => $1)"
 
 
@@ -52,7 +60,7 @@ class Stranded:
     task: str
     reason: str
     count: int
-    first_id: int
+    first_id: int | None
     age_s: float
     blocked_by: str | None = None
 
@@ -62,9 +70,9 @@ class Stranded:
 
     def __str__(self) -> str:
         why = REASONS[self.reason].format(queue=self.queue, task=self.task, blocked_by=self.blocked_by)
+        first = "" if self.first_id is None else f", first id {self.first_id}"
         return (
-            f"{self.count} of {self.kind} {self.task} in queue {self.queue}, first id {self.first_id}, "
-            f"for {_duration(self.age_s)}: {why}"
+            f"{self.count} of {self.kind} {self.task} in queue {self.queue}{first}, for {_duration(self.age_s)}: {why}"
         )
 
 
@@ -72,6 +80,8 @@ REASONS: Mapping[str, str] = {
     "no_worker": "no worker is alive: start one",
     "no_queue": "no live worker serves queue {queue}: start one without ONCEWARD_QUEUES, or with this queue",
     "no_handler": "no live worker of this queue knows {task}: start a worker of the app that has it",
+    "no_app": "no worker of the app that could handle it is alive: start one, or run `onceward sources assign`",
+    "no_version": "its arguments do not fit the running version of {task}: start a worker of the newer version",
     "external": "no program claims events of external sources: is it running?",
     "lane": "its lane is blocked by {blocked_by}",
     "overtaken": "workers claim younger work of this queue first",
@@ -143,6 +153,10 @@ async def look(
         stranded.append(_laned(row, fleet, now, due_s))
     for row in await conn.fetch(HELD_LONG, held_s, due_s):
         stranded.append(Stranded(**dict(row)))
+    known = {(each.queue, each.task, each.reason) for each in stranded}
+    for row in await conn.fetch(UNSERVED, due_s):
+        if (row["queue"], row["task"], row["reason"]) not in known:
+            stranded.append(Stranded(**dict(row)))
     end = LanePosition(queues[-1], lane_names[-1]) if len(names) >= lanes else LanePosition()
     return Look(_grouped(stranded), end)
 

@@ -63,7 +63,7 @@ def status(app: AppArgument = None, as_json: JsonOption = False) -> None:
 async def _status(settings: Settings, features: Features) -> list[OwnerStatus]:
     from onceward.db.status import status as compare
 
-    async with opened(settings) as configured, configured.database.acquire() as conn:
+    async with opened(settings, as_owner=True) as configured, configured.database.acquire() as conn:
         return await compare(conn, features.migrations)
 
 
@@ -109,7 +109,7 @@ def reset(
 async def _reset(settings: Settings, features: Features, *, yes: bool, database_name: str | None) -> str:
     from onceward.db.reset import drop_everything
 
-    async with opened(settings, features.migrations) as configured:
+    async with opened(settings, features.migrations, as_owner=True) as configured:
         actual = str(await configured.database.fetchval("select current_database()"))
         if settings.database_url is not None and database_name is None:
             raise CommandFailed(

@@ -5,11 +5,11 @@ select l.queue, l.lane, d.kind, d.task, d.id as first_id, d.sort_at as due_at, h
        coalesce(c.open_until > clock_timestamp(), false) as broken, coalesce(c.next_at > clock_timestamp(), false) as paced
   from unnest($2::text[], $3::text[]) l (queue, lane)
  cross join lateral (
-    (select w.id, w.kind, w.task, w.sort_at, true as ordered from onceward.work w
+    (select w.id, w.kind, w.task, w.sort_at, w.source, true as ordered from onceward.work w
       where w.queue = l.queue and w.lane = l.lane and w.ordered and w.lease is null and w.dead_reason is null
       order by w.id limit 1)
     union all
-    (select w.id, w.kind, w.task, w.sort_at, false from onceward.work w
+    (select w.id, w.kind, w.task, w.sort_at, w.source, false from onceward.work w
       where w.queue = l.queue and w.lane = l.lane and w.ordered is not true and w.lease is null and w.dead_reason is null
       order by w.sort_at, w.id limit 1)) h
  cross join lateral (
@@ -26,5 +26,6 @@ select l.queue, l.lane, d.kind, d.task, d.id as first_id, d.sort_at as due_at, h
      where w.queue = l.queue and w.lane = l.lane and w.slot is not null order by w.claimed_at limit 1) s on true
   left join onceward.lanes c on c.queue = l.queue and c.lane = l.lane
  where c.paused_at is null
+   and (h.source is null or not h.source = any(array(select p.source from onceward.paused_sources p)))
    and not exists (select from onceward.queues q
                     where q.name = l.queue and (q.paused_at is not null or q.parked_until > clock_timestamp()))

@@ -16,8 +16,9 @@ select r.queue, d.kind, d.task, count(*)::int as count, min(d.id) as first_id, b
       from onceward.work w
      where w.queue = r.queue and w.sort_at <= onceward.now() - make_interval(secs => $1)
        and w.lease is null and w.lane is null and w.dead_reason is null
+       and (w.source is null or not w.source = any(array(select p.source from onceward.paused_sources p)))
      order by w.sort_at limit $2) d
- where r.queue is not null and not r.queue = any('{paused,unhandled}')
+ where r.queue is not null and r.queue <> 'unhandled'
    and not exists (select from onceward.queues q
                     where q.name = r.queue and (q.paused_at is not null or q.parked_until > clock_timestamp()))
  group by 1, 2, 3
