@@ -270,6 +270,15 @@ async def check_work(patient: Patient) -> Finding:
     return await running.check_work(patient.conn)
 
 
+async def check_schedules(patient: Patient) -> Finding:
+    return await running.check_schedules(patient.conn)
+
+
+async def check_size(patient: Patient) -> Finding:
+    settings = patient.settings
+    return await space.check_size(patient.conn, settings.data_dir / "pg" if settings.database_url is None else None)
+
+
 async def check_overdue_handlers(patient: Patient) -> Finding:
     if await patient.conn.fetchval("select to_regclass('onceward.workers')") is None:
         return Finding("handlers", "ok", "the schema does not exist yet")
@@ -295,5 +304,7 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_old_snapshots,
     check_loops,
     check_work,
+    check_schedules,
+    check_size,
     check_overdue_handlers,
 )

@@ -7,6 +7,7 @@ import orjson
 from onceward.db import Connection
 from onceward.db.processes import COUNTS_FOR_S, LIST
 from onceward.doctor.finding import Finding
+from onceward.schedules.checks import overdue_schedules
 from onceward.work.liveness import look
 
 
@@ -38,3 +39,13 @@ async def check_work(conn: Connection) -> Finding:
     if found:
         return Finding("work", "warn", f"backlog: {found[0]}", "")
     return Finding("work", "ok", "no work has been due for more than 5 minutes")
+
+
+async def check_schedules(conn: Connection) -> Finding:
+    """Check that every schedule that is not paused gets its runs."""
+    if await conn.fetchval("select to_regclass('onceward.schedules') is null"):
+        return Finding("schedules", "ok", "the schema does not exist yet")
+    overdue = await overdue_schedules(conn)
+    if overdue:
+        return Finding("schedules", "fail", "; ".join(overdue[:3]), "see docs/runbook.md#work-is-stranded")
+    return Finding("schedules", "ok", "no schedule is overdue")

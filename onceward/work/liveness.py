@@ -111,10 +111,13 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The live workers, as (queues, tasks), and the queues of which they hold work with the latest due time among it."""
+    """The live workers, as (queues, tasks), and the latest due time of the work that they hold, by queue."""
 
     workers: Sequence[tuple[frozenset[str], frozenset[str]]]
-    moving: Mapping[str, datetime | None]
+    plain: Mapping[str, datetime]
+    """Of work outside lanes."""
+    laned: Mapping[str, datetime]
+    """Of work in lanes."""
 
     def missing(self, queue: str, task: str) -> str | None:
         """Return why no worker can run work of this queue and task, or None if one can."""
@@ -142,9 +145,11 @@ async def look(
     if at is None or not at["real"]:
         return Look([], after)
     now: datetime = at["now"]
+    moving = await conn.fetch(MOVING_QUEUES)
     fleet = Fleet(
         [(frozenset(row["queues"]), frozenset(row["tasks"])) for row in await conn.fetch(WORKERS, ALIVE_S)],
-        {row["queue"]: row["newest"] for row in await conn.fetch(MOVING_QUEUES)},
+        {row["queue"]: row["plain"] for row in moving if row["plain"] is not None},
+        {row["queue"]: row["laned"] for row in moving if row["laned"] is not None},
     )
     stranded = [_plain(row, fleet, now, due_s) for row in await conn.fetch(WAITING_PLAIN, due_s, rows)]
     names = await conn.fetch(LANES_AFTER, after.queue, after.lane, lanes)
@@ -164,11 +169,10 @@ async def look(
 def _plain(row: Mapping[str, Any], fleet: Fleet, now: datetime, due_s: float) -> Stranded:
     queue, task, due_at = row["queue"], row["task"], row["due_at"]
     reason = fleet.missing(queue, task)
-    if reason is None and queue not in fleet.moving:
-        reason = "not_claimed"
+    if reason is None and queue not in fleet.plain:
+        reason = "overtaken" if queue in fleet.laned else "not_claimed"
     if reason is None:
-        newest = fleet.moving[queue]
-        younger = newest is not None and newest - due_at > timedelta(seconds=due_s)
+        younger = fleet.plain[queue] - due_at > timedelta(seconds=due_s)
         reason = "overtaken" if younger and not row["suspect"] else "backlog"
     return Stranded(queue, row["kind"], task, reason, row["count"], row["first_id"], (now - due_at).total_seconds())
 
@@ -184,8 +188,10 @@ def _laned(row: Mapping[str, Any], fleet: Fleet, now: datetime, due_s: float) ->
             reason, blocked_by = "lane", f"work {row['head_id']}, which comes first and waits for its next attempt"
         elif row["broken"]:
             reason, blocked_by = "lane", "its breaker, which opens after repeated failures"
+        elif row["paced"] or queue in fleet.laned:
+            reason = "backlog"
         else:
-            reason = "backlog" if row["paced"] or queue in fleet.moving else "not_claimed"
+            reason = "overtaken" if queue in fleet.plain else "not_claimed"
     age_s = (now - row["due_at"]).total_seconds()
     return Stranded(queue, row["kind"], task, reason, 1, row["first_id"], age_s, blocked_by)
 
