@@ -27,12 +27,14 @@ from onceward.settings.database_url import servers_of
 
 log = structlog.get_logger(__name__)
 
+IDLE_LIMIT_S = 60.0
+"""PostgreSQL ends a session whose transaction waits longer for its next statement. Handlers with a longer timeout have a longer limit."""
 SESSION_SETTINGS = {
     "timezone": "UTC",
     "search_path": "public",  # the default starts with "$user", and a user named onceward would use our schema
     "jit": "off",
     "default_transaction_isolation": "read committed",
-    "idle_in_transaction_session_timeout": "60000",
+    "idle_in_transaction_session_timeout": str(int(IDLE_LIMIT_S * 1000)),
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",

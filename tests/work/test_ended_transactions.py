@@ -104,3 +104,26 @@ async def test_a_transaction_outside_a_handler_notices_its_end_too(db: Database)
     with pytest.raises(TransactionEnded):
         async with db.transaction() as tx:
             await tx.execute("rollback")
+
+
+async def test_a_handler_may_leave_its_transaction_idle_for_as_long_as_its_timeout(bench) -> None:
+    app = Onceward("t")
+    show = "show idle_in_transaction_session_timeout"
+
+    @app.job(timeout=300)
+    async def patient(tx: Tx) -> str:
+        return await tx.fetchval(show)
+
+    @app.job(timeout=None)
+    async def endless(tx: Tx) -> str:
+        return await tx.fetchval(show)
+
+    @app.job
+    async def ordinary(tx: Tx) -> str:
+        return await tx.fetchval(show)
+
+    here = await bench(app)
+    jobs = [await here.engine.enqueue(each) for each in (patient, ordinary, endless, ordinary)]
+    await here.start_worker(concurrency=1)
+    results = [(await here.engine.wait(job.id, timeout=10)).result for job in jobs]
+    assert results == ["315s", "1min", "0", "1min"]
