@@ -15,6 +15,7 @@ import structlog
 
 from onceward.db import FAILED, Connection, Database, loudness
 from onceward.db.servers import Servers
+from onceward.work.overdue import ACCUSE
 from onceward.work.statements import BEAT
 
 log = structlog.get_logger(__name__)
@@ -54,6 +55,13 @@ class Heartbeat:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self.stopping = False
+        self._accused: list[int] | None = None
+        self._is_accused = threading.Event()
+
+    def accuse(self, ids: list[int], *, within_s: float) -> None:
+        """Write why this process is about to end itself. Another thread calls this; it returns when that is written, or late."""
+        self._accused = ids
+        self._is_accused.wait(within_s)
 
     def start(self) -> None:
         self._thread.start()
@@ -73,6 +81,9 @@ class Heartbeat:
                 if conn is None or conn.is_closed():
                     conn = await self._connect()
                 await self.beat(conn)
+                if self._accused is not None:
+                    await conn.execute(ACCUSE, self._identity.id, self._accused)
+                    self._is_accused.set()
             except FAILED as error:
                 log.log(loudness(error), "heartbeat.missed", worker=self._identity.id, error=type(error).__name__)
                 if conn is not None:
