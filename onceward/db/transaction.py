@@ -56,7 +56,7 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'" if "\\" not in text else " E'" + _escape(text) + "'"
 
 
-def literal(value: UUID | datetime | str | bytes | int | None) -> str:
+def literal(value: UUID | datetime | str | bytes | float | None) -> str:
     """Return a value as an SQL literal, like `quote`. Bytes double in size, so send large ones as a parameter."""
     match value:
         case None:

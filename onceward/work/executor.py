@@ -173,7 +173,7 @@ class Executor:
 
     async def run(self, task: Task, work: Claimed, seat: Seat = ONLY_ONE) -> str:
         """Run the task and settle the work. Return the name of the outcome, for metrics."""
-        work.started_s = time.time()
+        work.began_s = time.monotonic()
         work.host = self._host
         work.open_tx = self._open_tx
         try:
@@ -269,11 +269,11 @@ class Executor:
         Work that `task.prepare` refuses is settled alone. If the rest fails as a batch, each runs alone, so that only
         the bad one fails.
         """
-        now = time.time()
+        now = time.monotonic()
         refused: list[str] = []
         accepted: list[Claimed] = []
         for work in works:
-            work.started_s = now
+            work.began_s = now
             try:
                 if task.prepare is not None:
                     work.prepared = task.prepare(work)
