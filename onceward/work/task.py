@@ -101,6 +101,8 @@ class Registry:
     """All tasks and kinds of one process."""
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    apps: set[str] = field(default_factory=set[str])
+    """The names of the app and of the apps that it includes."""
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
     template_folders: list[Path] = field(default_factory=list[Path])
     """Folders with the message templates of the app."""
@@ -140,13 +142,6 @@ class Registry:
         for name, task in self.tasks.items():
             if task.retry.default_of == kind and task.retry.max_attempts != attempts:
                 self.tasks[name] = replace(task, retry=replace(task.retry, max_attempts=attempts))
-
-    def queues(self) -> dict[str, list[str]]:
-        """Return the task names of each queue."""
-        names: dict[str, list[str]] = {}
-        for task in self.tasks.values():
-            names.setdefault(task.queue, []).append(task.name)
-        return names
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks.values())
