@@ -152,7 +152,7 @@ async def test_paused_work_is_not_reported(tables: Tables) -> None:
     }
 
 
-async def test_starved_work_is_found_and_a_backlog_that_moves_is_no_fault(tables: Tables) -> None:
+async def test_starved_work_is_found_and_a_backlog_that_moves_is_not_a_fault(tables: Tables) -> None:
     await tables.worker(queues=["a", "b", "c", "d"], tasks=["young", "plain", "laned", "later"])
     await tables.claimed(task="young", queue="a", due_for=timedelta(0))
     await tables.work(task="laned", queue="a", lane="x", cap=1)  # lanes are never visited
