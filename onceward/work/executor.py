@@ -26,7 +26,7 @@ from onceward.db import (
 from onceward.db.transaction import ENDED
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
-from onceward.work.end_hooks import run_end_hook
+from onceward.work.end_hooks import RunHook, defer_end_hook, run_end_hook
 from onceward.work.failure_text import loggable, own_frame
 from onceward.work.forms import wait_for_version
 from onceward.work.gate import gate
@@ -354,11 +354,17 @@ class Executor:
                 outcome = outcome if wait_s is None else Again(wait_s, outcome.error, counted=False)
             if hook is None:
                 return await write_outcome(conn, outcome)
+            try:
+                return await write_with_hook(conn, outcome, run_end_hook, hook)
+            except TransactionEnded:  # the hook ended the transaction, and with it the outcome: its job repeats it
+                return await write_with_hook(conn, outcome, defer_end_hook, hook)
+
+        async def write_with_hook(conn: Connection, outcome: Outcome, run: RunHook, hook: EndHook) -> Written:
             async with self._open_tx(conn, work) as tx:
                 await tx.become_engine()
                 written = await write_outcome(conn, outcome)
                 if written.kept:
-                    await run_end_hook(tx, work, self._worker, hook, wake=self._host.wake)
+                    await run(tx, work, self._worker, hook, wake=self._host.wake)
             return written
 
         async def write_outcome(conn: Connection, outcome: Outcome) -> Written:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from onceward.background import Loop
 from onceward.db import Connection, Database
 from onceward.db.servers import Servers
+from onceward.work.overdue import ACCUSE
 from onceward.work.statements import BEAT
 
 
@@ -56,6 +57,13 @@ class Heartbeat:
         self._has_loop = threading.Event()
         context = copy_context()  # so that the loop belongs to the supervisor of the worker
         self._thread = threading.Thread(target=context.run, args=(self._run,), name="heartbeat", daemon=True)
+        self._accused: list[int] | None = None
+        self._is_accused = threading.Event()
+
+    def accuse(self, ids: list[int], *, within_s: float) -> None:
+        """Write why this process is about to end itself. Another thread calls this; it returns when that is written, or late."""
+        self._accused = ids
+        self._is_accused.wait(within_s)
 
     def start(self) -> None:
         self._thread.start()
@@ -85,6 +93,9 @@ class Heartbeat:
             if self._conn is None or self._conn.is_closed():
                 self._conn = await self._connect()
             await self.beat(self._conn)
+            if self._accused is not None:
+                await self._conn.execute(ACCUSE, self._identity.id, self._accused)
+                self._is_accused.set()
         except BaseException:
             if self._conn is not None:
                 self._conn.terminate()  # a frozen server would answer neither the next beat nor its cancellation

@@ -6,26 +6,31 @@ import asyncio
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from onceward.background import Loop
 from onceward.db import Database
 from onceward.db.turns import in_background
+from onceward.telemetry.logs import running
 from onceward.trust.metrics_events import record_metrics
 from onceward.work.batching import in_batches
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
+from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
-from onceward.work.overdue import OverdueReport
+from onceward.work.overdue import EXIT_CODE, OverdueReport
 from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
@@ -41,6 +46,7 @@ from onceward.work.worker_locks import WorkerLocks
 
 log = structlog.get_logger(__name__)
 
+ACCUSE_S = 3.0
 QUEUES_S = 2.0
 """How often a worker looks for queues with work and without a runner. A wake-up makes it look at once."""
 MOST_QUEUES = 100
@@ -63,6 +69,10 @@ class WorkerOptions:
     grace_s: float = 30.0
     keep_finished: timedelta = timedelta(days=7)
     version: str = "0"
+    blocked_limit_s: float = 0.0
+    """End the process when overdue handlers have held all slots of a queue for so long. 0: never."""
+    end: Callable[[int], None] = os._exit
+    """Ends the process with this exit code."""
     locks_dir: Path | None = None
     """A directory that all workers of the database share, for kernel locks that prove the death of a process."""
 
@@ -146,6 +156,7 @@ class Worker:
         ]
         self._heartbeat: Heartbeat | None = None
         self._turn = 0
+        self._blocked_since: float | None = None
         self.is_stuck = False
         """Whether handlers ran on when the worker stopped. Only the end of the process ends them; then others rescue their work."""
 
@@ -192,6 +203,39 @@ class Worker:
             self._locks.release(self.id)
         log.info("worker.stopped", worker=self.id, stuck=len(stuck))
         self.is_stuck = bool(stuck)
+
+    # -- the end of the process ----------------------------------------------------------------------------------
+
+    def running_in(self, task: asyncio.Task[Any]) -> Claimed | None:
+        """Return the work that this asyncio task runs, or the work on whose behalf it was created."""
+        for runner in self._runners:
+            for slot in runner.slots:
+                if slot.task is task:
+                    return slot.work
+        context: Context | None = getattr(task, "get_context", lambda: None)()  # since Python 3.12
+        return None if context is None else context.get(running)
+
+    def accuse(self, ids: list[int]) -> None:
+        """Tell other workers that this process ends itself because of this work: the rest of its work counts no crash."""
+        if self._heartbeat is not None:
+            self._heartbeat.accuse(ids, within_s=ACCUSE_S)
+
+    def _end_if_stuck(self) -> None:
+        """End the process when overdue handlers have held all slots of a queue for too long: nothing else of it could run."""
+        overdue = self._overdue.found
+        blocked = [
+            runner for runner in self._runners if all(slot.work and slot.work.id in overdue for slot in runner.slots)
+        ]
+        now = time.monotonic()
+        self._blocked_since = (self._blocked_since or now) if blocked else None
+        limit_s = self._options.blocked_limit_s
+        if self._blocked_since is None or not limit_s or now - self._blocked_since < limit_s:
+            return
+        ids = sorted(overdue)
+        queues = [runner.queue for runner in blocked]
+        log.error("worker.ended_itself", worker=self.id, queues=queues, overdue=ids[:100], count=len(ids))
+        self.accuse(ids)
+        self._options.end(EXIT_CODE)
 
     def _grow_threads(self) -> None:
         self._threads.grow(sum(len(runner.slots) for runner in self._runners))
@@ -261,6 +305,7 @@ class Worker:
     async def _check_deadlines(self) -> None:
         for runner in self._runners:
             runner.check_deadlines()
+        self._end_if_stuck()
         await self._overdue.report(slot for runner in self._runners for slot in runner.slots)
 
     async def rescue(self) -> list[Rescued]:

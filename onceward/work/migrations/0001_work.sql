@@ -124,7 +124,8 @@ create table onceward.workers (
     beat bigint not null default 0,        -- increased by the worker; a rescuer compares it only with earlier values
     started_at timestamptz not null default clock_timestamp(),
     beat_at timestamptz not null default clock_timestamp(),   -- shown to people, never compared
-    overdue bigint[] not null default '{}' -- work whose handlers exceed their timeout and cannot be stopped
+    overdue bigint[] not null default '{}', -- work whose handlers exceed their timeout and cannot be stopped
+    ended_by bigint[]                      -- the worker ended itself because of this work: other work of it counts no crash
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
 
