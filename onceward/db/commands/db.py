@@ -66,13 +66,14 @@ def upgrade(
     ] = None,
 ) -> None:
     """Upgrade the embedded database from an older PostgreSQL to the embedded version. The old data are kept."""
+    from onceward.db.embedded.switching import NOTE
     from onceward.db.embedded.upgrade import upgrade as upgrade_embedded
     from onceward.settings import load_settings
 
     settings = load_settings()
     if settings.database_url is not None:
         raise CommandFailed("ONCEWARD_DATABASE_URL is set: this command upgrades the embedded database only")
-    if not (settings.data_dir / "pg").exists():
+    if not any((settings.data_dir / name).exists() for name in ("pg", NOTE)):
         raise CommandFailed(f"{settings.data_dir} contains no embedded database")
     upgraded = upgrade_embedded(settings.data_dir, old_programs=old_programs)
     if upgraded.before is None:
