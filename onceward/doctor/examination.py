@@ -27,6 +27,7 @@ from onceward.doctor import secrets, space
 from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
+from onceward.trust.journal import unfinished_commands
 
 GIB = 1024**3
 
@@ -295,6 +296,16 @@ async def check_old_snapshots(patient: Patient) -> Finding:
     return await space.check_old_snapshots(patient.conn)
 
 
+async def check_commands(patient: Patient) -> Finding:
+    unfinished = (await unfinished_commands(patient.conn)).values()
+    if not unfinished:
+        return Finding("commands", "ok", "no command was interrupted")
+    text = "; ".join(f"{each.command} on {each.host} ({each.step})" for each in unfinished)
+    status = "fail" if any(each.blocks for each in unfinished) else "warn"
+    remedy = "; ".join(sorted({f"{each.command}: {each.remedy}" for each in unfinished}))
+    return Finding("commands", status, f"not finished: {text}", remedy)
+
+
 DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_server,
     check_clock,
@@ -303,6 +314,7 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_rights,
     check_migrations,
     check_roles,
+    check_commands,
     check_secrets,
     check_vacuum,
     check_old_snapshots,

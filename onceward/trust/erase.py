@@ -14,10 +14,12 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.db import Database, Transaction
+from onceward.db.journal import UnfinishedCommand
 from onceward.errors import OncewardError
 from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.identity import Identity
+from onceward.trust.journal import forget, note
 from onceward.trust.person import BadReference, Person
 
 __all__ = ["BadReference", "Eraser", "ErasureReport", "Found", "Person", "Searched", "erase", "find"]
@@ -30,7 +32,9 @@ OWN_ROWS = "t.organization_id is not distinct from $1::uuid"
 INSTANCE = "$1::uuid is null"
 """The scope of tables that belong to no organization: they are searched only for the whole instance."""
 
+ERASE = "erase"
 RECORD = read_statement("trust", "record_erasure")
+CONFIRM = read_statement("trust", "confirm_erasure")
 
 CANDIDATE: Mapping[Kind, str] = {
     "whole": "lower(btrim({value}::text)) = any($2::text[])",
@@ -165,13 +169,26 @@ async def erase(
                 reason=reason,
                 organization=organization,
             )
-            await tx.execute(RECORD, whom.forms, organization)
+            hashes = [row["person_hash"] for row in await tx.fetch(RECORD, whom.forms, organization)]
+            unconfirmed = UnfinishedCommand(
+                command=ERASE,
+                step="the time of the erasure is not confirmed",
+                remedy="start a node, which finishes it",
+                details={"hashes": hashes, "organization": None if organization is None else str(organization)},
+            )
+            noted = await note(tx, unconfirmed)
     except DryRun:
         return report
-    # Again: until the commit, other transactions could begin and read the person.
-    async with db.transaction(role="engine") as tx:
-        await tx.execute(RECORD, whom.forms, organization)
+    await confirm(db, noted, unconfirmed)
     return report
+
+
+async def confirm(db: Database, noted: int, erasure: UnfinishedCommand) -> None:
+    """Finish an erasure: until its commit, other transactions could begin and read the person. Repeatable."""
+    organization = erasure.details["organization"]
+    async with db.transaction(role="engine") as tx:
+        await tx.execute(CONFIRM, erasure.details["hashes"], None if organization is None else UUID(organization))
+        await forget(tx, noted)
 
 
 async def _search_and_remove(

@@ -7,3 +7,4 @@ select distinct onceward.person_hash(reference), $2::uuid,
  order by 1
 on conflict (person_hash, (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'))) do update
    set erased_at = greatest(erasures.erased_at, excluded.erased_at)
+returning person_hash
