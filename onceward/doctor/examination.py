@@ -28,6 +28,7 @@ from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
 from onceward.trust.journal import unfinished_commands
+from onceward.work.overdue import COUNT as OVERDUE_HANDLERS
 
 GIB = 1024**3
 
@@ -297,13 +298,24 @@ async def check_old_snapshots(patient: Patient) -> Finding:
 
 
 async def check_commands(patient: Patient) -> Finding:
-    unfinished = (await unfinished_commands(patient.conn)).values()
+    unfinished = await unfinished_commands(patient.conn)
     if not unfinished:
         return Finding("commands", "ok", "no command was interrupted")
     text = "; ".join(f"{each.command} on {each.host} ({each.step})" for each in unfinished)
     status = "fail" if any(each.blocks for each in unfinished) else "warn"
     remedy = "; ".join(sorted({f"{each.command}: {each.remedy}" for each in unfinished}))
     return Finding("commands", status, f"not finished: {text}", remedy)
+
+
+async def check_overdue_handlers(patient: Patient) -> Finding:
+    if await patient.conn.fetchval("select to_regclass('onceward.workers')") is None:
+        return Finding("handlers", "ok", "the schema does not exist yet")
+    rows = await patient.conn.fetch(OVERDUE_HANDLERS)
+    if not rows:
+        return Finding("handlers", "ok", "no handler runs longer than its timeout")
+    text = ", ".join(f"{row['count']} of {row['task']} (first: {row['first_id']})" for row in rows)
+    remedy = "the log names their lines (`handler.overdue`); restart the worker to end them, and let the functions end in time"
+    return Finding("handlers", "warn", f"handlers exceed their timeout and cannot be stopped: {text}", remedy)
 
 
 DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
@@ -318,4 +330,5 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_secrets,
     check_vacuum,
     check_old_snapshots,
+    check_overdue_handlers,
 )

@@ -26,7 +26,7 @@ from onceward.engine import Engine
 from onceward.feature import EVERY_ROLE, Features, Role, resolve
 from onceward.health import Health
 from onceward.process.stages import Stages
-from onceward.process.unfinished import refuse_during_restore, settle_unfinished
+from onceward.process.unfinished import refuse_during_restore, refuse_unfinished
 from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
@@ -117,7 +117,7 @@ class Process:
             self._stages.end("database")
             await wait_for_server(partial(refuse_during_restore, self.database), limit_s=wait_s)
             await wait_for_server(self._prepare_schema, limit_s=wait_s)
-            await wait_for_server(partial(settle_unfinished, self.database), limit_s=wait_s)
+            await wait_for_server(partial(refuse_unfinished, self.database), limit_s=wait_s)
             await wait_for_server(self._note_process, limit_s=wait_s)
             self._stages.end("schema")
             await loading

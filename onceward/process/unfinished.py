@@ -1,11 +1,10 @@
-"""What a process does at its start about commands that were interrupted: it finishes them, or refuses to start."""
+"""What a process does at its start about commands that were interrupted: it names them, or refuses to start."""
 
 from __future__ import annotations
 
 import structlog
 
 from onceward.db import Database, DatabaseError
-from onceward.trust.erase import ERASE, confirm
 from onceward.trust.journal import unfinished_commands
 
 log = structlog.get_logger(__name__)
@@ -31,13 +30,9 @@ async def refuse_during_restore(db: Database) -> None:
         )
 
 
-async def settle_unfinished(db: Database) -> None:
-    """Finish interrupted commands. Raise `CommandUnfinished` if one must be repeated before anything else runs."""
-    for id, command in (await unfinished_commands(db)).items():
-        if command.command == ERASE:
-            await confirm(db, id, command)
-            log.warning("command.finished", command=ERASE, reason="it was interrupted after its first commit")
-        elif command.blocks:
+async def refuse_unfinished(db: Database) -> None:
+    """Name the commands that were interrupted. Raise `CommandUnfinished` if one must be repeated before anything else runs."""
+    for command in await unfinished_commands(db):
+        if command.blocks:
             raise CommandUnfinished(str(command))
-        else:
-            log.warning("command.unfinished", command=command.command, host=command.host, remedy=command.remedy)
+        log.warning("command.unfinished", command=command.command, host=command.host, remedy=command.remedy)

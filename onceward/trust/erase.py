@@ -14,12 +14,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.db import Database, Transaction
-from onceward.db.journal import UnfinishedCommand
 from onceward.errors import OncewardError
 from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.identity import Identity
-from onceward.trust.journal import forget, note
 from onceward.trust.person import BadReference, Person
 
 __all__ = ["BadReference", "Eraser", "ErasureReport", "Found", "Person", "Searched", "erase", "find"]
@@ -32,9 +30,8 @@ OWN_ROWS = "t.organization_id is not distinct from $1::uuid"
 INSTANCE = "$1::uuid is null"
 """The scope of tables that belong to no organization: they are searched only for the whole instance."""
 
-ERASE = "erase"
 RECORD = read_statement("trust", "record_erasure")
-CONFIRM = read_statement("trust", "confirm_erasure")
+FINISH = read_statement("trust", "finish_erasures")
 
 CANDIDATE: Mapping[Kind, str] = {
     "whole": "lower(btrim({value}::text)) = any($2::text[])",
@@ -169,26 +166,20 @@ async def erase(
                 reason=reason,
                 organization=organization,
             )
-            hashes = [row["person_hash"] for row in await tx.fetch(RECORD, whom.forms, organization)]
-            unconfirmed = UnfinishedCommand(
-                command=ERASE,
-                step="the time of the erasure is not confirmed",
-                remedy="start a node, which finishes it",
-                details={"hashes": hashes, "organization": None if organization is None else str(organization)},
-            )
-            noted = await note(tx, unconfirmed)
+            await tx.execute(RECORD, whom.forms, organization)
     except DryRun:
         return report
-    await confirm(db, noted, unconfirmed)
+    await finish_erasures(db)
     return report
 
 
-async def confirm(db: Database, noted: int, erasure: UnfinishedCommand) -> None:
-    """Finish an erasure: until its commit, other transactions could begin and read the person. Repeatable."""
-    organization = erasure.details["organization"]
+async def finish_erasures(db: Database) -> None:
+    """Note that erasures which have committed are over. A node repeats this for a caller that was killed before.
+
+    Until the commit, other transactions could begin and read the person. Until this step, no message to the person is sent.
+    """
     async with db.transaction(role="engine") as tx:
-        await tx.execute(CONFIRM, erasure.details["hashes"], None if organization is None else UUID(organization))
-        await forget(tx, noted)
+        await tx.execute(FINISH)
 
 
 async def _search_and_remove(

@@ -95,7 +95,7 @@ ERASERS: tuple[Eraser, ...] = (
 
 UNSEARCHED: dict[str, str] = {
     "onceward.erasures.*": "hashes of those who were erased",
-    "onceward.unfinished_commands.*": "names of commands, files and hosts, and hashes of those who are being erased",
+    "onceward.unfinished_commands.*": "names of commands and hosts",
     "onceward.memberships.*": "only ids; deleted with the account",
     "onceward.sessions.*": "only hashes and ids; deleted with the account",
     "onceward.login_links.*": "only hashes and ids; deleted with the account",

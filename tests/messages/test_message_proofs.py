@@ -24,9 +24,9 @@ from onceward.testing.simulators import SmtpSimulator
 from onceward.work import Worker, WorkerOptions
 from tests.child import ROOT, command, end_all
 
-COUNT = int(os.environ.get("ONCEWARD_TEST_MESSAGES", "2000")) // 2
+COUNT = int(os.environ.get("ONCEWARD_TEST_MESSAGES", "600")) // 2
 """For each of two channels."""
-KILLS = 5 if COUNT <= 1000 else 20
+KILLS = 3 if COUNT <= 1000 else 20
 PATIENCE_S = 150 + COUNT // 50
 CONCURRENCY = 8
 

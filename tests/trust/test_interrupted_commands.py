@@ -11,11 +11,10 @@ import pytest
 
 from onceward.db import Database
 from onceward.doctor.examination import Patient, check_commands
-from onceward.process.unfinished import CommandUnfinished, refuse_during_restore, settle_unfinished
+from onceward.process.unfinished import CommandUnfinished, refuse_during_restore, refuse_unfinished
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import until
-from onceward.trust import erase as erasing
 from onceward.trust import secrets
 from onceward.trust.journal import unfinished_commands
 from onceward.work import recovery
@@ -48,23 +47,6 @@ async def finding(db: Database) -> str:
         return (await check_commands(Patient(conn, Settings(), FEATURES))).status
 
 
-async def test_an_erasure_that_is_killed_after_its_commit_is_finished_by_the_next_start(
-    db: Database, monkeypatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(erasing, "confirm", killer(0, erasing.confirm))
-        with pytest.raises(Killed):
-            await erasing.erase(db, "ann@example.org", [], organization=None, actor="test")
-    before = await db.fetchval("select max(erased_at) from onceward.erasures")
-    assert await finding(db) == "warn"
-    await settle_unfinished(db)
-    assert await db.fetchval("select min(erased_at) from onceward.erasures") > before
-    assert await db.fetchval(NOTES) == 0
-    assert await finding(db) == "ok"
-    details = await db.fetch("select details from onceward.unfinished_commands")
-    assert "ann@example.org" not in str(details)
-
-
 @pytest.mark.parametrize("after", [0, 1, 2])
 async def test_a_rotation_that_is_killed_is_named_until_it_has_finished(db: Database, monkeypatch, after: int) -> None:
     old = secrets.SecretBox([OLD])
@@ -76,8 +58,9 @@ async def test_a_rotation_that_is_killed_is_named_until_it_has_finished(db: Data
         patched.setattr(secrets.SecretBox, "seal", killer(after, secrets.SecretBox.seal))
         with pytest.raises(Killed):
             await secrets.rotate(db, box, FEATURES.sealed, batch=1)
-    await settle_unfinished(db)  # a node may run: it has both keys
-    [note] = (await unfinished_commands(db)).values()
+    await refuse_unfinished(db)  # a node may run: it has both keys
+    [note] = await unfinished_commands(db)
+    assert await finding(db) == "warn"
     assert "before you remove a key" in str(note)
     assert await secrets.rotate(db, box, FEATURES.sealed, batch=1) == 3 - after
     assert await db.fetchval(NOTES) == 0
@@ -92,9 +75,10 @@ async def test_no_node_starts_after_an_after_restore_that_was_killed(db: Databas
             await recovery.recover(db, actor="test", observe_s=0)
     assert await finding(db) == "fail"
     with pytest.raises(CommandUnfinished, match=r"`onceward after-restore`.*run it again before you start a node"):
-        await settle_unfinished(db)
+        await refuse_unfinished(db)
     await recovery.recover(db, actor="test", observe_s=0)
-    await settle_unfinished(db)
+    await refuse_unfinished(db)
+    assert await finding(db) == "ok"
 
 
 async def test_a_restore_that_is_killed_has_changed_nothing_and_no_node_starts_while_it_runs(
