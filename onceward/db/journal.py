@@ -46,10 +46,11 @@ class FileJournal:
 
     def read(self) -> UnfinishedCommand | None:
         try:
-            fields = json.loads(self.path.read_text(encoding="utf-8"))
+            fields: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return UnfinishedCommand(**{**fields, "started_at": datetime.fromisoformat(fields["started_at"])})
+        fields["started_at"] = datetime.fromisoformat(fields["started_at"])
+        return UnfinishedCommand(**fields)
 
     def write(self, note: UnfinishedCommand) -> None:
         unfinished = self.path.with_name(self.path.name + ".unfinished")
