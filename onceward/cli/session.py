@@ -95,11 +95,16 @@ def configure_process(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, migrations: Sequence[Migrations] = ()) -> AsyncGenerator[ConfiguredDatabase]:
-    """Open the database. Starts nothing else and does not change the schema."""
+async def opened(
+    settings: Settings, migrations: Sequence[Migrations] = (), *, as_owner: bool = False
+) -> AsyncGenerator[ConfiguredDatabase]:
+    """Open the database. Starts nothing else and does not change the schema.
+
+    `as_owner`: as the login that owns the tables, for commands that change the schema or need all rights.
+    """
     from onceward.db.configured import ConfiguredDatabase
 
-    configured = ConfiguredDatabase(settings, migrations)
+    configured = ConfiguredDatabase(settings, migrations, as_owner=as_owner)
     try:
         await configured.open()
         yield configured
@@ -108,7 +113,7 @@ async def opened(settings: Settings, migrations: Sequence[Migrations] = ()) -> A
 
 
 @asynccontextmanager
-async def opened_database() -> AsyncGenerator[Database]:
+async def opened_database(*, as_owner: bool = False) -> AsyncGenerator[Database]:
     """Open the configured database for a command that needs no app. Logs only warnings and errors."""
     from onceward.settings import load_settings, unknown_names, warn_of_unknown_names
 
@@ -116,5 +121,5 @@ async def opened_database() -> AsyncGenerator[Database]:
     configure_process(settings)
     if unknown_names(os.environ):  # perhaps settings of the app, which must be imported to know
         warn_of_unknown_names(features_here().settings)
-    async with opened(settings) as configured:
+    async with opened(settings, as_owner=as_owner) as configured:
         yield configured.database

@@ -12,12 +12,13 @@ from functools import partial
 import structlog
 from asyncpg import Record
 
+from onceward.background import Loop
 from onceward.db import Connection, Database
 from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.statements import read_statement
-from onceward.work import Loop, Stripping, Waker, Walk, in_batches
+from onceward.work import Stripping, Waker, Walk, in_batches
 
 log = structlog.get_logger(__name__)
 

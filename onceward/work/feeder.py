@@ -8,9 +8,8 @@ import time
 from collections.abc import Collection, Generator, Mapping
 from datetime import datetime
 
-import structlog
-
-from onceward.db import FAILED, Backoff, Connection, end, loudness
+from onceward.background import Loop
+from onceward.db import FAILED, Connection
 from onceward.work.claim import BEGINNING, ClaimQuery, claim, claim_lanes, claim_suspect
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
@@ -21,8 +20,6 @@ from onceward.work.pacing import Pacing
 from onceward.work.slot import SuspectTurn
 from onceward.work.slots import Slots
 from onceward.work.task import Kind
-
-log = structlog.get_logger(__name__)
 
 GRACE_S = 5.0
 COLLECT_S = 0.004
@@ -69,19 +66,17 @@ class Feeder:
         self._has_lanes = True
         self._has_plain = True
         self._resume_s: float | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._loop = Loop(f"feed {queue}", self._feed)
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._feed(), name=f"feed {self._queue}")
+    async def start(self) -> None:
+        await self._loop.start()
 
     async def stop(self) -> None:
         """Let a running claim finish: a cancelled claim may still take rows, and this worker would not know which."""
         self._stopping.set()
         self._work_expected.set()
         self._slots.pause()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=GRACE_S)
-            await end(self._task)
+        await self._loop.stop(grace_s=GRACE_S)
         with contextlib.suppress(*FAILED):  # a flag ends with its connection
             await self._idleness.stop()
 
@@ -100,24 +95,12 @@ class Feeder:
         self._work_expected.set()
 
     async def _feed(self) -> None:
-        backoff = Backoff()
-        while not self._stopping.is_set():
-            try:
-                claimed = await self._step()
-                if claimed == 0 and not self._stopping.is_set():
-                    await self._wait_for_work()
-                elif claimed:
-                    await self._idleness.found_work(claimed, full=self._mark != BEGINNING)
-                backoff.reset()
-            except FAILED as error:
-                log.log(
-                    loudness(error),
-                    "claim.failed",
-                    queue=self._queue,
-                    error=type(error).__name__,
-                    retry_in_s=backoff.pause_s,
-                )
-                await backoff.pause(until=self._stopping)
+        """Claim once, and wait if nothing was due."""
+        claimed = await self._step()
+        if claimed == 0 and not self._stopping.is_set():
+            await self._wait_for_work()
+        elif claimed:
+            await self._idleness.found_work(claimed, full=self._mark != BEGINNING)
 
     async def _step(self) -> int | None:
         """Wait until the slots need work, then claim. Return how many rows were claimed, or None without a claim."""

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from onceward import __version__
+from onceward.background import Loop
 from onceward.context import Context
-from onceward.work import Loop
 from onceward.work.metrics import count, observe_queues
 
 if TYPE_CHECKING:

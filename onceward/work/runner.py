@@ -61,9 +61,9 @@ class QueueRunner:
     def slots(self) -> Sequence[Slot]:
         return self._slots.slots
 
-    def start(self, threads: HandlerThreads) -> None:
-        self._slots.start(threads)
-        self._feeder.start()
+    async def start(self, threads: HandlerThreads) -> None:
+        await self._slots.start(threads)
+        await self._feeder.start()
 
     async def stop(self, grace_s: float) -> list[Claimed]:
         """Stop claiming, release work that has not started, wait for running work, then cancel and release it.

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import structlog
 
+from onceward.background import Loop
 from onceward.db import Database
 from onceward.db.turns import in_background
 from onceward.trust.metrics_events import record_metrics
+from onceward.work.batching import in_batches
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.end_hooks import register_end_hooks
@@ -23,7 +25,6 @@ from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
-from onceward.work.loop import Loop, in_batches
 from onceward.work.overdue import OverdueReport
 from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
@@ -169,7 +170,7 @@ class Worker:
         self._waker.listen(self._wake, works_on=self.identity.queues)
         with in_background():
             for runner in self._runners:
-                runner.start(self._threads)
+                await runner.start(self._threads)
             for each in self._loops:
                 await each.start()
         log.info("worker.started", worker=self.id, queues=self.identity.queues, tasks=len(self.identity.tasks))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from onceward.background import Loop
 from onceward.context import Context
-from onceward.work import Loop, Walk
+from onceward.work import Walk
 from onceward.workflows.operate import prune, set_aside_unknown
 
 

@@ -44,7 +44,7 @@ def killer(after: int, original: Any) -> Any:
 
 async def finding(db: Database) -> str:
     async with db.acquire() as conn:
-        return (await check_commands(Patient(conn, Settings(), FEATURES))).status
+        return (await check_commands(Patient(conn, conn, Settings(), FEATURES))).status
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
@@ -72,11 +72,11 @@ async def test_no_node_starts_after_an_after_restore_that_was_killed(db: Databas
     with monkeypatch.context() as patched:
         patched.setattr(recovery, "record", killer(0, recovery.record))
         with pytest.raises(Killed):
-            await recovery.recover(db, actor="test", observe_s=0)
+            await recovery.recover(db, actor="test", observe_s=0, note_s=0)
     assert await finding(db) == "fail"
     with pytest.raises(CommandUnfinished, match=r"`onceward after-restore`.*run it again before you start a node"):
         await refuse_unfinished(db)
-    await recovery.recover(db, actor="test", observe_s=0)
+    await recovery.recover(db, actor="test", observe_s=0, note_s=0)
     await refuse_unfinished(db)
     assert await finding(db) == "ok"
 

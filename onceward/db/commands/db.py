@@ -59,7 +59,7 @@ def restore(
 
 async def _restore(file: Path, *options: str) -> None:
     """Create the roles, and restore in one transaction. No process starts while its session lasts (`process/unfinished.py`)."""
-    async with opened_database() as db:
+    async with opened_database(as_owner=True) as db:
         for script in (each.before for each in features_here().migrations if each.before is not None):
             await db.execute(script.read_text(encoding="utf-8"))
         name = libpq_variables(db.url)["PGDATABASE"]
@@ -105,7 +105,7 @@ async def _interactive(program: str, *options: str) -> int:
     """Run a PostgreSQL program in the terminal until it ends. Ctrl-C goes to the program."""
     import asyncio
 
-    async with opened_database() as database:
+    async with opened_database(as_owner=True) as database:
         environment = {**os.environ, **libpq_variables(database.url)}
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -116,7 +116,7 @@ async def _interactive(program: str, *options: str) -> int:
 
 
 async def _dump(file: Path) -> None:
-    async with opened_database() as db:
+    async with opened_database(as_owner=True) as db:
         # A dump that is made while a command runs must not bring back the note of that command.
         options = ("--format=custom", "--no-owner", "--exclude-table-data=onceward.unfinished_commands")
         await _run_program("pg_dump", *options, f"--file={file}", url=db.url)
