@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+
+from asyncpg import Record
 
 from onceward.db import Connection
 from onceward.work.statements import HELD_LONG, LANES_AFTER, MOVING_QUEUES, WAITING_LANES, WAITING_PLAIN
@@ -166,7 +167,7 @@ async def look(
     return Look(_grouped(stranded), end)
 
 
-def _plain(row: Mapping[str, Any], fleet: Fleet, now: datetime, due_s: float) -> Stranded:
+def _plain(row: Record, fleet: Fleet, now: datetime, due_s: float) -> Stranded:
     queue, task, due_at = row["queue"], row["task"], row["due_at"]
     reason = fleet.missing(queue, task)
     if reason is None and queue not in fleet.plain:
@@ -177,7 +178,7 @@ def _plain(row: Mapping[str, Any], fleet: Fleet, now: datetime, due_s: float) ->
     return Stranded(queue, row["kind"], task, reason, row["count"], row["first_id"], (now - due_at).total_seconds())
 
 
-def _laned(row: Mapping[str, Any], fleet: Fleet, now: datetime, due_s: float) -> Stranded:
+def _laned(row: Record, fleet: Fleet, now: datetime, due_s: float) -> Stranded:
     queue, task, blocked_by = row["queue"], row["task"], None
     reason = fleet.missing(queue, task)
     if reason is None:
