@@ -117,7 +117,7 @@ async def test_a_passkey_is_added_signs_in_and_confirms(database_url: str, db: D
         await picture(page, "second-factor")
         await page.get_by_label("Recovery code").fill("wrong")
         await page.get_by_role("button", name="Continue").click()
-        await page.get_by_text("the code is wrong").wait_for()
+        await page.get_by_text("The code is wrong").wait_for()
         await picture(page, "second-factor-wrong")
         await page.get_by_role("button", name="Use a passkey").click()
         await page.locator("#link-state").wait_for(state="attached")

@@ -15,6 +15,7 @@ PAGES = Pages(
     sections=(
         Section("audit", "Audit log", "/dashboard/audit", "a", "onceward.audit_log", group="Records", order=2),
         Section("keys", "Keys", "/dashboard/keys", "k", "onceward.api_keys", "owner", group="Setup", order=4),
+        Section("account", "Account", "/dashboard/account", "y", "onceward.sessions", "user", group="Setup", order=9),
     ),
     templates=(Path(__file__).parent,),
 )
