@@ -28,6 +28,8 @@ from onceward.settings.database_url import servers_of
 
 log = structlog.get_logger(__name__)
 
+IDLE_LIMIT_S = 60.0
+"""PostgreSQL ends a session whose transaction waits longer for its next statement. Handlers with a longer timeout have a longer limit."""
 ENGINE_ROLE = "onceward_engine"
 """The role of every session of a process. It sees all organizations, owns nothing and cannot change the audit log."""
 
@@ -36,7 +38,7 @@ SESSION_SETTINGS = {
     "search_path": "public",  # the default starts with "$user", and a user named onceward would use our schema
     "jit": "off",
     "default_transaction_isolation": "read committed",
-    "idle_in_transaction_session_timeout": "60000",
+    "idle_in_transaction_session_timeout": str(int(IDLE_LIMIT_S * 1000)),
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",

@@ -39,6 +39,7 @@ def worker(context: Context) -> Worker:
         grace_s=settings.shutdown_grace_s,
         keep_finished=timedelta(days=settings.retention_days),
         version=__version__,
+        blocked_limit_s=settings.blocked_limit_s,
         locks_dir=settings.data_dir / "workers" if settings.database_url is None else None,
     )
     engine = context.engine

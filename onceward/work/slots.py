@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import cast
 
@@ -48,6 +48,7 @@ class Slots:
         pacing: Pacing,
         tasks: Mapping[str, Task],
         *,
+        own: Collection[Task],
         queue: str,
         suspect_ended: Callable[[], None],
         count: Callable[[str, Task, str, float], None],
@@ -60,7 +61,7 @@ class Slots:
         self._queue = queue
         self._suspect_ended = suspect_ended
         self._count = count
-        self.ready = Ready(tasks, connections=db.most_connections)
+        self.ready = Ready(tasks, own=own, connections=db.most_connections)
         self.hungry = asyncio.Event()
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()

@@ -18,6 +18,7 @@ from onceward.schedules import scheduler
 from onceward.statements import read_statement
 from onceward.web.idempotency import PRUNE as OLD_KEYS
 from onceward.work import statements as work
+from onceward.work.claim import BEGINNING
 from onceward.work.stripping import TURNS
 from onceward.workflows import operate as workflows
 from tests.upkeep.filled import ROWS, filled
@@ -30,8 +31,14 @@ MOST_PAGES = 450
 
 # The statements of each loop with their arguments.
 LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
+    "queues": [(work.WAITING_QUEUES, (["default"], ["x"]))],
     "rescue": [(work.OBSERVE_WORKERS, (5.0,))],
-    "unclaimed": [(work.END_OF_WINDOW, (25_000, 500)), (work.SET_ASIDE_UNCLAIMED, (86_400.0, *WINDOW))],
+    "unserved": [
+        (work.END_OF_WINDOW, (25_000, 500)),
+        (work.NOTE_APPS, ()),
+        (work.VISIT_UNSERVED, (86_400.0, *WINDOW)),
+        (work.FORGET_SERVED, (BEGINNING,)),
+    ],
     "orphans": [(work.RELEASE_ORPHANS, (60.0, *WINDOW))],
     "prune": [(work.PRUNE_JOBS, (DAYS, 1000)), (work.PRUNE_LATER, (1000,))],
     "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
@@ -40,10 +47,9 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "adaptive limit": [(work.QUEUES, (100,))],
     "limit reconciliation": [(read_statement("limits", "free_abandoned_slots"), ())],
     "early refusal": [(read_statement("limits", "list_slot_owners"), ())],
-    "unhandled": [(inbox.ROUTE, (0, 1000))],
-    "unhandled given up": [(inbox.STRAYED, (60.0, *WINDOW)), (inbox.GIVE_UP, (60.0, 60.0, 0, 1000))],
+    "unhandled": [(inbox.VISIT, (60.0, 86_400.0, 0, 1000))],
     "sql claims": [("select webhook.release_expired('15 min')", ())],
-    "paused sources": [(inbox.STRAY_PAUSED, WINDOW)],
+    "paused sources": [(inbox.GROUP_PAUSED, WINDOW)],
     "paced sources": [(inbox.PACED, ())],
     "webhook counts": [(inbox.TAKE_COUNTS, ())],
     "old events": [
@@ -68,7 +74,6 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "old deliveries": [(outbox.PRUNE, (DAYS, 1000)), (outbox.PRUNE_LATER, (1000,)), (outbox.FORGET_KEYS, (DAYS, 1000))],
     "owners of endpoints": [(read_statement("outbox", "list_unsent_notices"), ())],
     "workflow upkeep": [
-        (workflows.UNKNOWN, (DAYS, *WINDOW)),
         (workflows.PRUNE, (DAYS, 1000)),
         (workflows.STRIP, (DAYS, 1000)),
     ],
