@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from onceward.settings.database_url import selects_primary, servers_of
 from onceward.settings.environment import AsText, EnvironmentModel
+from onceward.settings.sign_in import SignInSettings
 
 PREFIX = "ONCEWARD_"
 
@@ -25,7 +26,7 @@ Words = Annotated[tuple[str, ...], AsText]
 """A list of values separated by commas."""
 
 
-class Settings(EnvironmentModel):
+class Settings(SignInSettings):
     """The settings of one process. They are frozen, and the composition root passes them to every part."""
 
     environment_prefix: ClassVar[str] = PREFIX
@@ -48,6 +49,17 @@ class Settings(EnvironmentModel):
         default=30.0,
         ge=0,
         description="Seconds that running work may take to finish at shutdown; after that, the worker releases it.",
+    )
+    blocked_warn_s: float = Field(
+        default=5.0,
+        gt=0,
+        description="Log the work and the line that block the event loop for this many seconds.",
+    )
+    blocked_limit_s: float = Field(
+        default=60.0,
+        ge=0,
+        description="End the process when its event loop is blocked, or when overdue handlers hold all slots of a queue, for this "
+        "many seconds, so that other workers take over; 0: never.",
     )
 
     # -- Database ----------------------------------------------------------------------------------
@@ -213,17 +225,6 @@ class Settings(EnvironmentModel):
         description="Keys for stored secrets, separated by commas: the first encrypts, all decrypt. If not set, a key is "
         "created in the data directory.",
     )
-    session_hours: int = Field(default=12, ge=1, description="Hours that a dashboard session lasts.")
-    jwt_algorithm: Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"] = Field(
-        default="HS256", description="Algorithm that signs the tokens of end users."
-    )
-    jwt_secret: SecretStr | None = Field(default=None, description="Shared key for the HS algorithms.")
-    jwt_jwks_url: str | None = Field(
-        default=None, description="URL of the public keys (JWKS) for the other algorithms."
-    )
-    jwt_jwks_file: Path | None = Field(default=None, description="File with the public keys, instead of the URL.")
-    jwt_audience: str | None = Field(default=None, description="Audience (`aud`) that a token must have.")
-    jwt_issuer: str | None = Field(default=None, description="Issuer (`iss`) that a token must have.")
 
     # -- Live --------------------------------------------------------------------------------------
     live_max_connections: int = Field(

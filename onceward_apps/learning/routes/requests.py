@@ -25,6 +25,7 @@ from onceward_apps.learning.store import people
 EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
 Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=320)]
 Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
 """The name that a person gives in a form. It appears in mails, so it contains no URL."""

@@ -24,6 +24,8 @@ from onceward_apps.ticketing.store import keys, reading, setup
 EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
+Scanner = Annotated[Identity, Depends(require("operator", permission="scan"))]
 
 Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
 """The name that a stranger gives. It appears in mails, so it contains no URL."""

@@ -70,6 +70,9 @@ READING: dict[tuple[str, str], Ask] = {
     # For the operator's own network: names sources by their ids, and nothing else of anybody.
     ("GET", "/metrics"): Ask(shows="public", blank=True),
     ("GET", "/login"): NOTHING,
+    ("GET", "/login/second-factor"): NOTHING,
+    ("GET", "/login/confirm"): Ask(shows="nothing"),
+    ("GET", "/login/passkey/options"): NOTHING,
     ("GET", f"{API}/me"): Ask(),
     ("GET", f"{API}/organizations"): Ask(),
     ("GET", f"{API}/members"): Ask(),
@@ -158,7 +161,12 @@ READING: dict[tuple[str, str], Ask] = {
 }
 
 CHANGING: dict[tuple[str, str], Ask] = {
+    ("POST", "/login/second-factor"): Ask(form={"code": "123456"}, shows="nothing"),
+    ("POST", "/login/passkey"): Ask(form={"credential": "{}"}, shows="nothing", refused=True),
+    ("POST", "/login/passkey/proof"): Ask(form={"credential": "{}"}, shows="nothing", refused=True),
+    ("POST", "/login/confirm"): Ask(form={"code": "123456"}, shows="nothing"),
     ("POST", "/login"): Ask(form={"token": "@portal"}, shows="nothing", refused=True),
+    ("PUT", f"{API}/organizations/second-factor"): Ask(json={"required": False}, headers={"X-Organization": "$slug"}),
     ("POST", f"{API}/organizations"): Ask(json={"slug": "$slug"}, shows="instance"),
     ("PUT", f"{API}/members"): Ask(json={"email": "new@example.org", "role": "viewer"}),
     ("PUT", f"{API}/secrets/{{name}}"): Ask(fill={"name": "openai.api_key"}, json={"value": "sk-1"}),
