@@ -23,7 +23,7 @@ from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
-from onceward.work.loop import Loop, in_batches
+from onceward.work.loop import Loop
 from onceward.work.overdue import OverdueReport
 from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
@@ -31,7 +31,7 @@ from onceward.work.settle import Acknowledger
 from onceward.work.slot import SuspectTurn
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
-from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
+from onceward.work.upkeep import forget_finished, old_jobs, release_orphans, release_unknown, set_aside_unclaimed
 from onceward.work.wake import Waker
 from onceward.work.walk import WINDOW, Walk
 from onceward.work.worker_locks import WorkerLocks
@@ -258,8 +258,4 @@ class Worker:
             await release_orphans(conn, self._orphans)
 
     async def _prune(self) -> None:
-        async def step(at_once: int) -> int:
-            async with self._db.acquire() as conn:
-                return await prune(conn, keep=self._options.keep_finished, at_once=at_once)
-
-        await in_batches(step)
+        await old_jobs(self._db, keep=self._options.keep_finished).all()
