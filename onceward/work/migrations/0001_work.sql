@@ -128,6 +128,7 @@ create table onceward.workers (
     ended_by bigint[]                      -- the worker ended itself because of this work: other work of it counts no crash
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
+grant select (overdue) on onceward.workers to onceward_app;  -- the state of a job says that it is overdue
 
 create table onceward.apps (
     name text primary key,
