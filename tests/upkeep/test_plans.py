@@ -18,6 +18,7 @@ from onceward.outbox import upkeep as outbox
 from onceward.schedules import scheduler
 from onceward.statements import read_statement
 from onceward.web.idempotency import PRUNE as OLD_KEYS
+from onceward.work import liveness
 from onceward.work import statements as work
 from onceward.work.claim import BEGINNING
 from onceward.work.retention import DUE, MARK, MOVE, Retention
@@ -59,6 +60,15 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "prune": retained(old_jobs),
     "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
     "claims": [(work.RELEASE_UNKNOWN, (1, [7]))],
+    "stranded work": [
+        (work.MOVING_QUEUES, ()),
+        (work.WAITING_PLAIN, (300.0, 200)),
+        (work.LANES_AFTER, ("", "", 2000)),
+        (work.WAITING_LANES, (300.0, ["default"] * 50, [f"lane {n}" for n in range(50)])),
+        (work.HELD_LONG, (3600.0, 300.0)),
+        (liveness.UNSERVED, (300.0,)),
+        (liveness.WORKERS, (60.0,)),
+    ],
     "queue gauges": [(work.QUEUES, (100,))],
     "adaptive limit": [(work.QUEUES, (100,))],
     "limit reconciliation": [(read_statement("limits", "free_abandoned_slots"), ())],
@@ -110,6 +120,8 @@ SMALL = {
     "old send slots": "reads one row per channel, sender and recipient with a limit, hourly",
     "expired holds": "a function whose conditions have an index; see tests/capacity",
     "clock": "reads the clock",
+    "disk": "reads the sizes of files and the statistics of tables",
+    "overdue schedules": "reads all schedules: they are configuration",
     "audit sealer": "takes up to 1,000 entries from the table of those that wait for their seal",
     "primary watch": "no statement",
     "process note": "writes one row per process",
