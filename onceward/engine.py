@@ -235,7 +235,9 @@ class Engine:
 
     def open_tx(self, conn: Connection, work: Claimed) -> Tx:
         """Return the transaction of a handler, with the organization and the cause of its work item."""
-        return Tx(conn, self, organization=work.organization, cause=work.cause)
+        patient = self.registry.idle_limits_s
+        idle_limit_s = patient.get(work.task) if patient else None
+        return Tx(conn, self, organization=work.organization, cause=work.cause, idle_limit_s=idle_limit_s)
 
     # -- results -----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -48,8 +48,11 @@ FEATURES_HERE: ContextVar[CommandFeatures] = ContextVar("features", default=NO_F
 """The features of the command that runs. The root of the command line sets them."""
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on uvloop if it is installed, otherwise on the loop of asyncio."""
+def run(main: Coroutine[Any, Any, T], *, on_exit: Callable[[BaseException], None] | None = None) -> T:
+    """Run a coroutine on uvloop if it is installed, otherwise on the loop of asyncio.
+
+    `on_exit` is called if SystemExit or KeyboardInterrupt ends the loop, before the other tasks are cancelled.
+    """
     import asyncio
 
     try:
@@ -57,7 +60,12 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     except ImportError:
         new_event_loop = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(main)
+        try:
+            return runner.run(main)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if on_exit is not None:
+                on_exit(error)
+            raise
 
 
 def features_here() -> Features:

@@ -20,7 +20,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from onceward.db import OUTAGE, Connection, Database, OutcomeUnknown, Transaction, Unavailable, literal, loudness
+from onceward.db import FAILED, Connection, Database, OutcomeUnknown, Transaction, Unavailable, literal
 from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
@@ -31,10 +31,11 @@ from onceward.inbox.routing import AS_RAW, Placed
 from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
 from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.statements import read_statement
-from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
+from onceward.work import Claimed, Overloaded, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.failure_text import loggable, own_frame
 from onceward.work.gate import gate
+from onceward.work.leaks import LEAKS, failure_of
 from onceward.work.settle import describe, final_statement, result_json, settle
 
 log = structlog.get_logger(__name__)
@@ -84,14 +85,13 @@ class Inline:
             return answers.unavailable("overloaded")
         self._running += 1
         try:
-            return await self._receive(placed, payload, handler)
-        except OutcomeUnknown:
-            metrics.UNAVAILABLE.labels("outcome_unknown").inc()
-            return answers.unavailable("outcome unknown")
-        except OUTAGE as error:
-            log.log(loudness(error), "request.deferred", source=placed.common.source.name, error=type(error).__name__)
-            metrics.UNAVAILABLE.labels("database").inc()
-            return answers.unavailable("database")
+            answer = await self._receive(placed, payload, handler)
+            if self._store.refusals.lasts:
+                self._store.refusals.over()
+            return answer
+        except (Overloaded, *FAILED) as error:
+            # Nothing was committed, whatever the handler did: its own failure is an answer, not an exception.
+            return answers.not_stored(placed.common.source, error, self._store.refusals)
         finally:
             self._running -= 1
 
@@ -159,8 +159,8 @@ class Inline:
                 raise
             except TimeoutError:
                 failure = TimedOut(f"{work.task} ran longer than its time limit")
-            except Exception as error:
-                failure = error
+            except (Exception, *LEAKS) as error:
+                failure = failure_of(error)
             if tx.conn.is_closed() or not tx.conn.is_in_transaction():
                 raise Unavailable(f"the transaction was lost: {type(failure).__name__}") from failure
             await tx.rollback_to("handler")

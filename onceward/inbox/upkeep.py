@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 import structlog
 from asyncpg import Record
@@ -18,14 +17,13 @@ from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.statements import read_statement
-from onceward.work import Stripping, Waker, Walk, in_batches
+from onceward.work import TURNS, Retention, Waker, Walk
+from onceward.work.unserved import PATIENCE, note
 
 log = structlog.get_logger(__name__)
 
-ROUTE = read_statement("inbox", "route_unhandled")
-STRAYED = read_statement("inbox", "move_strayed")
-GIVE_UP = read_statement("inbox", "finish_unhandled")
-STRAY_PAUSED = read_statement("inbox", "park_strays")
+VISIT = read_statement("inbox", "visit_unhandled")
+GROUP_PAUSED = read_statement("inbox", "group_paused_events")
 
 WARN_ONCE = """
 insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflict do nothing returning 1
@@ -34,7 +32,6 @@ insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflic
 TAKE_COUNTS = read_statement("inbox", "take_counts")
 PACED = read_statement("inbox", "find_ready_rate_lane")
 STRIP = read_statement("inbox", "strip_events")
-PRUNE_LATER = read_statement("inbox", "strip_events_later")
 FORGET = read_statement("inbox", "forget_events")
 
 AT_ONCE = 1000
@@ -52,6 +49,39 @@ class UpkeepOptions:
     strip_pause_s: float = 1.0
 
 
+def old_bodies(db: Database, options: UpkeepOptions, *, days: int | None, at_once: int = AT_ONCE) -> Retention:
+    """Return the retention of the bodies of sources that keep them for this many days. None: for as long as the setting says."""
+    return Retention(
+        db=db,
+        name=f"events:{'default' if days is None else days}",
+        table="onceward.webhook_events",
+        prune=STRIP,
+        keep=options.keep if days is None else timedelta(days=days),
+        id="seq",
+        at="received_at",
+        only="(r.webhook_id in (select s.webhook_id from onceward.sources s where s.retention_days"
+        + (" is not null)) is not true" if days is None else f" = {days:d}))"),
+        later="events",
+        turns=TURNS,
+        at_once=at_once,
+        pause_s=options.strip_pause_s,
+    )
+
+
+def old_event_ids(db: Database, keep: timedelta, *, at_once: int = AT_ONCE) -> Retention:
+    """Return the retention of whole events: they are deleted when duplicates need not be detected any more."""
+    return Retention(
+        db=db,
+        name="event keys",
+        table="onceward.webhook_events",
+        prune=FORGET,
+        keep=keep,
+        id="seq",
+        at="received_at",
+        at_once=at_once,
+    )
+
+
 class Upkeep:
     """A component that runs the steps below in loops. Tests call each step directly."""
 
@@ -60,15 +90,14 @@ class Upkeep:
         self._catalog = catalog
         self._waker = waker
         self._options = options or UpkeepOptions()
-        self._strayed, self._stray_paused = Walk(), Walk()
-        self._routed = self._given_up = 0
-        """Ids of the last unhandled events that were examined. Zero: the next step begins with the first."""
-        self._routing = Loop("unhandled", self.route, every_s=1.0)
+        self._paused = Walk()
+        self._position = 0
+        """The id of the last unhandled event that was examined. Zero: the next step begins with the first."""
+        self._unhandled = Loop("unhandled", self.visit_unhandled, every_s=1.0)
         self._loops = [
-            self._routing,
-            Loop("unhandled given up", self.give_up, every_s=5.0),
+            self._unhandled,
             Loop("sql claims", self.expire, every_s=10.0),
-            Loop("paused sources", self.park_strays, every_s=5.0),
+            Loop("paused sources", self.group_paused, every_s=5.0),
             Loop("paced sources", self.pace, every_s=0.05),
             Loop("webhook counts", self.count, every_s=5.0),
             Loop("old events", self.prune, every_s=60.0),
@@ -89,43 +118,32 @@ class Upkeep:
 
     def _woken(self, queue: str) -> None:
         if queue == UNHANDLED_QUEUE:
-            self._routing.nudge()
+            self._unhandled.nudge()
 
-    async def route(self) -> int:
-        """Move unhandled events to the queue `events` if a live worker handles their type; return how many.
+    async def visit_unhandled(self) -> int:
+        """Move events to the queue `events` if a live worker handles their type by now, or end those that nobody can handle.
 
-        Looks at the next events after those of the last call, and goes on for as long as it finds some to move.
+        Looks at the next events after those of the last call, and goes on for as long as it moves or ends some. Returns
+        how many. Each type is logged once.
         """
-        moved = 0
+        total = 0
         while True:
-            row = await self._db.fetchrow(ROUTE, self._routed, AT_ONCE)
-            assert row is not None
-            self._routed = _position(row)
-            moved += row["done"]
-            if row["done"]:
-                self._waker.wake(QUEUE)
-            if not row["done"] or not self._routed:
-                return moved
-
-    async def give_up(self) -> int:
-        """Mark events that had no handler for `unhandled_after_s` as done; return how many. Log each type once.
-
-        Looks at the next events after those of the last call, and goes on for as long as it finds some to mark.
-        """
-        patience_s = self._options.unhandled_after_s
-        given_up = 0
-        async with self._db.acquire() as conn:
-            window = await self._strayed.next(conn)
-            await conn.fetch(STRAYED, patience_s, window.after, window.through)
-            while True:
-                row = await conn.fetchrow(GIVE_UP, patience_s, patience_s, self._given_up, AT_ONCE)
+            async with self._db.acquire() as conn:
+                row = await conn.fetchrow(
+                    VISIT, self._options.unhandled_after_s, PATIENCE.total_seconds(), self._position, AT_ONCE
+                )
                 assert row is not None
-                self._given_up = _position(row)
-                given_up += row["done"]
+                self._position = _position(row)
                 for each in row["types"] or ():
                     await self._warn_once(conn, each["provider"], each["type"], each["source"])
-                if not row["done"] or not self._given_up:
-                    return given_up
+            for task in row["new_tasks"] or ():
+                note(UNHANDLED_QUEUE, task, "no_app")
+            if row["moved"]:
+                self._waker.wake(QUEUE)
+            done: int = row["moved"] + row["unhandled"] + row["dead"]
+            total += done
+            if not done or not self._position:
+                return total
 
     async def _warn_once(self, conn: Connection, provider: str, type: str, source: str | None) -> None:
         """Warn at the first event of a type. Other sources of the same provider may send the type too."""
@@ -138,12 +156,12 @@ class Upkeep:
         age = timedelta(seconds=self._options.sql_claim_expiry_s)
         return await self._db.fetchval("select webhook.release_expired($1)", age)
 
-    async def park_strays(self) -> None:
-        """Park events of paused sources that were committed while the source was being paused."""
+    async def group_paused(self) -> None:
+        """Put events of paused sources that wait outside lanes, such as retries, into the lanes of their sources."""
         if any(source.paused for source in self._catalog.sources()):
             async with self._db.acquire() as conn:
-                window = await self._stray_paused.next(conn)
-                await conn.execute(STRAY_PAUSED, window.after, window.through)
+                window = await self._paused.next(conn)
+                await conn.execute(GROUP_PAUSED, window.after, window.through)
 
     async def pace(self) -> None:
         """Wake the workers when a rate-limited source may run its next event, instead of waiting for their next poll."""
@@ -171,17 +189,9 @@ class Upkeep:
             "select distinct retention_days from onceward.sources where retention_days is not null"
         )
         for days in (None, *(row["retention_days"] for row in rows)):
-            keep = self._options.keep if days is None else timedelta(days=days)
-            stripping = Stripping(
-                db=self._db,
-                statement=STRIP,
-                arguments=(keep, days),
-                at_once=at_once,
-                pause_s=self._options.strip_pause_s,
-            )
-            looked += await stripping.all()
-        await in_batches(partial(self._db.fetchval, PRUNE_LATER), at_once=at_once)
-        await in_batches(partial(self._db.fetchval, FORGET, self._options.keep_keys), at_once=at_once)
+            bodies = old_bodies(self._db, self._options, days=days, at_once=at_once)
+            looked += await bodies.all()
+        await old_event_ids(self._db, self._options.keep_keys, at_once=at_once).all()
         async with self._db.acquire() as conn:
             await transmissions.forget(conn, self._options.keep_keys)
         return looked

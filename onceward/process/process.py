@@ -28,12 +28,15 @@ from onceward.feature import EVERY_ROLE, Features, Role, resolve
 from onceward.health import Health, Unhealthy
 from onceward.process.metrics import FAILING_LOOPS, LOOP_FAILURES
 from onceward.process.stages import Stages
+from onceward.process.unfinished import refuse_during_restore, refuse_unfinished
+from onceward.process.watchdog import Watchdog
 from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
 
 if TYPE_CHECKING:
     from onceward.web.server import WebServer
+    from onceward.work import Worker
 
 log = get_logger("onceward.process")
 
@@ -98,6 +101,15 @@ class Process:
 
         return self.context.part(WebServer)
 
+    @property
+    def worker(self) -> Worker | None:
+        """Return the worker, or None if the process does not have the role `worker`."""
+        if self.context is None or "worker" not in self.context.roles:
+            return None
+        from onceward.work import Worker
+
+        return self.context.part(Worker)
+
     async def start(self, roles: Iterable[Role] = EVERY_ROLE) -> None:
         """Open the database, apply pending migrations and start the parts that these roles need."""
         FAILING_LOOPS.set_function(lambda: len(self.supervisor.failing()))
@@ -123,12 +135,15 @@ class Process:
             await self._opening.open(wait_s=wait_s)
             self.health.add("database", self._ask_database)
             self._stages.end("database")
+            await wait_for_server(partial(refuse_during_restore, self.database), limit_s=wait_s)
             await wait_for_server(self._prepare_schema, limit_s=wait_s)
+            await wait_for_server(partial(refuse_unfinished, self.database), limit_s=wait_s)
             await wait_for_server(self._note_process, limit_s=wait_s)
             self._stages.end("schema")
             await loading
             parts = self._make_parts(chosen)
             self._stages.end("parts_made")
+            await self._watch_loop()
             for name, component in parts:
                 await wait_for_server(component.start, limit_s=wait_s)
                 self._undo.append((name, component.stop))
@@ -219,6 +234,13 @@ class Process:
             if (link := await admin_link(self.database, after_first_login=private)) is not None:
                 self.login_url = f"{url}/login?token={link.token}"
                 self.login_account = link.email
+
+    async def _watch_loop(self) -> None:
+        watchdog = Watchdog(
+            warn_s=self.settings.blocked_warn_s, limit_s=self.settings.blocked_limit_s, worker=lambda: self.worker
+        )
+        await watchdog.start()
+        self._undo.append(("watchdog", watchdog.stop))
 
     async def _ask_loops(self) -> None:
         """The check of `/readyz` that fails while a background loop keeps failing. `/readyz` and `doctor` name the loop."""

@@ -50,6 +50,17 @@ class Settings(SignInSettings):
         ge=0,
         description="Seconds that running work may take to finish at shutdown; after that, the worker releases it.",
     )
+    blocked_warn_s: float = Field(
+        default=5.0,
+        gt=0,
+        description="Log the work and the line that block the event loop for this many seconds.",
+    )
+    blocked_limit_s: float = Field(
+        default=60.0,
+        ge=0,
+        description="End the process when its event loop is blocked, or when overdue handlers hold all slots of a queue, for this "
+        "many seconds, so that other workers take over; 0: never.",
+    )
 
     # -- Database ----------------------------------------------------------------------------------
     database_url: SecretStr | None = Field(

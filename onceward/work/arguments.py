@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 
 from onceward.db import json_contains_nul
+from onceward.db.unreadable import Unreadable
 from onceward.errors import OncewardError
-from onceward.work.outcomes import PayloadInvalid
+from onceward.work.outcomes import ArgumentsInvalid, Permanent
 
 MAX_ARGS_BYTES = 1 << 20
 
@@ -53,7 +54,9 @@ class Arguments:
         try:
             return vars(self._validate(arguments))
         except ValidationError as error:
-            raise PayloadInvalid(f"{self.name}: argument {self._problem(error)}") from None
+            if isinstance(arguments, Unreadable):
+                raise Permanent(f"{self.name}: the arguments cannot be read: {arguments.error}") from arguments.error
+            raise ArgumentsInvalid(f"{self.name}: argument {self._problem(error)}") from None
 
     def _problem(self, error: ValidationError) -> str:
         """Describe the first problem. A misspelt argument is named before the required one that it leaves missing."""

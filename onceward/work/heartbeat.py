@@ -10,17 +10,18 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onceward.background import Loop
 from onceward.db import Connection, Database
 from onceward.db.servers import Servers
+from onceward.work.overdue import ACCUSE
 from onceward.work.statements import BEAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerIdentity:
-    """The worker's row in `onceward.workers`."""
+    """The worker's row in `onceward.workers`. A worker may add queues while it runs."""
 
     id: int
     name: str
@@ -28,6 +29,7 @@ class WorkerIdentity:
     queues: list[str]
     tasks: list[str]
     forms: list[str]
+    apps: list[str] = field(default_factory=list[str])
 
 
 class Heartbeat:
@@ -55,7 +57,13 @@ class Heartbeat:
         self._has_loop = threading.Event()
         context = copy_context()  # so that the loop belongs to the supervisor of the worker
         self._thread = threading.Thread(target=context.run, args=(self._run,), name="heartbeat", daemon=True)
-        self.stopping = False
+        self._accused: list[int] | None = None
+        self._is_accused = threading.Event()
+
+    def accuse(self, ids: list[int], *, within_s: float) -> None:
+        """Write why this process is about to end itself. Another thread calls this; it returns when that is written, or late."""
+        self._accused = ids
+        self._is_accused.wait(within_s)
 
     def start(self) -> None:
         self._thread.start()
@@ -85,6 +93,9 @@ class Heartbeat:
             if self._conn is None or self._conn.is_closed():
                 self._conn = await self._connect()
             await self.beat(self._conn)
+            if self._accused is not None:
+                await self._conn.execute(ACCUSE, self._identity.id, self._accused)
+                self._is_accused.set()
         except BaseException:
             if self._conn is not None:
                 self._conn.terminate()  # a frozen server would answer neither the next beat nor its cancellation
@@ -105,7 +116,7 @@ class Heartbeat:
         """
         who = self._identity
         cancelled: list[int] | None = await conn.fetchval(
-            BEAT, who.id, who.name, who.version, who.queues, who.tasks, self.stopping, who.forms
+            BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms, who.apps
         )
         if cancelled:
             self._on_cancel(set(cancelled))
@@ -113,4 +124,4 @@ class Heartbeat:
     @staticmethod
     async def register(db: Database, who: WorkerIdentity) -> None:
         """Register the worker before its first claim: a worker without a row counts as dead."""
-        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False, who.forms)
+        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms, who.apps)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onceward import __version__
 from onceward.background import Loop
 from onceward.context import Context
-from onceward.work.metrics import count, observe_queues
+from onceward.work.metrics import StrandedWork, count, observe_queues
 
 if TYPE_CHECKING:
     from onceward.work import Worker
@@ -26,6 +26,11 @@ def queue_gauges(context: Context) -> Loop:
     return Loop("queue gauges", partial(observe_queues, context.database), every_s=15)
 
 
+def stranded_work(context: Context) -> Loop:
+    """Return the loop that looks for work that does not run. It runs in every role: workers may be what is missing."""
+    return Loop("stranded work", StrandedWork(context.database).step, every_s=30, waits_first=True)
+
+
 def worker(context: Context) -> Worker:
     """Return the worker for every kind of work that this process has registered."""
     from onceward.work import Worker, WorkerOptions
@@ -39,6 +44,7 @@ def worker(context: Context) -> Worker:
         grace_s=settings.shutdown_grace_s,
         keep_finished=timedelta(days=settings.retention_days),
         version=__version__,
+        blocked_limit_s=settings.blocked_limit_s,
         locks_dir=settings.data_dir / "workers" if settings.database_url is None else None,
     )
     engine = context.engine

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from onceward.db.unreadable import Unreadable
 from onceward.work.claimed import Claimed
 from onceward.work.task import Task
 
@@ -19,10 +20,13 @@ SPARE = 2
 class Ready:
     """Waiting work in the order in which it was claimed, and how many transactions run."""
 
-    def __init__(self, tasks: Mapping[str, Task], *, connections: int) -> None:
+    def __init__(self, tasks: Mapping[str, Task], *, own: Iterable[Task] | None = None, connections: int) -> None:
         self._tasks = tasks
-        self.has_transactions = any(task.transactional for task in tasks.values())
-        """Whether the queue has tasks with a transaction. Without them nothing is counted: fast jobs would pay for it."""
+        self.has_transactions = any(task.transactional for task in (tasks.values() if own is None else own))
+        """Whether `own`, the tasks for which the queue was declared, include some with a transaction.
+
+        Without them nothing is counted: fast jobs would pay for it.
+        """
         self._most = max(1, connections - SPARE)
         self._running = 0
         self._arrived = 0
@@ -34,7 +38,9 @@ class Ready:
 
     def needs_connection(self, work: Claimed) -> bool:
         """Return whether the work runs in a transaction. Work without its body fails without one."""
-        return self._tasks[work.task].transactional and (work.kind == "job" or work.body is not None)
+        return self._tasks[work.task].transactional and (
+            work.kind == "job" or (work.body is not None and type(work.body) is not Unreadable)
+        )
 
     def extend(self, works: Iterable[Claimed]) -> None:
         if not self.has_transactions:

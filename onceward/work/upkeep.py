@@ -1,4 +1,4 @@
-"""Maintenance of the tables of work: release lost claims, set unknown jobs aside, prune finished jobs."""
+"""Maintenance of the tables of work: release lost claims, prune finished jobs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from datetime import timedelta
 
 import structlog
 
-from onceward.db import Connection
+from onceward.db import Connection, Database
+from onceward.work.retention import Retention
 from onceward.work.statements import (
     PRUNE_JOBS,
-    PRUNE_LATER,
     RELEASE_ORPHANS,
     RELEASE_UNKNOWN,
-    SET_ASIDE_UNCLAIMED,
 )
 from onceward.work.walk import Walk
 
@@ -55,28 +54,6 @@ async def forget_finished(conn: Connection, leases: Sequence[int]) -> None:
         await conn.execute("delete from onceward.claims where lease = any($1::bigint[])", leases)
 
 
-async def set_aside_unclaimed(
-    conn: Connection, walk: Walk | None = None, *, dead_after: timedelta = timedelta(hours=24)
-) -> dict[str, str | None]:
-    """Delay jobs of the next window whose name no live worker knows; after `dead_after` they become dead letters.
-
-    Return their names.
-    """
-    window = await (walk or Walk()).next(conn)
-    rows = await conn.fetch(SET_ASIDE_UNCLAIMED, dead_after.total_seconds(), window.after, window.through)
-    reasons = {row["task"]: row["dead_reason"] for row in rows}
-    for task, reason in reasons.items():
-        log.warning(
-            "job.set_aside", task=task, dead=reason is not None, hint="no running worker has a job of this name"
-        )
-    return reasons
-
-
-async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:
-    """Delete finished jobs older than `keep` with their attempts. Starts at a stored id; never deletes dead letters.
-
-    Returns how many rows it looked at: `at_once` or more if there may be more to do.
-    """
-    looked: int = await conn.fetchval(PRUNE_JOBS, keep, at_once)
-    later: int = await conn.fetchval(PRUNE_LATER, at_once)
-    return max(looked, later)
+def old_jobs(db: Database, *, keep: timedelta, at_once: int = 1000) -> Retention:
+    """Return the retention of jobs: finished jobs older than `keep` are deleted with their attempts and checkpoints."""
+    return Retention(db=db, name="jobs", table="onceward.jobs", prune=PRUNE_JOBS, keep=keep, at_once=at_once)

@@ -55,6 +55,10 @@ class Waker:
         self._queues_here += works_on
         self._has_task.set()
 
+    def also_works_on(self, queue: str) -> None:
+        """A worker of this process has begun to work on this queue."""
+        self._queues_here.append(queue)
+
     def wake(self, queue: str) -> None:
         """Notify listeners that new work of this queue was committed."""
         for call in self._listeners:

@@ -185,7 +185,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
 
     @router.post("/{source}/resume")
     async def resume(db: Db, settings: TheSettings, identity: Operator, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
-        """Handle parked events in the order of their arrival."""
+        """Handle the events of the source again, in the order of their arrival."""
         async with db.transaction(role="engine") as tx:
             row = await sources.find(tx, source[:100], organization=identity.organization)
             sources.require_name(row.name, identity, inbox.catalog.handled_names)
