@@ -21,7 +21,6 @@ from onceward.db import Database
 from onceward.db.turns import in_background
 from onceward.telemetry.logs import running
 from onceward.trust.metrics_events import record_metrics
-from onceward.work.batching import in_batches
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
@@ -39,7 +38,7 @@ from onceward.work.statements import WAITING_QUEUES
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
 from onceward.work.unserved import UnservedWalk
-from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown
+from onceward.work.upkeep import forget_finished, old_jobs, release_orphans, release_unknown
 from onceward.work.wake import Waker
 from onceward.work.walk import WINDOW, Walk
 from onceward.work.worker_locks import WorkerLocks
@@ -360,8 +359,4 @@ class Worker:
             await release_orphans(conn, self._orphans)
 
     async def _prune(self) -> None:
-        async def step(at_once: int) -> int:
-            async with self._db.acquire() as conn:
-                return await prune(conn, keep=self._options.keep_finished, at_once=at_once)
-
-        await in_batches(step)
+        await old_jobs(self._db, keep=self._options.keep_finished).all()
