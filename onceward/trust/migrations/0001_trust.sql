@@ -3,7 +3,7 @@
 
 grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker;
 
-grant select on onceward.migrations, onceward.functions to onceward_engine;
+grant select on onceward.migrations, onceward.functions, onceward.privileges to onceward_engine;
 grant select, insert, update, delete on onceward.processes to onceward_engine;
 
 -- The engine calls every function of the schema, also those that are closed to others, and draws from every sequence.
