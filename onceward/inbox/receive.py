@@ -110,7 +110,7 @@ class Receiver:
         except Gone:
             return
         except Exception:
-            log.exception("request.failed", path=scope["path"][:100])
+            log.exception("request.failed", path=f"{PREFIX}...")
             answer = answers.ERROR
         await _respond(send, answer)
 
