@@ -3,8 +3,12 @@
 
 grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker;
 
-grant select on onceward.migrations, onceward.functions to onceward_engine;
+grant select on onceward.migrations, onceward.functions, onceward.privileges to onceward_engine;
 grant select, insert, update, delete on onceward.processes to onceward_engine;
+
+-- The engine calls every function of the schema, also those that are closed to others, and draws from every sequence.
+alter default privileges in schema onceward grant execute on functions to onceward_engine;
+alter default privileges in schema onceward grant usage on sequences to onceward_engine;
 
 create sequence onceward.ids;
 comment on sequence onceward.ids is 'One sequence for events, jobs, messages, deliveries, runs and workflows, so that an id identifies one object.';
@@ -282,5 +286,5 @@ create index system_metrics_course on onceward.system_metrics (course_id) where 
 
 alter table onceward.system_metrics enable row level security;
 create policy engine on onceward.system_metrics for all to onceward_engine using (true) with check (true);
-grant select, insert on onceward.system_metrics to onceward_engine;
+grant select, insert, delete on onceward.system_metrics to onceward_engine;  -- a trigger protects the last 30 days
 grant update (user_id, metadata) on onceward.system_metrics to onceward_engine;

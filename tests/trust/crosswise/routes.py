@@ -63,8 +63,6 @@ NEW_EVENT = {
 READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/openapi.json"): NOTHING,
     ("GET", f"{API}/docs"): NOTHING,
-    ("GET", f"{API}/docs/oauth2-redirect"): NOTHING,
-    ("GET", "/docs/oauth2-redirect"): NOTHING,
     ("GET", "/healthz"): NOTHING,
     ("GET", "/readyz"): NOTHING,
     # For the operator's own network: names sources by their ids, and nothing else of anybody.

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import aiohttp
-import asyncpg
 import jwt as pyjwt
 import orjson
 
@@ -95,18 +94,10 @@ class World:
             await add(tx, secret_box(self.runtime.settings), new, actor="test")
         # Numbers of a are so large that they can be nothing else in any answer.
         self.b = await self._organization("bolt", "quokka")
-        await self._skip_ids(7000000000000)
+        await self.db.execute("set role none; select setval('onceward.ids', 7000000000000); reset role")
         self.a = await self._organization("acme", "zebra")
         # The number of assigned ids is not secret, and must not look like one of the ids.
-        await self._skip_ids(7000000100000)
-
-    async def _skip_ids(self, to: int) -> None:
-        """Only the owner of the sequence may do so, not the engine."""
-        url = self.runtime.settings.database_url
-        assert url is not None
-        conn = await asyncpg.connect(url.get_secret_value())
-        await conn.fetchval("select setval('onceward.ids', $1)", to)
-        await conn.close()
+        await self.db.execute("set role none; select setval('onceward.ids', 7000000100000); reset role")
 
     async def own(self, org: Org, method: str, path: str, **options: Any) -> Any:
         """What an organization does for itself must work."""
