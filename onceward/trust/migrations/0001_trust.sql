@@ -286,5 +286,5 @@ create index system_metrics_course on onceward.system_metrics (course_id) where 
 
 alter table onceward.system_metrics enable row level security;
 create policy engine on onceward.system_metrics for all to onceward_engine using (true) with check (true);
-grant select, insert on onceward.system_metrics to onceward_engine;
+grant select, insert, delete on onceward.system_metrics to onceward_engine;  -- a trigger protects the last 30 days
 grant update (user_id, metadata) on onceward.system_metrics to onceward_engine;
