@@ -3,7 +3,7 @@
 
 grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker;
 
-grant select on onceward.migrations, onceward.functions to onceward_engine;
+grant select on onceward.migrations, onceward.functions, onceward.privileges to onceward_engine;
 grant select, insert, update, delete on onceward.processes to onceward_engine;
 
 -- The engine calls every function of the schema, also those that are closed to others, and draws from every sequence.
@@ -287,5 +287,5 @@ create index system_metrics_course on onceward.system_metrics (course_id) where 
 
 alter table onceward.system_metrics enable row level security;
 create policy engine on onceward.system_metrics for all to onceward_engine using (true) with check (true);
-grant select, insert on onceward.system_metrics to onceward_engine;
+grant select, insert, delete on onceward.system_metrics to onceward_engine;  -- a trigger protects the last 30 days
 grant update (user_id, metadata) on onceward.system_metrics to onceward_engine;
