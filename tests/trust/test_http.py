@@ -180,6 +180,13 @@ async def test_guessing_ends_in_429_for_every_kind_of_credential(site: Site) -> 
     assert (await site.call("GET", "/portal/deliveries/1", headers={"Cookie": "onceward_portal=owp_guess"}))[0] == 429
 
 
+async def test_wrong_credentials_of_live_clients_are_counted(site: Site) -> None:
+    answers = [(await site.call("GET", "/live/sse?query=x", f"ow_{'a' * 10}_{'b' * 43}"))[0] for _ in range(21)]
+    assert answers == [401] * 20 + [429]
+    assert (await site.call("GET", "/api/v1/me", "nonsense"))[0] == 429, "together with those of the API"
+    assert (await site.call("GET", "/api/v1/me", "a-owner"))[0] == 200
+
+
 async def test_wrong_portal_tokens_alone_reach_429(site: Site) -> None:
     answers = [(await site.call("GET", f"/portal?token=owp_{n}"))[0] for n in range(21)]
     assert answers == [401] * 20 + [429]
