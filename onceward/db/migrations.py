@@ -147,7 +147,7 @@ async def _lock(conn: asyncpg.Connection[Any]) -> None:
     tries = 0
     while not await conn.fetchval("select pg_try_advisory_lock($1)", LOCK):
         tries += 1
-        if tries * LOCK_EVERY_S % 30 == 0:
+        if tries == 1 or tries * LOCK_EVERY_S % 30 == 0:
             log.info("migration.waiting", reason="another process is migrating", waited_s=round(tries * LOCK_EVERY_S))
         await asyncio.sleep(LOCK_EVERY_S)
 

@@ -18,8 +18,8 @@ from onceward.engine import Engine
 from onceward.health import Health
 from onceward.settings import Settings
 from onceward.trust.secrets import secret_box
-from onceward.web import auth, idempotency, openapi, problems
-from onceward.web.health import health_routes
+from onceward.web import auth, docs_page, idempotency, openapi, problems
+from onceward.web.health import MetricsGuard, health_routes
 from onceward.web.requests import RequestContext
 from onceward.web.slashes import SlashRedirect
 
@@ -40,7 +40,7 @@ def create_api(
         version=version,
         summary="Webhooks, jobs, messages, schedules and workflows: every effect exactly once.",
         openapi_url="/api/v1/openapi.json",
-        docs_url="/api/v1/docs",
+        docs_url=None,  # FastAPI loads scripts from a CDN; see docs_page.py
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -52,10 +52,13 @@ def create_api(
     auth.install(api)
     idempotency.install(api)
     openapi.install(api)
+    docs_page.install(api)
     api.state.key_store = store = idempotency.KeyStore(database, lambda: secret_box(settings))
     for add in error_handlers:
         add(api)
-    for route in health_routes(health):  # as routes of FastAPI, which names the route of a request for the metrics
+    for route in health_routes(
+        health, guard=MetricsGuard(settings.metrics_token, open_to_network=False)
+    ):  # as routes of FastAPI, which names the route of a request for the metrics
         api.add_api_route(route.path, route.endpoint, include_in_schema=False)
     for router in routers:
         api.include_router(router)

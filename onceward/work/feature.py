@@ -14,6 +14,7 @@ FEATURE = Feature(
     parts=(
         Part("default attempts", "onceward.work.parts:default_attempts"),
         Part("queue gauges", "onceward.work.parts:queue_gauges"),
+        Part("stranded work", "onceward.work.parts:stranded_work"),
         Part("worker", "onceward.work.parts:worker", roles=WORKER, stage="worker"),
     ),
     commands=("onceward.work.commands:register",),

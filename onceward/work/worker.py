@@ -21,7 +21,6 @@ from onceward.db import Database
 from onceward.db.turns import in_background
 from onceward.telemetry.logs import running
 from onceward.trust.metrics_events import record_metrics
-from onceward.work.batching import in_batches
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
@@ -39,7 +38,7 @@ from onceward.work.statements import WAITING_QUEUES
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
 from onceward.work.unserved import UnservedWalk
-from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown
+from onceward.work.upkeep import forget_finished, old_jobs, release_orphans, release_unknown
 from onceward.work.wake import Waker
 from onceward.work.walk import WINDOW, Walk
 from onceward.work.worker_locks import WorkerLocks
@@ -144,7 +143,9 @@ class Worker:
         self._orphans = Walk(size=4 * WINDOW)  # the cheaper and rarer look takes larger windows
         self._queues = Loop("queues", self.serve_waiting_queues, every_s=QUEUES_S)
         self._seen: set[str] = set()
-        """Queues without a runner that were named by a wake-up since the last look at all queues."""
+        """Queues without a runner that wake-ups have named lately."""
+        self._seen_since = 0.0
+        self._has_too_many = False
         self._loops = [
             *([] if only_queues is not None else [self._queues]),
             Loop("deadlines", self._check_deadlines, every_s=0.25),
@@ -261,7 +262,7 @@ class Worker:
             if runner.queue == queue:
                 runner.wake()
                 return
-        if queue not in self._seen:
+        if queue not in self._seen and queue not in NOT_FOR_WORKERS:
             self._seen.add(queue)
             self._queues.nudge()
 
@@ -277,14 +278,17 @@ class Worker:
         """
         served = [runner.queue for runner in self._runners]
         rows = await self._db.fetch(WAITING_QUEUES, [*served, *NOT_FOR_WORKERS], self.identity.tasks)
-        self._seen.clear()
+        # In this time, all wake-ups of a queue of another app cause one look.
+        if time.monotonic() - self._seen_since >= QUEUES_S:
+            self._seen.clear()
+            self._seen_since = time.monotonic()
         found = [row["queue"] for row in rows]
         room = max(0, MOST_QUEUES - len(served))
-        if len(found) > room:
-            log.warning(
-                "queues.too_many", not_served=found[room:][:10], most=MOST_QUEUES, hint="use lanes for many keys"
-            )
-            del found[room:]
+        too_many = found[room:]
+        if too_many and not self._has_too_many:
+            log.warning("queues.too_many", not_served=too_many[:10], most=MOST_QUEUES, hint="use lanes for many keys")
+        self._has_too_many = bool(too_many)
+        del found[room:]
         for queue in found:
             runner = self._runner(queue)
             self._runners.append(runner)
@@ -355,8 +359,4 @@ class Worker:
             await release_orphans(conn, self._orphans)
 
     async def _prune(self) -> None:
-        async def step(at_once: int) -> int:
-            async with self._db.acquire() as conn:
-                return await prune(conn, keep=self._options.keep_finished, at_once=at_once)
-
-        await in_batches(step)
+        await old_jobs(self._db, keep=self._options.keep_finished).all()

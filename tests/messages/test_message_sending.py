@@ -354,16 +354,16 @@ async def test_a_report_of_the_service_settles_what_was_unknown(office, wires) -
 async def test_pruning_takes_the_words_and_keeps_the_key(office) -> None:
     from datetime import timedelta
 
-    from onceward.messages.pruning import strip_old
+    from onceward.messages.pruning import old_messages
 
     here = await office()
     await here.start_worker()
     id = await here.send()
     await here.until(id)
     waiting = await here.send(key="later", channel="sms", to="+4915112345678")
-    assert await strip_old(here.db, keep=timedelta(days=1), pause_s=0.0) == 0
+    assert await old_messages(here.db, keep=timedelta(days=1), pause_s=0.0).all() == 0
     await here.db.execute("update onceward.messages set created_at = created_at - interval '2 days'")
-    assert await strip_old(here.db, keep=timedelta(days=1), pause_s=0.0) == 2
+    assert await old_messages(here.db, keep=timedelta(days=1), pause_s=0.0).all() == 2
     row = await here.message(id)
     assert (row["data"], row["address"], row["key"]) == (None, None, "k1")
     assert await here.send() == id

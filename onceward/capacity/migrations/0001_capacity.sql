@@ -84,6 +84,7 @@ select onceward.protect('onceward.capacity_claims');
 -- The app role can read these tables; only the functions of this package write to them.
 revoke insert, update, delete on onceward.capacity_groups, onceward.capacity_totals, onceward.capacity_pools,
     onceward.capacity_units, onceward.capacity_claims from onceward_app, onceward_engine;
+grant update (holder) on onceward.capacity_claims to onceward_engine;  -- to erase a person
 
 -- `onceward trace` finds rows by their cause, and must not read the whole table.
 

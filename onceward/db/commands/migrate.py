@@ -67,4 +67,5 @@ async def _migrate(
         if only_plan or not (pending or configured.has_runtime_login):
             return [], pending
         applied = await configured.migrate(reapply_functions=reapply_functions)
-        return applied, [item for item in pending if item not in applied]
+        # Read again: another process may have applied the files while this one waited for it.
+        return applied, await configured.pending_migrations()

@@ -6,6 +6,10 @@ grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_wo
 grant select on onceward.migrations, onceward.functions to onceward_engine;
 grant select, insert, update, delete on onceward.processes to onceward_engine;
 
+-- The engine calls every function of the schema, also those that are closed to others, and draws from every sequence.
+alter default privileges in schema onceward grant execute on functions to onceward_engine;
+alter default privileges in schema onceward grant usage on sequences to onceward_engine;
+
 create sequence onceward.ids;
 comment on sequence onceward.ids is 'One sequence for events, jobs, messages, deliveries, runs and workflows, so that an id identifies one object.';
 grant usage on sequence onceward.ids to onceward_engine, onceward_app, onceward_sql_worker;

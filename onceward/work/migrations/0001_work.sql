@@ -189,6 +189,7 @@ create table onceward.paused_sources (
 );
 comment on table onceward.paused_sources is 'Claims leave work of these sources alone. The package that owns the sources keeps the list.';
 grant select, insert, update, delete on onceward.paused_sources to onceward_engine;
+grant select on onceward.paused_sources to onceward_app;  -- ids without names; the overview counts what waits for other reasons
 
 create table onceward.unique_keys (
     organization_id uuid not null default '00000000-0000-0000-0000-000000000000',
@@ -228,9 +229,11 @@ create table onceward.prune_marks (
 );
 create table onceward.prune_later (
     name text not null,                    -- the mark that passed the row
-    id bigint not null,                    -- the row was unfinished when the mark passed it
+    id bigint not null,                    -- the row had to stay when the mark passed it
+    due_at timestamptz not null,           -- when it is examined again
     primary key (name, id)
 );
+create index prune_later_due on onceward.prune_later (name, due_at);
 grant select, insert, update, delete on onceward.prune_marks, onceward.prune_later to onceward_engine;
 
 -- A vacuum is due after 2 % of the rows have changed, not after the default 20 %: of 100 million rows that would be 20 million,

@@ -94,10 +94,10 @@ class World:
             await add(tx, secret_box(self.runtime.settings), new, actor="test")
         # Numbers of a are so large that they can be nothing else in any answer.
         self.b = await self._organization("bolt", "quokka")
-        await self.db.execute("select setval('onceward.ids', 7000000000000)")
+        await self.db.execute("set role none; select setval('onceward.ids', 7000000000000); reset role")
         self.a = await self._organization("acme", "zebra")
         # The number of assigned ids is not secret, and must not look like one of the ids.
-        await self.db.execute("select setval('onceward.ids', 7000000100000)")
+        await self.db.execute("set role none; select setval('onceward.ids', 7000000100000); reset role")
 
     async def own(self, org: Org, method: str, path: str, **options: Any) -> Any:
         """What an organization does for itself must work."""
