@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from onceward.db import Database
 from onceward.statements import read_statement
-from onceward.work import TURNS, Retention
+from onceward.work import TURNS, Retention, deletion
 
 STRIP = read_statement("messages", "strip_messages")
 
@@ -25,3 +25,31 @@ def old_messages(db: Database, *, keep: timedelta, pause_s: float = 1.0) -> Rete
         turns=TURNS,
         pause_s=pause_s,
     )
+
+
+def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
+    """Return the retentions of what is written about messages: notices, notifications, and messages of the dashboard.
+
+    A notification with a key stays, so that it is not sent twice.
+    """
+    finished = {
+        "notices": "r.told_at is not null",
+        "notifications": "r.finished_at is not null and r.key is null",
+        "dashboard_messages": "true",
+    }
+    return [
+        Retention(
+            db=db,
+            name=name,
+            table=f"onceward.{name}",
+            prune=deletion(f"onceward.{name}", finished=condition),
+            keep=keep,
+        )
+        for name, condition in finished.items()
+    ]
+
+
+async def prune_records(db: Database, keep: timedelta) -> None:
+    """Delete old notices, notifications and messages of the dashboard."""
+    for each in old_records(db, keep=keep):
+        await each.all()

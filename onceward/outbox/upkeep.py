@@ -14,7 +14,7 @@ from onceward.db import Connection, Database
 from onceward.outbox import metrics
 from onceward.statements import read_statement
 from onceward.trust import audit
-from onceward.work import Retention, in_batches
+from onceward.work import Retention, deletion, in_batches
 
 log = structlog.get_logger(__name__)
 
@@ -87,6 +87,21 @@ def old_events(db: Database, *, keep: timedelta) -> Retention:
     return Retention(db=db, name="published", table="onceward.published", prune=PRUNE, keep=keep)
 
 
+def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
+    """Return the retentions of sent notices to owners of endpoints, and of resends that have ended."""
+    finished = {"endpoint_notices": "r.told_at is not null", "resends": "r.state <> 'running'"}
+    return [
+        Retention(
+            db=db,
+            name=name,
+            table=f"onceward.{name}",
+            prune=deletion(f"onceward.{name}", finished=condition),
+            keep=keep,
+        )
+        for name, condition in finished.items()
+    ]
+
+
 async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta) -> int:
     """Delete old events and deliveries. An event with an idempotency key stays, without its body, for `keep_keys`.
 
@@ -94,6 +109,8 @@ async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta) -> int:
     """
     looked = await old_events(db, keep=keep).all()
     await in_batches(partial(db.fetchval, FORGET_KEYS, keep_keys))
+    for each in old_records(db, keep=keep):
+        await each.all()
     await db.execute("delete from onceward.portal_tokens where expires_at < onceward.now()")
     await db.execute("delete from onceward.endpoint_secrets where expires_at < onceward.now() - interval '1 day'")
     return looked

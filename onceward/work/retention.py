@@ -46,6 +46,15 @@ update onceward.prune_later set due_at = onceward.now() + $4::interval where nam
 """
 
 
+def deletion(table: str, *, finished: str = "true") -> str:
+    """Return a statement that deletes the old rows of a table for which the SQL `finished` over the row `r` holds."""
+    return (
+        f"with gone as (delete from {table} r where r.id = any($2::bigint[]) and r.created_at < onceward.now() - $1::interval"
+        f" and ({finished}) returning r.id) select r.id from {table} r where r.id = any($2::bigint[])"
+        " and not exists (select from gone where gone.id = r.id)"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
     """How the old rows of one table end.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from onceward.db import Database
 from onceward.db.turns import in_background
 from onceward.telemetry.logs import running
 from onceward.trust.metrics_events import record_metrics
+from onceward.work.batching import in_batches
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
@@ -34,7 +36,7 @@ from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
 from onceward.work.slot import SuspectTurn
-from onceward.work.statements import WAITING_QUEUES
+from onceward.work.statements import FORGET_UNIQUE_KEYS, WAITING_QUEUES
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
 from onceward.work.unserved import UnservedWalk
@@ -360,3 +362,4 @@ class Worker:
 
     async def _prune(self) -> None:
         await old_jobs(self._db, keep=self._options.keep_finished).all()
+        await in_batches(partial(self._db.fetchval, FORGET_UNIQUE_KEYS))

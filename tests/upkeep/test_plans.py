@@ -57,7 +57,12 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         (work.FORGET_SERVED, (BEGINNING,)),
     ],
     "orphans": [(work.RELEASE_ORPHANS, (60.0, *WINDOW))],
-    "prune": retained(old_jobs),
+    "prune": [*retained(old_jobs), (work.FORGET_UNIQUE_KEYS, (1000,))],
+    "old notifications": [
+        statement
+        for n in range(3)
+        for statement in retained(lambda db, keep, n=n: pruning.old_records(db, keep=keep)[n])
+    ],
     "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
     "claims": [(work.RELEASE_UNKNOWN, (1, [7]))],
     "stranded work": [
@@ -66,7 +71,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         (work.LANES_AFTER, ("", "", 2000)),
         (work.WAITING_LANES, (300.0, ["default"] * 50, [f"lane {n}" for n in range(50)])),
         (work.HELD_LONG, (3600.0, 300.0)),
-        (liveness.UNSERVED, (300.0,)),
+        (work.LONG_UNSERVED, (300.0,)),
         (liveness.WORKERS, (60.0,)),
     ],
     "queue gauges": [(work.QUEUES, (100,))],
@@ -91,7 +96,12 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "endpoints": [(outbox.FAILING, (timedelta(days=1), 10))],
     "disabled endpoints": [(outbox.SWEEP, (1000,))],
     "resends": [(read_statement("outbox", "take_resend"), ())],
-    "old deliveries": [*retained(outbox.old_events), (outbox.FORGET_KEYS, (DAYS, 1000))],
+    "old deliveries": [
+        *retained(outbox.old_events),
+        *retained(lambda db, keep: outbox.old_records(db, keep=keep)[0]),
+        *retained(lambda db, keep: outbox.old_records(db, keep=keep)[1]),
+        (outbox.FORGET_KEYS, (DAYS, 1000)),
+    ],
     "owners of endpoints": [(read_statement("outbox", "list_unsent_notices"), ())],
     "workflow upkeep": [
         (workflows.PRUNE, (DAYS, 1000)),

@@ -198,6 +198,7 @@ create table onceward.unique_keys (
     expires_at timestamptz,                -- null: never
     primary key (organization_id, key)
 );
+create index unique_keys_expired on onceward.unique_keys (expires_at) where expires_at is not null;
 comment on table onceward.unique_keys is 'Unique keys that stay reserved after their work has finished.';
 alter table onceward.unique_keys enable row level security;
 create policy own_rows on onceward.unique_keys for all to onceward_app
