@@ -66,6 +66,7 @@ app = Onceward(
     checks="onceward_apps.engagement.checks:CHECKS",
     erasers="onceward_apps.engagement.erasers:ERASERS",
     metrics="onceward_apps.engagement.metrics",
+    growth="onceward_apps.engagement.growth:GROWTH",
     alerts=HERE / "alerts.yml",
 )
 app.templates(HERE / "templates")
