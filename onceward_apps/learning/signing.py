@@ -10,6 +10,7 @@ from typing import Literal
 from uuid import UUID
 
 from onceward import Tx
+from onceward.trust import ring_keys
 from onceward_apps.learning.model import as_uuid
 from onceward_apps.learning.store import keys
 
@@ -28,7 +29,7 @@ def hash_token(token: str) -> bytes:
 
 async def enrollment_token(tx: Tx, purpose: Purpose, enrollment_id: UUID) -> str:
     """Return `<enrolment id>.<signature>`. The signature is valid for one purpose and one organization."""
-    key = await keys.signing_key(tx)
+    key = ring_keys(await keys.signing_key(tx))[0]
     return f"{enrollment_id}.{_sign(key, purpose, enrollment_id)}"
 
 
@@ -37,8 +38,11 @@ async def read_enrollment_token(tx: Tx, purpose: Purpose, token: str) -> UUID | 
     enrollment_id = as_uuid(token.partition(".")[0])
     if enrollment_id is None:
         return None
-    expected = f"{enrollment_id}.{_sign(await keys.signing_key(tx), purpose, enrollment_id)}"
-    return enrollment_id if hmac.compare_digest(expected.encode(), token.encode()) else None
+    for key in ring_keys(await keys.signing_key(tx)):
+        expected = f"{enrollment_id}.{_sign(key, purpose, enrollment_id)}"
+        if hmac.compare_digest(expected.encode(), token.encode()):
+            return enrollment_id
+    return None
 
 
 def _sign(key: bytes, purpose: Purpose, enrollment_id: UUID) -> str:
