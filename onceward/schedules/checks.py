@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 from onceward.trust import Check
 
 OVERDUE_S = 300.0
-OVERDUE = """
-select name, extract(epoch from onceward.now() - next_at)::float8 as age_s
-  from onceward.schedules
- where paused_at is null and next_at < onceward.now() - make_interval(secs => $1)
-   and abs(extract(epoch from onceward.now() - clock_timestamp())) < 60   -- not under the clock of a test
- order by next_at limit 100
-"""
+OVERDUE = read_statement("schedules", "overdue_schedules")
 
 
 async def overdue_schedules(conn: Connection) -> Sequence[str]:

@@ -29,7 +29,7 @@ from datetime import datetime, timedelta
 from asyncpg import Record
 
 from onceward.db import Connection
-from onceward.work.statements import HELD_LONG, LANES_AFTER, MOVING_QUEUES, WAITING_LANES, WAITING_PLAIN
+from onceward.work.statements import HELD_LONG, LANES_AFTER, LONG_UNSERVED, MOVING_QUEUES, WAITING_LANES, WAITING_PLAIN
 
 DUE_S = 300.0
 """Work that has been due for longer than this is examined."""
@@ -43,12 +43,6 @@ EXTERNAL = "external"
 NOW = """
 select onceward.now() as now, abs(extract(epoch from onceward.now() - clock_timestamp())) < 60 as real
 """
-UNSERVED = """
-select queue, kind, task, reason, waiting as count, null as first_id, extract(epoch from onceward.now() - since)::float8 as age_s
-  from onceward.unserved
- where since <= onceward.now() - make_interval(secs => $1) and seen_at > onceward.now() - make_interval(secs => 2 * $1)
-"""
-"""What a worker has noted (`unserved.py`). It postpones some of that work again and again, so its due time says nothing."""
 WORKERS = "select queues, tasks from onceward.workers where beat_at > clock_timestamp() - make_interval(secs => $1)"
 
 
@@ -160,7 +154,7 @@ async def look(
     for row in await conn.fetch(HELD_LONG, held_s, due_s):
         stranded.append(Stranded(**dict(row)))
     known = {(each.queue, each.task, each.reason) for each in stranded}
-    for row in await conn.fetch(UNSERVED, due_s):
+    for row in await conn.fetch(LONG_UNSERVED, due_s):
         if (row["queue"], row["task"], row["reason"]) not in known:
             stranded.append(Stranded(**dict(row)))
     end = LanePosition(queues[-1], lane_names[-1]) if len(names) >= lanes else LanePosition()

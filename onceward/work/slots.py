@@ -152,7 +152,7 @@ class Slots:
 
     async def _slot(self, slot: Slot) -> None:
         pacing, ready = self._pacing, self.ready
-        cancelling = cast("asyncio.Task[None]", slot.task).cancelling
+        cancelling = cast("asyncio.Task[None]", asyncio.current_task()).cancelling
         while True:
             work, slot.next = slot.next or self._take(), None
             if work is None:

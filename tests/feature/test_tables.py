@@ -13,7 +13,7 @@ CREATED = re.compile(
     r"create\s+(?:unlogged\s+)?table\s+(?:if not exists\s+)?(onceward\.\w+|webhook\.\w+)", re.IGNORECASE
 )
 NAMED = re.compile(
-    r"\b(?:from|join|into|update|table|delete from|references|truncate|regclass\('?)\s+(?:only\s+)?(onceward\.\w+)\b(?!\s+import)"
+    r"\b(?:from|join|into|update|table|delete from|references|truncate|regclass\('?)\s+(?:only\s+)?(onceward\.\w+)\b(?!\s+import|[.\w]+ import)"
 )
 CALLED = re.compile(r"\b((?:onceward|webhook|audit)\.\w+)\s*\(")
 FACES = ("pages", "routes", "commands", "parts")

@@ -71,7 +71,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         (work.LANES_AFTER, ("", "", 2000)),
         (work.WAITING_LANES, (300.0, ["default"] * 50, [f"lane {n}" for n in range(50)])),
         (work.HELD_LONG, (3600.0, 300.0)),
-        (liveness.UNSERVED, (300.0,)),
+        (work.LONG_UNSERVED, (300.0,)),
         (liveness.WORKERS, (60.0,)),
     ],
     "queue gauges": [(work.QUEUES, (100,))],

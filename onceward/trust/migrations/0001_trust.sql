@@ -63,6 +63,7 @@ create table onceward.api_keys (
     sources text[] not null default '{}',
     addresses text[] not null default '{}', -- networks from which the key may be used; empty: everywhere
     created_by text not null,
+    owner_id uuid references onceward.users, -- the person whose access the key shares; null: created on the command line
     created_at timestamptz not null default onceward.now(),
     expires_at timestamptz,
     revoked_at timestamptz,
@@ -73,7 +74,7 @@ comment on table onceward.api_keys is 'A key belongs to one organization. A key 
 create index api_keys_organization on onceward.api_keys (organization_id);
 select onceward.protect('onceward.api_keys');
 revoke select, insert, update, delete on onceward.api_keys from onceward_app;
-grant select (key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, created_at, expires_at, revoked_at, last_used_at)
+grant select (key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, owner_id, created_at, expires_at, revoked_at, last_used_at)
     on onceward.api_keys to onceward_app;
 
 create table onceward.key_addresses (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from onceward.db import Database
 from onceward.trust.errors import NotAllowed
 from onceward.trust.identity import Identity, transaction_for
 from onceward.trust.key_restrictions import KeyRestrictions
-from onceward.trust.keys import Key, create_key, list_keys, revoke_key
+from onceward.trust.keys import DEFAULT_LIFETIME, Key, create_key, list_keys, revoke_key
 from onceward.trust.organizations import (
     Member,
     Organization,
@@ -79,7 +79,9 @@ class NewApiKey(BaseModel):
 
     name: str = Field(min_length=1, max_length=200)
     scopes: list[str] = Field(min_length=1, max_length=9)
-    expires_at: datetime | None = None
+    expires_at: datetime | None = Field(
+        default=None, description="If absent, the key expires after 365 days; null means never."
+    )
     apps: list[str] = Field([], max_length=50)
     sources: list[str] = Field([], max_length=50)
     addresses: list[str] = Field([], max_length=50)
@@ -166,7 +168,9 @@ def _keys(router: APIRouter) -> None:
                 organization=identity.organization,
                 scopes=new.scopes,
                 restrictions=KeyRestrictions.checked(new.apps, new.sources, new.addresses),
-                expires_at=new.expires_at,
+                expires_at=new.expires_at
+                if "expires_at" in new.model_fields_set
+                else datetime.now(UTC) + DEFAULT_LIFETIME,
                 actor=identity,
             )
         return MadeKey(secret=created.text, key=created.key)
