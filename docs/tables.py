@@ -133,7 +133,24 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def growth_page() -> str:
+    """Return the page that says for each table of the engine what bounds it."""
+    lines = [
+        "# What bounds each table",
+        "",
+        "Each feature declares in `growth.py` what deletes the rows of its tables and when, or why they are kept. The names in backquotes",
+        "are background loops. A test compares the declarations with the database. See [database](database.md).",
+        "",
+        "| table | growth |",
+        "|---|---|",
+    ]
+    for growth in ALL.load("growth"):
+        lines += [f"| `{table}` | {text} |" for table, text in growth.items()]
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
+    "growth.md": growth_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
     "metrics.md": metrics_page,

@@ -31,6 +31,7 @@ COMMITTED_UNTIL = read_statement("outbox", "committed_until")
 FOLD = read_statement("outbox", "fold_statistics")
 SWEEP = read_statement("outbox", "cancel_disabled")
 PRUNE = read_statement("outbox", "prune_published")
+PRUNE_DIRECT = read_statement("outbox", "prune_direct_endpoints")
 FORGET_KEYS = read_statement("outbox", "forget_keys")
 
 
@@ -109,6 +110,7 @@ async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta) -> int:
     """
     looked = await old_events(db, keep=keep).all()
     await in_batches(partial(db.fetchval, FORGET_KEYS, keep_keys))
+    await db.execute(PRUNE_DIRECT, None)
     for each in old_records(db, keep=keep):
         await each.all()
     await db.execute("delete from onceward.portal_tokens where expires_at < onceward.now()")

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="schedules",
     after=("work", "messages"),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.schedules.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(
         Part("scheduler", "onceward.schedules.parts:scheduler", roles=SCHEDULER),

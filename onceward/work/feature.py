@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="work",
     after=("trust",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.work.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(
         Part("default attempts", "onceward.work.parts:default_attempts"),

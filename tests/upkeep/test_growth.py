@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -15,8 +16,11 @@ from onceward.runtime import FEATURES
 from onceward.statements import read_statement
 from onceward.testing import FrozenClock, TestInbox, drain
 from onceward.work.statements import FORGET_UNIQUE_KEYS
+from tests.upkeep.test_plans import LOOPS, SMALL
 
 KEEP = timedelta(days=30)
+DATABASE_TABLES = {f"onceward.{name}" for name in ("migrations", "functions", "processes", "privileges")}
+"""Tables of `onceward.db`, which is below the features: as many rows as there are files, processes and privileges."""
 RECORDS = """
 insert into onceward.notices (id, type, severity, title, group_key, told_at, created_at)
 select n, 't', 'info', 't', 'g', case when n <> 1 then now() end, now() - n * interval '20 days' from generate_series(0, 2) n;
@@ -106,3 +110,25 @@ async def test_system_metrics_are_deleted_when_they_are_old_and_never_before(db:
     async with db.transaction(role="engine") as tx:
         assert await tx.fetchval(read_statement("trust", "forget_metrics"), KEEP, 1000) == 1
     assert await db.fetchval("select count(*) from onceward.system_metrics") == 2
+
+
+async def test_every_table_declares_what_bounds_its_growth(full: Database) -> None:
+    declared: dict[str, str] = {}
+    for growth in FEATURES.load("growth"):
+        assert declared.keys().isdisjoint(growth), "a table has one owner"
+        declared |= growth
+    rows = await full.fetch(
+        "select schemaname || '.' || tablename as name from pg_tables where schemaname = 'onceward' order by 1"
+    )
+    tables = {row["name"] for row in rows} - DATABASE_TABLES
+    assert declared.keys() - tables == set(), "declared, and not in the database"
+    assert tables - declared.keys() == set(), "add these tables to `growth.py` of their feature"
+    loops = {*LOOPS, *SMALL}
+    named = {name for text in declared.values() for name in re.findall(r"by `([^`]+)`", text)}
+    assert named - loops == set(), "these loops do not exist"
+    wrong = {
+        name
+        for name, text in declared.items()
+        if not re.match(r"kept|deleted|stripped|bodies|unused|one row|a ring", text)
+    }
+    assert wrong == set(), "say what deletes the rows, or why they are kept"

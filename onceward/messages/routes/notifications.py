@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Header, Request
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
+from onceward.context import Context
 from onceward.db import Database
 from onceward.engine import Engine
 from onceward.messages import (
@@ -21,7 +22,7 @@ from onceward.messages import (
     render,
     unsubscribe_by_token,
 )
-from onceward.messages.notifications import show
+from onceward.messages.notifications import show, slack_of
 from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of, engine_of, settings_of
@@ -68,7 +69,7 @@ class NotificationAccepted(BaseModel):
     duplicate: bool
 
 
-def notifications_router() -> APIRouter:
+def notifications_router(context: Context) -> APIRouter:
     """Return the routes `/api/v1/notifications`, `/unsubscribe/{token}` and `/templates/{name}`."""
     router = APIRouter(tags=["messages"])
 
@@ -95,8 +96,12 @@ def notifications_router() -> APIRouter:
                 template=body.template,
                 key=key,
             )
+            # What an organization says goes to its own workspace: it may not speak to that of the installation.
+            slack = slack_channels(settings)
+            if identity.organization is not None and "slack" in what.channels:
+                slack = await slack_of(context.app.services, identity.organization)
             async with engine.transaction(organization=identity.organization) as tx:
-                notified = await notify(tx, engine.templates, what, slack=slack_channels(settings), waker=engine.waker)
+                notified = await notify(tx, engine.templates, what, slack=slack, waker=engine.waker)
         except (InvalidNotification, UnknownTemplate, ValueError) as error:
             raise invalid_request(detail=str(error)) from None
         return NotificationAccepted(id=notified.id, duplicate=notified.duplicate)

@@ -183,6 +183,7 @@ revoke insert, update, delete on onceward.resends from onceward_app;
 
 create table onceward.portal_tokens (
     hash bytea primary key,
+    id uuid not null default gen_random_uuid() unique,
     organization_id uuid references onceward.organizations on delete cascade,
     endpoint_ids uuid[],                   -- null: every endpoint of the organization
     may_act boolean not null,              -- false: read only

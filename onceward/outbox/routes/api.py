@@ -301,7 +301,18 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
             may_act=requested.may_act,
             actor=identity,
         )
-        return {"url": f"{settings_of(request).url}/portal?token={created.token}", "expires_at": created.expires_at}
+        url = f"{settings_of(request).url}/portal?token={created.token}"
+        return {"id": created.id, "url": url, "expires_at": created.expires_at}
+
+    @router.get("/portal-tokens")
+    async def list_portal_tokens(db: Db, identity: Owner) -> list[portal.PortalToken]:  # pyright: ignore[reportUnusedFunction]
+        """List the links to the portal that are valid now, without their tokens."""
+        return await portal.list_tokens(db, identity.organization)
+
+    @router.delete("/portal-tokens/{id}", status_code=204)
+    async def revoke_portal_token(db: Db, identity: Owner, id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
+        """Revoke a link to the portal. It ends with its next request, on every node."""
+        await portal.revoke(db, identity.organization, id, actor=identity)
 
 
 def _deliveries(router: APIRouter) -> None:

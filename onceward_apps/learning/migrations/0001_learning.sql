@@ -27,6 +27,7 @@ create table learning.users (
     avatar text,
     locale text,
     last_login_at timestamptz,
+    confirmed_at timestamptz default onceward.now(),    -- null: a stranger entered the address in a form, and nobody has confirmed it
     created_at timestamptz not null default onceward.now(),
     updated_at timestamptz not null default onceward.now(),
     erased_at timestamptz,

@@ -199,6 +199,7 @@ select onceward.protect('learning.sign_in_links');
 
 create table learning.student_sessions (
     token_hash bytea primary key check (length(token_hash) = 32),
+    id uuid not null default gen_random_uuid() unique,  -- what the page's live token names
     organization_id uuid not null default onceward.organization(),
     user_id uuid not null,
     expires_at timestamptz not null,
@@ -267,6 +268,7 @@ create table learning.crm_sync_log (
 create index crm_sync_log_newest on learning.crm_sync_log (organization_id, id desc);
 select onceward.protect('learning.crm_sync_log');
 
+select onceward.watch('learning.student_sessions', 'id');
 select onceward.watch('learning.checkouts', 'cohort_id');
 select onceward.watch('learning.bookings', 'enrollment_id');
 select onceward.watch('learning.attendance_observations', 'enrollment_id');

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -9,15 +10,17 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from onceward.web import delete_secret_cookie, require_private_transport, set_secret_cookie
-from onceward_apps.learning import checkout, signing_in, users, waitlist
-from onceward_apps.learning.errors import LearningError, NotFound
+from onceward_apps.learning import checkout, links, signing_in, users, waitlist
+from onceward_apps.learning.errors import AlreadyEnrolled, LearningError, NotFound
 from onceward_apps.learning.routes.requests import (
     SESSION_COOKIE,
     Email,
     EngineHere,
     MaybeStudent,
+    Name,
     acting,
     limit,
+    limit_mail,
     owner_of,
     problem,
 )
@@ -34,7 +37,7 @@ SHOWN += ("instalment_price", "instalment_count")
 
 class SignUpIn(BaseModel):
     email: Email
-    name: str = Field("", max_length=200)
+    name: Name = ""
     locale: str | None = Field(None, max_length=35, pattern=LOCALE)
 
 
@@ -74,9 +77,12 @@ async def start_checkout(
     """Hold a place and return the address of the payment page. 409 says why it is not possible: `cohort_full`, `payment_pending`."""
     await limit(engine, request, "checkout", per_minute=20)
     organization = await owner_of(engine, "cohort", cohort_id)
+    await limit_mail(engine, request, requested.email)
     async with acting(engine, organization) as tx:
         await _require_public(tx, cohort_id)
-        user = await users.register(tx, email=requested.email, name=requested.name, locale=requested.locale)
+        user = await users.register(
+            tx, email=requested.email, name=requested.name, locale=requested.locale, confirmed=False
+        )
     try:
         opened = await checkout.start_checkout(
             engine,
@@ -86,19 +92,29 @@ async def start_checkout(
             invite_token=requested.invite_token,
             instalments=requested.instalments,
         )
+    except AlreadyEnrolled:
+        # The same answer as for a new enrolment: nobody learns from this form who is enrolled. Their home page asks for a sign-in.
+        return {"url": links.home()}
     except LearningError as error:
         raise problem(error) from error
-    return {"url": opened.url}
+    return {"url": links.home() if opened.enrollment_id is not None else opened.url}
 
 
 @router.post("/cohorts/{cohort_id}/waitlist", status_code=202)
 async def join_waitlist(engine: EngineHere, request: Request, cohort_id: UUID, requested: SignUpIn) -> dict[str, Any]:
     """Join the waitlist. A mail invites you when a place is free."""
     await limit(engine, request, "waitlist", per_minute=20)
-    async with acting(engine, await owner_of(engine, "cohort", cohort_id)) as tx:
+    organization = await owner_of(engine, "cohort", cohort_id)
+    await limit_mail(engine, request, requested.email)
+    async with acting(engine, organization) as tx:
         await _require_public(tx, cohort_id)
-        user = await users.register(tx, email=requested.email, name=requested.name, locale=requested.locale)
-        await waitlist.join(tx, cohort_id, user["id"])
+        user = await users.register(
+            tx, email=requested.email, name=requested.name, locale=requested.locale, confirmed=False
+        )
+        with suppress(
+            AlreadyEnrolled
+        ):  # the same answer as for everybody: nobody learns from this form who is enrolled
+            await waitlist.join(tx, cohort_id, user["id"])
     return {"status": "WAITLISTED"}
 
 
@@ -137,6 +153,7 @@ async def page_view(engine: EngineHere, request: Request, cohort_id: UUID, view:
 async def ask_for_link(engine: EngineHere, request: Request, requested: SignInIn) -> dict[str, str]:
     """Send a sign-in link. The answer is the same whether the address is known or not."""
     await limit(engine, request, "sign-in", per_minute=6)
+    await limit_mail(engine, request, requested.email)
     await signing_in.send_links(engine, requested.email)
     return {"status": "if the address is known, a mail with a sign-in link is on its way"}
 

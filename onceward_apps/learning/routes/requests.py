@@ -9,10 +9,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Request
-from pydantic import StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from onceward import Engine, Tx
 from onceward.limits import Rate
+from onceward.messages import TooManyMails, limit_public_mail, plain_name
 from onceward.trust import fingerprint
 from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require, secret_cookie
 from onceward_apps.learning import signing_in
@@ -26,6 +27,8 @@ Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
 Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
 Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=320)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
+"""The name that a person gives in a form. It appears in mails, so it contains no URL."""
 
 SESSION_COOKIE = "learning_session"
 VISITOR_COOKIE = "learning_visitor"
@@ -79,6 +82,16 @@ async def limit(engine: Engine, request: Request, what: str, *, per_minute: int,
             kind="TooFast",
             headers={"Retry-After": str(wait_s)},
         )
+
+
+async def limit_mail(engine: Engine, request: Request, to: str) -> None:
+    """Limit the mails that a form without a login can cause, also to one address."""
+    try:
+        await limit_public_mail(engine.db, to=to, client=client_of(request))
+    except TooManyMails as error:
+        REQUESTS_REFUSED.labels("mail").inc()
+        headers = {"Retry-After": str(error.retry_after_s)}
+        raise Problem(429, str(error), kind="TooFast", headers=headers) from error
 
 
 async def find_student(request: Request, engine: EngineHere) -> Student | None:

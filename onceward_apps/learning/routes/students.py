@@ -13,7 +13,7 @@ from onceward.live import set_presence
 from onceward_apps.learning import activity, chat, surveys, users
 from onceward_apps.learning.errors import NotFound
 from onceward_apps.learning.queries import place_of
-from onceward_apps.learning.routes.requests import EngineHere, SignedIn, Student, acting, limit
+from onceward_apps.learning.routes.requests import EngineHere, Name, SignedIn, Student, acting, limit
 from onceward_apps.learning.store import certificates, people, reading
 from onceward_apps.learning.store import chat as chat_rows
 
@@ -53,7 +53,7 @@ class DoneIn(BaseModel):
 class ProfileIn(BaseModel):
     """Fields that are missing keep their value."""
 
-    name: str | None = Field(None, max_length=200)
+    name: Name | None = None
     avatar: str | None = Field(None, max_length=500, pattern=r"^https://[^\s\"'<>]+$")
     locale: str | None = Field(None, max_length=35, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")
 

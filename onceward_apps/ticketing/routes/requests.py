@@ -27,7 +27,7 @@ Operator = Annotated[Identity, Depends(require("operator"))]
 Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
 Scanner = Annotated[Identity, Depends(require("operator", permission="scan"))]
 
-Name = Annotated[str, Field("", max_length=200), AfterValidator(plain_name)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
 """The name that a stranger gives. It appears in mails, so it contains no URL."""
 
 BASKET_COOKIE = "ticketing_basket"

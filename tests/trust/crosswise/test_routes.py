@@ -20,7 +20,6 @@ from onceward.web.idempotency import TABLE
 from onceward.web.logged_path import logged_path
 from onceward_apps import all as bundled
 from onceward_apps import demo
-from onceward_apps.learning.demo_pages import router as demo_router
 from onceward_apps.start_page import router as start_router
 from tests.trust.crosswise.dashboard_routes import ROUTES
 from tests.trust.crosswise.routes import Ask
@@ -133,7 +132,7 @@ async def test_every_route_is_in_the_table(world: World) -> None:
     assert served - set(ROUTES) == set(), "say in the table how these could be misused"
     assert set(ROUTES) - served == set()
     # The demo adds its start page and viewers of what its simulated services received, and nothing else.
-    added = (demo_router, start_router, demo.local_pages)
+    added = (start_router, demo.local_pages)
     assert [each for each in demo.app.routers if not any(each is known for known in added)] == bundled.app.routers
 
 

@@ -170,7 +170,7 @@ class World:
         resend = await self.own(org, "POST", "/api/v1/deliveries/replay", json={"since": since})
         org.ids["resend"] = str(resend["id"])
         portal = await self.own(org, "POST", "/api/v1/endpoints/portal", json={})
-        org.ids["portal"] = portal["url"].rpartition("token=")[2]
+        org.ids |= {"portal": portal["url"].rpartition("token=")[2], "portal_id": portal["id"]}
         page = await self.http.get(
             f"{self.url}/portal/endpoints/{org.ids['endpoint']}", cookies={PORTAL_COOKIE: org.ids["portal"]}
         )
@@ -282,8 +282,10 @@ class World:
         )
         for status in ("CONFIRMED", "IN_PROGRESS"):
             await self.own(org, "POST", f"{path}/{cohort}/status", json={"status": status})
-        enrollment = UUID(started["url"].rsplit("/", 1)[-1])
-        student = await self.db.fetchval("select user_id from learning.enrollments where id = $1", enrollment)
+        assert started["url"].endswith("/learn/home")
+        row = await self.db.fetchrow("select id, user_id from learning.enrollments where cohort_id = $1", UUID(cohort))
+        assert row is not None
+        enrollment, student = row["id"], row["user_id"]
         claims = {"sub": str(student), "exp": 2**33, "organization_id": str(org.id)}
         org.ids |= {"cohort": cohort, "draft": draft["id"], "item": item["id"], "session": session["id"]}
         org.ids |= {"enrollment": str(enrollment), "student": str(student), "credential": f"OW-{org.private}"}
