@@ -115,7 +115,7 @@ async def create_key(
         limits.sources,
         limits.addresses,
         actor.member if isinstance(actor, Identity) else None,
-        UUID(actor.sub) if isinstance(actor, Identity) and actor.kind == "key" else None,
+        actor.key_id if isinstance(actor, Identity) else None,
     )
     assert row is not None
     key = Key(**dict(row))
