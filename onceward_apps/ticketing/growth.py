@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GROWTH: dict[str, str] = {
-    "ticketing.signing_keys": "kept: one row for each key of an organization",
+    "ticketing.signing_keys": "kept: one row for each organization",
     "ticketing.venues": "kept: one row for each venue",
     "ticketing.events": "kept: one row for each event",
     "ticketing.sections": "kept: a few rows for each event",
