@@ -11,6 +11,7 @@ from typing import Literal
 from uuid import UUID
 
 from onceward import Tx
+from onceward.trust import ring_keys
 from onceward_apps.learning.model import as_uuid
 from onceward_apps.learning.store import keys
 
@@ -31,7 +32,7 @@ def hash_token(token: str) -> bytes:
 
 async def enrollment_token(tx: Tx, purpose: Purpose, enrollment_id: UUID) -> str:
     """Return `<enrolment id>.<expiry>.<signature>`. The signature is valid for one purpose and one organization."""
-    key = await keys.signing_key(tx)
+    key = ring_keys(await keys.signing_key(tx))[0]
     until = await tx.fetchval("select onceward.now()") + timedelta(days=LINK_DAYS)
     text = f"{enrollment_id}.{int(until.timestamp())}"
     return f"{text}.{_sign(key, purpose, text)}"
@@ -44,8 +45,8 @@ async def read_enrollment_token(tx: Tx, purpose: Purpose, token: str) -> UUID | 
     enrollment_id = as_uuid(named)
     if enrollment_id is None or not (expiry.isascii() and expiry.isdecimal() and len(expiry) <= 12):
         return None
-    expected = _sign(await keys.signing_key(tx), purpose, text)
-    if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace")):
+    given, ring = signature.encode("utf-8", "replace"), ring_keys(await keys.signing_key(tx))
+    if not any(hmac.compare_digest(_sign(key, purpose, text).encode(), given) for key in ring):
         return None
     now = await tx.fetchval("select onceward.now()")
     return enrollment_id if int(expiry) > now.timestamp() else None

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from onceward import Query
 from onceward.live import Caller
+from onceward.trust import ring_keys
 from onceward_apps.learning.app import SIGNING_KEY
 from onceward_apps.learning.model import as_uuid
 
@@ -23,7 +24,7 @@ MAX_TOKEN = 200
 
 def make_token(key: bytes, user_id: UUID, session_id: UUID, expires_at: datetime) -> str:
     text = f"{user_id}.{session_id}.{int(expires_at.timestamp())}"
-    return f"{text}.{_sign(key, text)}"
+    return f"{text}.{_sign(ring_keys(key)[0], text)}"
 
 
 def read_token(key: bytes, token: str, now: datetime) -> UUID | None:
@@ -33,7 +34,7 @@ def read_token(key: bytes, token: str, now: datetime) -> UUID | None:
     user_id = claimed_user(named)
     if user_id is None or not expiry.isdecimal() or len(token) > MAX_TOKEN:
         return None
-    if not hmac.compare_digest(_sign(key, text).encode(), signature.encode()):
+    if not any(hmac.compare_digest(_sign(each, text).encode(), signature.encode()) for each in ring_keys(key)):
         return None
     return user_id if datetime.fromtimestamp(int(expiry), UTC) > now else None
 
