@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from onceward.errors import OncewardError
+
 if TYPE_CHECKING:
     from onceward.web.asgi import Mount
 
@@ -35,7 +37,7 @@ CREDENTIAL = "__onceward_credential__"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class NotDeclared(LookupError):
+class NotDeclared(OncewardError, LookupError):
     """A route does not declare its credential or what it causes."""
 
 
