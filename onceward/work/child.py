@@ -108,8 +108,10 @@ def run(job: JobTask[..., Any], call: dict[str, Any]) -> dict[str, Any]:
             result = asyncio.run(result)
         return {"result": result_json(result)}
     except BaseException as error:
-        _limit(None)  # after a MemoryError, its description needs memory too
-        return _failure(error) | {"last": isinstance(error, MemoryError)}
+        is_last = isinstance(error, MemoryError)
+        if is_last:
+            _limit(None)  # its description needs memory too
+        return _failure(error) | {"last": is_last}
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

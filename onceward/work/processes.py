@@ -46,7 +46,7 @@ class ProcessNotStarted(ProcessCrashed):
 
 
 class FailedInProcess(OncewardError):
-    """The handler raised this exception in its process. `details` describe the original one."""
+    """The handler raised an exception in its process, which `details` describe."""
 
 
 class ProcessSeat(Protocol):

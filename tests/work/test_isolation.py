@@ -15,7 +15,7 @@ from onceward import Job, Onceward, Tx
 from onceward.testing import drain, perform
 from onceward.work.claimed import Claimed
 from onceward.work.isolation import Isolation
-from onceward.work.processes import HandlerProcesses, ProcessNotStarted
+from onceward.work.processes import FailedInProcess, HandlerProcesses, ProcessNotStarted
 from tests.work import isolated
 from tests.work.isolated import compute, compute_async, good, hang, misbehave, plain, wait
 
@@ -23,7 +23,6 @@ REASONS = {
     "segfault": ("ProcessCrashed", "the process of the handler was killed by SIGSEGV"),
     "_exit": ("ProcessCrashed", "the process of the handler ended itself with the exit code 3"),
     "exit": ("Leaked", "the handler raised SystemExit(3)"),
-    "memory": ("MemoryError", "the handler needs more memory than memory_mb=100"),
     "cpu": ("ProcessCrashed", "the process of the handler used more CPU time than cpu_s=1"),
     "value": ("ValueError", "not this one"),
     "database": ("TypeError", "a job with process=True has no database"),
@@ -186,6 +185,16 @@ def test_what_a_process_cannot_run_is_refused_when_it_is_declared() -> None:
     with pytest.raises(ValueError, match="is_running: cpu_s must be more than 0 seconds, not -1"):
         app.job(process=True, cpu_s=-1)(is_running)
     assert set(app.registry.tasks) == known
+
+
+async def test_the_memory_limit_holds_after_another_failure_in_the_same_process() -> None:
+    processes = HandlerProcesses()
+    isolation = Isolation(misbehave.function.__module__, "misbehave", memory_mb=100)
+    for how, message in (("value", "not this one"), ("memory", "the handler needs more memory than memory_mb=100")):
+        with pytest.raises(FailedInProcess) as raised:
+            await processes.call(isolation, Claimed(1, 1, "job", "misbehave", args={"how": how}), None)
+        assert raised.value.details["message"] == message
+    await processes.close()
 
 
 async def test_a_function_that_a_process_cannot_import_says_so() -> None:
