@@ -134,12 +134,12 @@ def metrics_page() -> str:
 
 
 def growth_page() -> str:
-    """Return the page that says for each table of the engine what bounds it."""
+    """Return the page that says for each table of the engine and of the bundled apps what bounds it."""
     lines = [
         "# What bounds each table",
         "",
-        "Each feature declares in `growth.py` what deletes the rows of its tables and when, or why they are kept. The names in backquotes",
-        "are background loops. A test compares the declarations with the database. See [database](database.md).",
+        "Each feature and app declares in `growth.py` what deletes the rows of its tables and when, or why they are kept. The names in",
+        "backquotes are background loops and schedules. A test compares the declarations with the database. See [database](database.md).",
         "",
         "| table | growth |",
         "|---|---|",

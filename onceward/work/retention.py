@@ -18,6 +18,7 @@ from typing import Any
 from asyncpg import Record
 
 from onceward.db import Database
+from onceward.statements import read_statement
 
 TURNS = 6
 """Tables that are stripped leave 15 % of a page free for new versions of their rows: room for every sixth row."""
@@ -27,23 +28,9 @@ AGAIN = timedelta(days=1)
 """When a row that is still unfinished is examined again."""
 
 MARK = "select through from onceward.prune_marks where name = $1"
-# The mark moves only from where the window began: another node may have moved it, or a shorter retention may have moved it back.
-MOVE = """
-with noted as (
-    insert into onceward.prune_later (name, id, due_at)
-    select $6, l.id, l.due_at from unnest($4::bigint[], $5::timestamptz[]) as l (id, due_at)
-    on conflict (name, id) do update set due_at = least(prune_later.due_at, excluded.due_at)
-)
-insert into onceward.prune_marks as m (name, through) values ($1, $3)
-on conflict (name) do update set through = excluded.through where m.through = $2
-"""
+MOVE = read_statement("work", "move_prune_mark")
 DUE = "select id from onceward.prune_later where name = $1 and due_at <= onceward.now() order by due_at limit $2"
-DONE = """
-with gone as (
-    delete from onceward.prune_later where name = $1 and id = any($2::bigint[]) and not id = any($3::bigint[])
-)
-update onceward.prune_later set due_at = onceward.now() + $4::interval where name = $1 and id = any($3::bigint[])
-"""
+DONE = read_statement("work", "examined_again")
 
 
 def deletion(table: str, *, finished: str = "true") -> str:

@@ -195,6 +195,7 @@ create table learning.sign_in_links (
     foreign key (user_id, organization_id) references learning.users (id, organization_id)
 );
 create index sign_in_links_by_user on learning.sign_in_links (user_id);
+create index sign_in_links_by_end on learning.sign_in_links (expires_at);
 select onceward.protect('learning.sign_in_links');
 
 create table learning.student_sessions (
@@ -207,6 +208,7 @@ create table learning.student_sessions (
     foreign key (user_id, organization_id) references learning.users (id, organization_id)
 );
 create index student_sessions_by_user on learning.student_sessions (user_id);
+create index student_sessions_by_end on learning.student_sessions (expires_at);
 select onceward.protect('learning.student_sessions');
 
 -- What happened, for the dashboard: ids and short facts, never addresses or payment data.
