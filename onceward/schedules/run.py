@@ -31,6 +31,7 @@ from onceward.schedules.batches import Batches, BatchFunction, BatchResult, Fail
 from onceward.statements import read_statement
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
+from onceward.work.leaks import failure_of
 from onceward.work.settle import describe
 
 log = structlog.get_logger(__name__)
@@ -303,8 +304,8 @@ class Run:
             # If the mark exists, this attempt committed the item, and doing it again has no effect.
             outcome = await self.do_item(step, key, item, call, organization)
             return "success" if outcome == "before" else outcome
-        except Exception as error:
-            return await self._record_failure(step, key, error)
+        except BaseException as error:
+            return await self._record_failure(step, key, failure_of(error))
 
     async def _record_failure(self, step: str, key: str, error: BaseException) -> str:
         log.warning("item.failed", schedule=self.schedule, run=self.id, step=step, error=type(error).__name__)

@@ -28,7 +28,7 @@ from onceward.work.outcomes import Indeterminate, PayloadInvalid, Permanent, Ret
 IDLE_S = 60.0
 """A process that had nothing to run for this long is ended."""
 MOST_CALLS = 1000
-"""A process is replaced after so many calls, so that what its function leaks is bounded."""
+"""A process is replaced after this number of calls, which bounds what its function leaks."""
 START_S = 60.0
 """How long a process may take to import the function."""
 

@@ -236,6 +236,35 @@ async def test_a_failed_run_notifies_the_administrators_and_the_next_manual_run_
     assert third["processed"] == 10
 
 
+async def test_a_leaked_cancellation_is_a_failure_of_the_run_or_of_its_item(bench) -> None:
+    app = Onceward("t")
+
+    async def leak() -> None:
+        other = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        other.cancel()
+        await other
+
+    @app.cron("0 2 * * *", retry=[])
+    async def whole(run: Run) -> None:
+        await leak()
+
+    async def do(row: dict) -> None:
+        if row["id"] == 3:
+            await leak()
+
+    @app.cron("0 2 * * *", retry=[])
+    async def items(run: Run) -> None:
+        await run.each(ROWS, do, concurrency=3)
+
+    here = await bench(app)
+    await here.start_worker(concurrency=1)
+    run = await wait_for_run(here, await begin(here, "whole"))
+    assert (run["status"], run["reason"]) == ("failed", "Leaked")
+    run = await wait_for_run(here, await begin(here, "items"))
+    assert (run["status"], run["succeeded"], run["failed"]) == ("success", 9, 1)
+
+
 async def test_an_item_acts_for_its_own_organization(bench) -> None:
     app = Onceward("t")
     seen: dict[str, object] = {}
