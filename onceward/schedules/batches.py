@@ -14,7 +14,6 @@ from uuid import UUID
 
 from onceward.db import OUTAGE, OutcomeUnknown, Transaction, Unavailable
 from onceward.work import Superseded
-from onceward.work.leaks import failure_of
 
 MOST_FAILURES_IN_A_ROW = 100
 """After this number of failures without a success in between, the fault is not in the items: the run fails."""
@@ -86,8 +85,8 @@ class Batches:
         except OutcomeUnknown:
             # The marks tell whether the batch was committed: items that are done are not done again.
             outcomes = await self.run.do_batch(self.step, batch, self.call, organization)
-        except BaseException as error:
-            await self._failed(organization, batch, failure_of(error))
+        except Exception as error:
+            await self._failed(organization, batch, error)
             return
         if "success" in outcomes.values():
             self._failures_in_a_row = 0
