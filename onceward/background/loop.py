@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from onceward.background.ending import end
-from onceward.background.supervisor import supervisor
+from onceward.background.supervisor import current_supervisor
 from onceward.background.unclosed import Unclosed
 from onceward.db.errors import FAILED, OUTAGE
 from onceward.db.outage import loudness
@@ -66,12 +66,12 @@ class Loop:
         self._step_began: float | None = None
         self._nudged = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._supervisor = supervisor()
+        self._supervisor = current_supervisor()
         self.task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._stopping.clear()
-        self._supervisor = supervisor()
+        self._supervisor = current_supervisor()
         self._supervisor.add(self)
         running = self._run()
         if self._instead_of_close is not None:
