@@ -92,7 +92,8 @@ async def _run_query(
     try:
         value = await definition.call(q, arguments)
     except LEAKS as error:
-        raise failure_of(error) from error
+        failure = failure_of(error)
+        raise failure from failure.__cause__
     if first:
         after = await scans(conn)
         _require_watched(definition, q, tables, (name for name, count in after.items() if count > before.get(name, 0)))

@@ -24,7 +24,7 @@ from onceward.web.requests import RequestContext
 from onceward.web.slashes import SlashRedirect
 
 
-def create_api(
+def make_api(
     *,
     settings: Settings,
     database: Database,
@@ -33,8 +33,8 @@ def create_api(
     version: str,
     routers: Iterable[APIRouter] = (),
     error_handlers: Iterable[Callable[[FastAPI], None]] = (),
-) -> ASGIApp:
-    """Return the API with its middleware. The dispatcher passes requests to it."""
+) -> FastAPI:
+    """Return the API with all its routes, without middleware."""
     api = FastAPI(
         title="Onceward",
         version=version,
@@ -53,7 +53,7 @@ def create_api(
     idempotency.install(api)
     openapi.install(api)
     docs_page.install(api)
-    api.state.key_store = store = idempotency.KeyStore(database, lambda: secret_box(settings))
+    api.state.key_store = idempotency.KeyStore(database, lambda: secret_box(settings))
     for add in error_handlers:
         add(api)
     for route in health_routes(
@@ -62,6 +62,29 @@ def create_api(
         api.add_api_route(route.path, route.endpoint, include_in_schema=False)
     for router in routers:
         api.include_router(router)
+    return api
+
+
+def create_api(
+    *,
+    settings: Settings,
+    database: Database,
+    engine: Engine,
+    health: Health,
+    version: str,
+    routers: Iterable[APIRouter] = (),
+    error_handlers: Iterable[Callable[[FastAPI], None]] = (),
+) -> ASGIApp:
+    """Return the API with its middleware. The dispatcher passes requests to it."""
+    api = make_api(
+        settings=settings,
+        database=database,
+        engine=engine,
+        health=health,
+        version=version,
+        routers=routers,
+        error_handlers=error_handlers,
+    )
     if settings.cors_origins:
         api.add_middleware(
             CORSMiddleware,
@@ -70,7 +93,7 @@ def create_api(
             allow_headers=["*"],
             expose_headers=["X-Request-Id", idempotency.REPLAYED],
         )
-    answering = idempotency.StoredResponses(api, store)
+    answering = idempotency.StoredResponses(api, api.state.key_store)
     return RequestContext(answering, access_log=settings.access_log, max_body_bytes=settings.max_body_bytes)
 
 

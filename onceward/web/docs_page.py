@@ -9,7 +9,9 @@ from typing import Any, cast
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
+from onceward.web.exposure import ANYBODY, exposed
 from onceward.web.openapi import operations
 
 PATH = "/api/v1/docs"
@@ -30,11 +32,15 @@ def install(api: FastAPI) -> None:
     """Add the page. The first request renders it."""
     rendered: list[str] = []
 
+    @exposed(credential=ANYBODY)
     async def docs(_request: Request) -> Response:
         if not rendered:
             rendered.append("".join(render(api.openapi())))
         return HTMLResponse(rendered[0], headers=HEADERS)
 
+    for route in api.routes:
+        if isinstance(route, Route) and route.path == api.openapi_url:  # added by FastAPI itself
+            exposed(credential=ANYBODY)(route.endpoint)
     api.add_api_route(PATH, docs, include_in_schema=False)
 
 

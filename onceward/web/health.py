@@ -13,6 +13,7 @@ from starlette.routing import Route
 from onceward.health import Health
 from onceward.telemetry.metrics import render
 from onceward.trust.session_cookie import is_loopback
+from onceward.web.exposure import ANYBODY, exposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,11 @@ def _in_brackets(host: str) -> str:
 def health_routes(health: Health, *, guard: MetricsGuard) -> list[Route]:
     """Return the routes `/healthz`, `/readyz` and `/metrics`."""
 
+    @exposed(credential=ANYBODY)
     async def healthz(_request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
+    @exposed(credential=ANYBODY)
     async def readyz(_request: Request) -> Response:
         results = await health.look()
         ready = not health.stopping and all(result.reason is None for result in results)
@@ -52,6 +55,7 @@ def health_routes(health: Health, *, guard: MetricsGuard) -> list[Route]:
         }
         return JSONResponse(body, status_code=200 if ready else 503)
 
+    @exposed(credential="the metrics token, or a client on the same machine")
     async def metrics(request: Request) -> Response:
         if not guard.allows(request):
             text = "send the token of ONCEWARD_METRICS_TOKEN (Authorization: Bearer ...)"

@@ -27,6 +27,7 @@ from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
+from onceward.web.exposure import exposed
 from onceward.web.fields import AtMost, example
 from onceward.web.problems import Problem, invalid_request
 from onceward.work import PayloadInvalid
@@ -74,6 +75,7 @@ def notifications_router(context: Context) -> APIRouter:
     router = APIRouter(tags=["messages"])
 
     @router.post("/api/v1/notifications", status_code=202)
+    @exposed("mail")
     async def create_notification(  # pyright: ignore[reportUnusedFunction]
         body: NewNotification,
         engine: TheEngine,
@@ -116,6 +118,7 @@ def notifications_router(context: Context) -> APIRouter:
         return notification
 
     @router.get("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
+    @exposed(credential="link in the message")
     async def ask_to_unsubscribe(token: UUID) -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
         """Show a page with a button. Mail scanners follow links, so a GET must not unsubscribe anybody."""
         return _page(
@@ -125,6 +128,7 @@ def notifications_router(context: Context) -> APIRouter:
         )
 
     @router.post("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
+    @exposed("nothing", credential="link in the message")
     async def unsubscribe(token: UUID, db: Db, request: Request) -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
         """Unsubscribe with one click as in RFC 8058, or from the page."""
         body = (await request.body())[:200]

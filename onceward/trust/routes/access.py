@@ -26,6 +26,7 @@ from onceward.trust.organizations import (
 )
 from onceward.web.api import database_of
 from onceward.web.auth import authenticated, require
+from onceward.web.exposure import exposed
 from onceward.web.fields import example
 from onceward.web.idempotency import withholds
 
@@ -122,11 +123,13 @@ def _organizations(router: APIRouter) -> None:
             return await list_organizations(tx.conn)
 
     @router.post("/organizations", status_code=201)
+    @exposed("nothing")
     async def create(db: Db, identity: Admin, new: NewOrganization) -> Organization:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             return await create_organization(tx, new.slug, name=new.name, actor=identity.actor)
 
     @router.put("/organizations/second-factor", status_code=204)
+    @exposed("nothing")
     async def second_factor(db: Db, identity: RecentOwner, requirement: SecondFactorRequirement) -> None:  # pyright: ignore[reportUnusedFunction]
         """Require a second factor of everybody who acts for the organization in a dashboard session, or no longer."""
         async with db.transaction(role="engine") as tx:
@@ -142,12 +145,14 @@ def _members(router: APIRouter) -> None:
             return await list_members(conn, organization_of(identity))
 
     @router.put("/members")
+    @exposed("nothing")
     async def put(db: Db, identity: RecentOwner, new: NewMember) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             user_id = await set_member(tx, organization_of(identity), new.email, new.role, actor=identity.actor)
         return {"user_id": user_id, "role": new.role}
 
     @router.delete("/members/{user_id}", status_code=204)
+    @exposed("nothing")
     async def remove(db: Db, identity: Owner, user_id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             await remove_member(tx, organization_of(identity), user_id, actor=identity.actor)
@@ -160,6 +165,7 @@ def _keys(router: APIRouter) -> None:
             return await list_keys(tx, organization=identity.organization)
 
     @router.post("/keys", status_code=201, dependencies=[withholds("secret")])
+    @exposed("nothing")
     async def make(db: Db, identity: RecentOwner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             created = await create_key(
@@ -176,6 +182,7 @@ def _keys(router: APIRouter) -> None:
         return MadeKey(secret=created.text, key=created.key)
 
     @router.delete("/keys/{key}", status_code=200)
+    @exposed("nothing")
     async def revoke(db: Db, identity: Owner, key: str, reason: str | None = None) -> Key:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             return await revoke_key(tx, key, organization=identity.organization, actor=identity, reason=reason)

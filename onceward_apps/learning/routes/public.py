@@ -9,7 +9,8 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from onceward.web import delete_secret_cookie, require_private_transport, set_secret_cookie
+from onceward.messages import MAILS
+from onceward.web import ANYBODY, delete_secret_cookie, exposed, require_private_transport, set_secret_cookie
 from onceward_apps.learning import checkout, links, signing_in, users, waitlist
 from onceward_apps.learning.errors import AlreadyEnrolled, LearningError, NotFound
 from onceward_apps.learning.routes.requests import (
@@ -59,6 +60,7 @@ class ViewIn(BaseModel):
 
 
 @router.get("/cohorts/{cohort_id}")
+@exposed(credential=ANYBODY)
 async def cohort(engine: EngineHere, cohort_id: UUID) -> dict[str, Any]:
     """Return a cohort. The live query `learning.enrollment_count` says how many places are left."""
     async with acting(engine, await owner_of(engine, "cohort", cohort_id)) as tx:
@@ -71,6 +73,7 @@ async def cohort(engine: EngineHere, cohort_id: UUID) -> dict[str, Any]:
 
 
 @router.post("/cohorts/{cohort_id}/checkout", status_code=201)
+@exposed("mail", "money", "call", credential=ANYBODY, limit=f"20 a minute per address; {MAILS}")
 async def start_checkout(
     engine: EngineHere, request: Request, cohort_id: UUID, requested: CheckoutIn
 ) -> dict[str, Any]:
@@ -101,6 +104,7 @@ async def start_checkout(
 
 
 @router.post("/cohorts/{cohort_id}/waitlist", status_code=202)
+@exposed("mail", "call", credential=ANYBODY, limit=f"20 a minute per address; {MAILS}")
 async def join_waitlist(engine: EngineHere, request: Request, cohort_id: UUID, requested: SignUpIn) -> dict[str, Any]:
     """Join the waitlist. A mail invites you when a place is free."""
     await limit(engine, request, "waitlist", per_minute=20)
@@ -125,6 +129,7 @@ async def _require_public(tx: Any, cohort_id: UUID) -> None:
 
 
 @router.post("/extensions/{token}/checkout", status_code=201)
+@exposed("money", "call", credential="link of the offer", limit="20 a minute per address")
 async def start_extension(engine: EngineHere, request: Request, token: str) -> dict[str, Any]:
     """Return the payment page for an access extension. The token is that of the mail's link."""
     await limit(engine, request, "checkout", per_minute=20)
@@ -141,6 +146,7 @@ async def start_extension(engine: EngineHere, request: Request, token: str) -> d
 
 
 @router.post("/cohorts/{cohort_id}/views", status_code=204)
+@exposed("nothing", credential=ANYBODY, limit="120 a minute per address")
 async def page_view(engine: EngineHere, request: Request, cohort_id: UUID, view: ViewIn) -> Response:
     """Count a page view. A visitor is a random id in a cookie, not an address."""
     await limit(engine, request, "views", per_minute=120)
@@ -150,6 +156,7 @@ async def page_view(engine: EngineHere, request: Request, cohort_id: UUID, view:
 
 
 @router.post("/sign-in", status_code=202)
+@exposed("mail", credential=ANYBODY, limit=f"6 a minute per address; {MAILS}")
 async def ask_for_link(engine: EngineHere, request: Request, requested: SignInIn) -> dict[str, str]:
     """Send a sign-in link. The answer is the same whether the address is known or not."""
     await limit(engine, request, "sign-in", per_minute=6)
@@ -159,6 +166,7 @@ async def ask_for_link(engine: EngineHere, request: Request, requested: SignInIn
 
 
 @router.post("/session", status_code=201)
+@exposed("nothing", credential="sign-in link", limit="20 a minute per address")
 async def open_session(engine: EngineHere, request: Request, response: Response, used: TokenIn) -> dict[str, Any]:
     """Use a sign-in link, once, and open a session (a cookie)."""
     await limit(engine, request, "session", per_minute=20)
@@ -172,6 +180,7 @@ async def open_session(engine: EngineHere, request: Request, response: Response,
 
 
 @router.delete("/session", status_code=204)
+@exposed("nothing")
 async def close_session(engine: EngineHere, request: Request, student: MaybeStudent) -> Response:
     if student is not None and student.session is not None:
         await signing_in.sign_out(engine, student.session)
@@ -181,6 +190,7 @@ async def close_session(engine: EngineHere, request: Request, student: MaybeStud
 
 
 @router.get("/certificates/{credential_id}")
+@exposed(credential=ANYBODY)
 async def verify_certificate(engine: EngineHere, credential_id: str) -> dict[str, Any]:
     """Say whether a credential is valid. Anyone who has its id may ask."""
     if len(credential_id) > 60:

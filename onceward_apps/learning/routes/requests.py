@@ -15,7 +15,7 @@ from onceward import Engine, Tx
 from onceward.limits import Rate
 from onceward.messages import TooManyMails, limit_public_mail, plain_name
 from onceward.trust import fingerprint
-from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require, secret_cookie
+from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, grants, require, secret_cookie
 from onceward_apps.learning import signing_in
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.metrics import REQUESTS_REFUSED
@@ -94,6 +94,7 @@ async def limit_mail(engine: Engine, request: Request, to: str) -> None:
         raise Problem(429, str(error), kind="TooFast", headers=headers) from error
 
 
+@grants("sign-in of the student")
 async def find_student(request: Request, engine: EngineHere) -> Student | None:
     """Return the signed-in student, or None without credentials."""
     if request.headers.get("authorization"):
@@ -119,6 +120,7 @@ async def find_visitor(request: Request, engine: EngineHere) -> Student | None:
     return Student(session.user_id, session.organization, session)
 
 
+@grants("sign-in of the student")
 async def signed_in(student: Annotated[Student | None, Depends(find_student)]) -> Student:
     if student is None:
         raise Problem(401, "sign in first: ask for a link at /learn/sign-in")

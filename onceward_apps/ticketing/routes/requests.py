@@ -33,6 +33,8 @@ Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
 BASKET_COOKIE = "ticketing_basket"
 BASKET_HEADER = "x-basket"
 COUPONS_PER_HOUR = 60
+ORDER_LINK = "link of the order, or token of its user"
+TICKET_LINK = "link of the ticket"
 
 
 @asynccontextmanager
