@@ -59,7 +59,7 @@ async def cell(url: str, organization: str) -> AsyncIterator[Cell]:
     )
     process = Process(app, settings, FEATURES)
     await process.start({"web", "worker"})
-    db = process.database
+    db = await Database.open(url, min_size=1, max_size=2)  # as the owner: a process may not create tables
     await db.execute("create table effects (event text); grant insert on effects to onceward_app")
     insert = "insert into onceward.organizations (slug, name) values ($1, $1) returning organization_id"
     id = await db.fetchval(insert, organization)
@@ -70,6 +70,7 @@ async def cell(url: str, organization: str) -> AsyncIterator[Cell]:
     try:
         yield Cell(db, id, key, int(process.web.url.rsplit(":", 1)[1]))
     finally:
+        await db.close()
         await process.stop()
 
 
