@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
+
+import structlog
 
 from onceward import Engine
 from onceward.db import Database
@@ -74,6 +77,8 @@ class Node:
 
 def _main(url: str, number: int, version: Version, ready: Connection) -> None:
     die_with_parent()
+    # Failures that the verbs asked for would fill the output.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     asyncio.run(_run(url, number, version, ready))
 
 
