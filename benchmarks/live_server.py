@@ -44,7 +44,7 @@ async def ours(url: str) -> None:
     db = await Database.open(url, min_size=2, max_size=8)
     app = bench_app()
     engine = Engine(db, app.registry)
-    identity = Identity("token", ORGANIZATION, frozenset({"user"}), user_id="bench")
+    identity = Identity("token", ORGANIZATION, frozenset({"user"}), sub="bench")
 
     async def authenticate(_: Credentials) -> Identity:
         return identity

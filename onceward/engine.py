@@ -51,7 +51,8 @@ FINISHED = """
 select work_id, task, outcome, result, error, finished_at
   from onceward.attempts
  where work_id = $1 and outcome in ('success', 'failed', 'cancelled', 'dead_letter', 'discarded', 'unknown')
- order by finished_at desc limit 1
+ and not exists (select from onceward.work w where w.id = $1 and w.dead_reason is null)
+ order by number desc, finished_at desc limit 1
 """
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from onceward.db import Database
 from onceward.feature import SealedColumn
 from onceward.live.errors import SubscriptionRefused
-from onceward.trust import Identity, RowId, Scope, SealedColumns
+from onceward.trust import Identity, Principal, RowId, Scope, SealedColumns
 
 Verdict = bool | UUID
 Rule = Scope | Literal["anyone", "self"] | Callable[["Caller"], Verdict | Awaitable[Verdict]]
@@ -36,9 +36,12 @@ class Caller:
     def organization(self) -> UUID | None:
         return None if self.identity is None else self.identity.organization
 
-    @property
-    def user_id(self) -> str | None:
-        return None if self.identity is None else self.identity.user_id
+    def user_in(self, organization: UUID | None) -> str | None:
+        """Return the id of the end user, or None if the caller is not an end user of that organization.
+
+        Name the organization of what is asked about: another organization may have a user with the same id.
+        """
+        return None if self.identity is None else self.identity.user_in(organization)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ class Viewer:
     organization: UUID | None
     everything: bool = False
     """True for an instance administrator without an organization, who is not restricted by row-level security."""
-    user_id: str | None = None
+    principal: Principal | None = None
+    """Set for queries whose result is each caller's own (`per="user"`)."""
 
 
 async def admit(rule: Rule, caller: Caller, what: str) -> Viewer:
@@ -68,5 +72,6 @@ async def _evaluate(rule: Rule, caller: Caller) -> Verdict:
     if rule == "anyone":
         return True
     if rule == "self":
-        return caller.user_id is not None and str(caller.arguments.get("user_id")) == caller.user_id
+        user = caller.user_in(caller.organization)
+        return user is not None and str(caller.arguments.get("user_id")) == user
     return caller.identity is not None and caller.identity.may(rule)

@@ -12,8 +12,6 @@ from onceward.trust.jwt import TokenVerifier
 from onceward.trust.keys import authenticate_key, looks_like_key
 from onceward.trust.sessions import authenticate_session
 
-SESSION_COOKIE = "onceward_session"
-
 
 @dataclass(frozen=True, slots=True)
 class Credentials:

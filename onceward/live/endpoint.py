@@ -19,13 +19,14 @@ from starlette.types import Receive, Scope, Send
 from onceward.db import loudness
 from onceward.live import client_files, metrics, origin
 from onceward.live.connection import Connection, Write
-from onceward.live.credentials import SESSION_COOKIE, Authenticate, Credentials
+from onceward.live.credentials import Authenticate, Credentials
 from onceward.live.errors import BadMessage, LiveError, TooMuch
 from onceward.live.options import LiveOptions
 from onceward.live.protocol import Hello, Message, parse, read
 from onceward.live.service import Service
 from onceward.telemetry import get_logger
 from onceward.trust import Identity, SecretError, TrustError
+from onceward.trust.session_cookie import SESSION, secret_cookie
 
 log = get_logger("onceward.live")
 
@@ -326,12 +327,12 @@ def _headers(scope: Scope) -> dict[str, str]:
 def _credentials(headers: dict[str, str]) -> Credentials:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(SESSION_COOKIE)
+        cookies = {name: each.value for name, each in SimpleCookie(headers.get("cookie", "")).items()}
     except CookieError:
-        cookie = None
+        cookies = {}
     return Credentials(
         token=token.strip() if scheme.lower() == "bearer" and token else None,
-        session=None if cookie is None else cookie.value,
+        session=secret_cookie(cookies, headers, SESSION),
     )
 
 

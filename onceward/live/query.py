@@ -24,6 +24,7 @@ from onceward.durations import Duration, in_seconds
 from onceward.live.access import Rule, Viewer
 from onceward.live.errors import BadArguments, NotVisible, QueryFault
 from onceward.live.watched import Tables
+from onceward.trust import Principal
 
 Per = Literal["organization", "user"]
 
@@ -81,9 +82,18 @@ class Query:
                 f"query {self._definition.name} uses user_id, but all users of the organization share its result; "
                 'declare it with @app.query(per="user")'
             )
-        if self._viewer.user_id is None:
-            raise NotVisible(f"query {self._definition.name} uses user_id, but the caller is not logged in as a user")
-        return self._viewer.user_id
+        principal = self._viewer.principal
+        user = None if principal is None else principal.user_in(self.organization)
+        if user is None:
+            raise NotVisible(
+                f"query {self._definition.name} uses user_id, but the caller is not an end user of its organization"
+            )
+        return user
+
+    @property
+    def principal(self) -> Principal | None:
+        """The caller for whom the query runs: set only for queries declared with `per="user"`, and None without credentials."""
+        return self._viewer.principal
 
     # -- what the result depends on --------------------------------------------------------------------------------
 

@@ -125,7 +125,9 @@ class Service:
     ) -> Viewer:
         caller = self._caller(connection, arguments)
         viewer = await admit(definition.allow, caller, f"query {definition.name}")
-        return replace(viewer, user_id=caller.user_id) if definition.per == "user" else viewer
+        if definition.per != "user" or caller.identity is None:
+            return viewer
+        return replace(viewer, principal=caller.identity.principal)
 
     def _caller(self, connection: Connection, arguments: Mapping[str, Any]) -> Caller:
         return Caller(connection.identity, arguments, self.hub.db, self.sealed_columns)
@@ -179,10 +181,14 @@ class Service:
 
     async def _present(self, connection: Connection, message: Present) -> None:
         topic, parts = find(self.registry.topics, message.place, presence=True)
-        if connection.identity is None or connection.identity.user_id is None:
+        if connection.identity is None or connection.identity.kind == "key":
             raise SubscriptionRefused("presence needs the credentials of a user")
         caller = self._caller(connection, parts)
         viewer = await admit(topic.allow, caller, f"place {message.place}")
+        principal = connection.identity.principal
+        if principal.kind == "token" and principal.organization != viewer.organization:
+            # Their id may be that of another user there.
+            raise SubscriptionRefused(f"the caller is not a user of the organization of {message.place}")
         if connection.closed:
             return
         places = connection.places if connection.places is not None else {}
@@ -197,7 +203,7 @@ class Service:
             self.hub.db,
             organization=viewer.organization,
             place=message.place,
-            user_id=connection.identity.user_id,
+            user_id=connection.identity.principal.ref,
             holder=connection.holder,
             node=self.node,
             status=message.status,
@@ -268,7 +274,7 @@ class Service:
 
     async def _expel(self, connection: Connection, place: str, viewer: Viewer) -> None:
         """Remove a user from a place that the user may no longer enter."""
-        if connection.places is None or connection.identity is None or connection.identity.user_id is None:
+        if connection.places is None or connection.identity is None or connection.identity.kind == "key":
             return
         connection.places.pop(place, None)
         connection.places = connection.places or None
@@ -276,7 +282,7 @@ class Service:
             self.hub.db,
             organization=viewer.organization,
             place=place,
-            user_id=connection.identity.user_id,
+            user_id=connection.identity.principal.ref,
             holder=connection.holder,
             node=self.node,
             status="offline",

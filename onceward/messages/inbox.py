@@ -1,6 +1,6 @@
 """The messages of the dashboard channel, as their recipients read them: list, count unread ones, mark as read.
 
-A person reads the messages to the own user id. Staff also reads those to `admins`, which notices are sent to; one of the
+An end user reads the messages to the own user id, a dashboard user those to `session:` and the own id. Staff also reads those to `admins`, which notices are sent to; one of the
 staff marks such a message as read for all.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from onceward.statements import read_statement
 from onceward.trust import Identity
+from onceward.trust.identity import STAFF
 
-STAFF = "admins"
 LIST = read_statement("messages", "list_inbox")
 UNREAD = read_statement("messages", "count_unread")
 MARK = read_statement("messages", "mark_read")
@@ -41,7 +41,7 @@ class InboxMessage:
 
 def recipients_of(identity: Identity) -> list[str]:
     """Return the names under which messages to this caller are stored."""
-    own = [] if identity.user_id is None else [identity.user_id]
+    own = [identity.principal.ref]
     return [*own, STAFF] if identity.may("viewer") else own
 
 

@@ -40,5 +40,6 @@ async def notifications(q: Query) -> dict[str, Any]:
     """Return the latest notifications of the signed-in user, and the number of unread ones."""
     q.ignore("onceward.dashboard_messages")  # no trigger watches the table; it is read again after two seconds
     q.stale_after(2)
-    messages = await inbox.list_inbox(q, [q.user_id], limit=LATEST)
-    return {"unread": await inbox.count_unread(q, [q.user_id]), "latest": [asdict(each) for each in messages]}
+    own = [] if q.principal is None else [q.principal.ref]
+    messages = await inbox.list_inbox(q, own, limit=LATEST)
+    return {"unread": await inbox.count_unread(q, own), "latest": [asdict(each) for each in messages]}

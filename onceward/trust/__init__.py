@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         UnknownSecretKey,
     )
     from onceward.trust.failures import fingerprint
-    from onceward.trust.identity import COMMAND_LINE, Identity, Scope, transaction_for
+    from onceward.trust.identity import COMMAND_LINE, Identity, Principal, Scope, transaction_for
     from onceward.trust.invariants import Check, Result, verify
     from onceward.trust.metrics_events import record_metric, record_metrics, severity
     from onceward.trust.organizations import act_for, create_organization, find_organization
@@ -41,6 +41,7 @@ __all__ = [
     "NotAuthenticated",
     "NotFound",
     "Person",
+    "Principal",
     "Result",
     "RowId",
     "Scope",

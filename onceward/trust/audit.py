@@ -98,7 +98,7 @@ async def record_many(
 
 def _who(tx: Transaction, actor: str | Identity | None) -> tuple[str, str | None]:
     if isinstance(actor, Identity):
-        return actor.actor, actor.user_id
+        return actor.actor, actor.person
     if actor is not None:
         return actor, None
     return ("system" if tx.cause is None else f"{tx.cause.kind}:{tx.cause.id}"), None

@@ -19,26 +19,75 @@ Kind = Literal["key", "session", "token", "operator"]
 RANK: dict[str, int] = {scope: rank for rank, scope in enumerate(get_args(Scope))}
 
 
+STAFF = "admins"
+"""The name under which messages to the staff of an organization are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a caller is. Two callers are the same one only if all three agree: a subject alone identifies nobody.
+
+    The same subject may exist in another organization, and a JWT may carry any text as its subject.
+    """
+
+    organization: UUID | None
+    kind: Kind
+    sub: str
+
+    def user_in(self, organization: UUID | None) -> str | None:
+        """Return the id of the end user, or None if this is not the JWT of an end user of that organization."""
+        return self.sub if self.kind == "token" and self.organization == organization else None
+
+    @property
+    def ref(self) -> str:
+        """Return a name that no other principal of the organization has: for an end user their id.
+
+        Others carry their kind (`session:...`), and so does an end user whose id looks like such a name.
+        """
+        first, colon, _ = self.sub.partition(":")
+        is_plain = self.kind == "token" and self.sub != STAFF and not (colon and first in get_args(Kind))
+        return self.sub if is_plain else f"{self.kind}:{self.sub}"
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """An authenticated caller, which acts for `organization`.
 
-    None means the whole instance (scope admin), or an end user without an organization.
+    None means the whole instance (scope admin), or an end user without an organization. `sub` is the id of the key, of the
+    dashboard user or of the end user; it is meaningless without `kind` and `organization`, so compare `principal`.
     """
 
     kind: Kind
     organization: UUID | None
     scopes: frozenset[Scope]
-    user_id: str | None = None
+    sub: str = ""
     label: str = ""
     csrf: str | None = None
     tier: str | None = None
     """The tier that the token of an end user names, for limits and log lines."""
 
     @property
+    def principal(self) -> Principal:
+        return Principal(self.organization, self.kind, self.sub)
+
+    def user_in(self, organization: UUID | None) -> str | None:
+        """Return the id of the end user, or None if this is not the JWT of an end user of that organization."""
+        return self.principal.user_in(organization)
+
+    @property
+    def member(self) -> UUID | None:
+        """Return the id of the dashboard user whose session this is, or None."""
+        return UUID(self.sub) if self.kind == "session" else None
+
+    @property
+    def person(self) -> str | None:
+        """Return the id of the person for the audit log, or None for a key and the command line."""
+        return self.sub if self.kind in ("session", "token") else None
+
+    @property
     def actor(self) -> str:
         """Return the name of this identity in the audit log."""
-        return f"{self.kind}:{self.label or self.user_id or 'unknown'}"
+        return f"{self.kind}:{self.label or self.sub or 'unknown'}"
 
     def may(self, scope: Scope) -> bool:
         """Return whether the identity has this scope or a higher one."""

@@ -118,7 +118,7 @@ class TokenVerifier:
             raise NotAuthenticated(f"the token's {self.rules.organization_claim} is not a UUID") from None
         tier = claims.get(self.rules.tier_claim)
         named = tier[:60] if isinstance(tier, str) else None
-        return Identity("token", acting, frozenset({"user"}), user_id=subject, label=subject, tier=named)
+        return Identity("token", acting, frozenset({"user"}), sub=subject, label=subject, tier=named)
 
     async def _key(self, kid: str | None) -> Any:
         if self._fetch is None:

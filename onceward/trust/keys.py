@@ -155,7 +155,7 @@ async def authenticate_key(conn: Connection, text: str) -> Identity:
     if row["touch"]:
         await conn.execute(TOUCH, row["key_id"])
     scopes = frozenset(cast(list[Scope], row["scopes"]))
-    return Identity("key", row["organization_id"], scopes, label=row["name"])
+    return Identity("key", row["organization_id"], scopes, sub=str(row["key_id"]), label=row["name"])
 
 
 def looks_like_key(text: str) -> bool:

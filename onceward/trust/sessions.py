@@ -145,7 +145,7 @@ async def authenticate_session(conn: Connection, token: str, *, organization: UU
     roles: dict[UUID, Scope] = dict(zip(row["organizations"], row["roles"], strict=True))
     acting, scopes = _acting(roles, organization, admin=row["admin"])
     return Identity(
-        "session", acting, scopes, user_id=str(row["user_id"]), label=str(row["user_id"]), csrf=csrf_token(token)
+        "session", acting, scopes, sub=str(row["user_id"]), label=str(row["user_id"]), csrf=csrf_token(token)
     )
 
 

@@ -11,6 +11,7 @@ field `csrf_token`) and must come from our own pages. Wrong credentials are coun
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import cast
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
@@ -40,12 +41,13 @@ from onceward.trust.jwt import BadVerifier, FetchKeys, Rules, TokenVerifier, jwk
 from onceward.trust.keys import authenticate_key, looks_like_key
 from onceward.trust.organizations import find_organization
 from onceward.trust.secrets import secret_box
+from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import authenticate_session, csrf_matches
+from onceward.web.cookies import secret_cookie
 from onceward.web.idempotency import KeyStore
 from onceward.web.problems import Problem, request_id_of, respond
 from onceward.web.requests import IDENTITY
 
-SESSION_COOKIE = "onceward_session"
 ORGANIZATION_COOKIE = "onceward_organization"
 """The organization that the user has chosen in the dashboard. A session acts for it unless a request names another."""
 NO_ORGANIZATION = UUID(int=0)
@@ -146,8 +148,7 @@ def require(scope: Scope, *, own_key: bool = False) -> Callable[[Request], Async
         if scope != "admin" and scope != "user" and identity.organization is None and not identity.may("admin"):
             raise NotAllowed("choose the organization to act for with the header X-Organization")
         request.scope[IDENTITY] = identity  # for the line that the access log writes after the response
-        user = identity.user_id or identity.label or None
-        with bind(organization=identity.organization), calling(user=user, tier=identity.tier):
+        with bind(organization=identity.organization), calling(user=identity.label or None, tier=identity.tier):
             if not own_key:
                 await key_store_of(request).take(request, identity)
             yield identity
@@ -229,7 +230,7 @@ async def _acting(conn: Connection, identity: Identity, requested: str | None) -
         return identity
     organization = await _organization(conn, requested)
     if identity.may("admin") and organization is not None:
-        return Identity(identity.kind, organization, identity.scopes, identity.user_id, identity.label)
+        return replace(identity, organization=organization)
     if organization is None or organization != identity.organization:
         raise _not_theirs(requested)
     return identity
@@ -267,7 +268,7 @@ def _credentials(connection: HTTPConnection) -> tuple[str | None, str | None]:
     kind, _, value = header.partition(" ")
     if header:
         return (value.strip() if kind.lower() == "bearer" else ""), None
-    return None, connection.cookies.get(SESSION_COOKIE)
+    return None, secret_cookie(connection, SESSION)
 
 
 async def _form_token(connection: HTTPConnection) -> str | None:

@@ -1,21 +1,25 @@
 """The header `Idempotency-Key`: a repeated POST gets the stored response of the first one, and nothing happens twice.
 
 `require` (auth.py) takes the key for every POST of an authenticated caller; `StoredResponses` stores the response before it
-is sent. Keys belong to the caller's organization and are valid for 24 hours.
+is sent. A key belongs to the caller (organization, kind and subject) and to the path, and is valid for 24 hours: another
+caller with the same key, even of the same organization, gets nothing of the first one's response and does not block it.
 
-- The same key with another method, path, query or body is refused (409).
+- The same key with another query or body is refused (409).
 - The same key while the first request runs is refused (409, Retry-After). If the process stopped before it answered, the
   key stays refused: the effect may have happened, so the caller has to look it up.
 - A response that says that nothing happened (4xx, or 503 with Retry-After) releases the key.
+- Secrets in a response are not stored: a route names their members with `withholds`, and a repeated request gets null instead.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Any, cast
 from uuid import UUID
 
-from fastapi import FastAPI, Request
+import orjson
+from fastapi import Depends, FastAPI, Request
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,14 +27,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onceward.db import Database
 from onceward.errors import OncewardError
 from onceward.statements import read_statement
-from onceward.trust.identity import Identity
+from onceward.trust.identity import Identity, Principal
 from onceward.trust.secrets import SecretBox
 from onceward.web.problems import Problem
 
 HEADER = "idempotency-key"
 REPLAYED = "Idempotency-Replayed"
+WITHHELD = "Idempotency-Withheld"
+"""The members of a repeated response that were secret in the first one, and are null now."""
 LONGEST_KEY = 255
 IN_SCOPE = "onceward.idempotency_key"
+SECRETS = "onceward.secret_members"
 INSTANCE = UUID(int=0)
 TABLE = "onceward.idempotency_keys"
 
@@ -65,10 +72,11 @@ class KeyStore:
         if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable() or not key.isascii():
             raise Problem(400, f"Idempotency-Key must have 1 to {LONGEST_KEY} printable ASCII characters")
         organization = identity.organization or INSTANCE
-        request_hash = await _hash(request)
+        scope = _scope(identity.principal, request.url.path)
+        request_hash = _hash(request.url.query.encode(), await request.body())
         async with self._database.transaction(role="engine") as tx:
-            taken: UUID | None = await tx.fetchval(TAKE, organization, key, request_hash)
-            row = None if taken is not None else await tx.fetchrow(FIND, organization, key)
+            taken: UUID | None = await tx.fetchval(TAKE, organization, scope, key, request_hash)
+            row = None if taken is not None else await tx.fetchrow(FIND, organization, scope, key)
         if taken is not None:
             request.scope[IN_SCOPE] = taken
             return
@@ -81,13 +89,18 @@ class KeyStore:
         if row["status"] is None:
             raise _still_running()
         body = self._sealer.open(bytes(row["body"]), table=TABLE, row=row["id"], column="body")
-        headers = {REPLAYED: "true"}
+        withheld: list[str] = row["withheld"]
+        headers = {REPLAYED: "true"} | ({WITHHELD: ", ".join(withheld)} if withheld else {})
         raise StoredResponse(Response(body, row["status"], headers=headers, media_type=row["content_type"]))
 
-    async def save(self, taken: UUID, status: int, content_type: str | None, body: bytes) -> None:
+    async def save(
+        self, taken: UUID, status: int, content_type: str | None, body: bytes, *, secrets: frozenset[str]
+    ) -> None:
+        if secrets:
+            body = _without(body, secrets)
         sealed = self._sealer.seal(body, table=TABLE, row=taken, column="body")
         async with self._database.transaction(role="engine") as tx:
-            await tx.execute(SAVE, taken, status, content_type, sealed)
+            await tx.execute(SAVE, taken, status, content_type, sealed, sorted(secrets))
 
     async def release(self, taken: UUID) -> None:
         async with self._database.transaction(role="engine") as tx:
@@ -116,13 +129,13 @@ class StoredResponses:
                 return
             messages.append(message)
             if message["type"] == "http.response.body" and not message.get("more_body", False):
-                await self._keep(scope[IN_SCOPE], messages)
+                await self._keep(scope[IN_SCOPE], messages, scope.get(SECRETS, frozenset()))
                 for each in messages:
                     await send(each)
 
         await self._api(scope, receive, collect)
 
-    async def _keep(self, taken: UUID, messages: list[Message]) -> None:
+    async def _keep(self, taken: UUID, messages: list[Message], secrets: frozenset[str]) -> None:
         head = messages[0]
         status: int = head["status"]
         headers = Headers(raw=head["headers"])
@@ -130,7 +143,16 @@ class StoredResponses:
             await self._store.release(taken)
             return
         body = b"".join(message.get("body", b"") for message in messages[1:])
-        await self._store.save(taken, status, headers.get("content-type"), body)
+        await self._store.save(taken, status, headers.get("content-type"), body, secrets=secrets)
+
+
+def withholds(*members: str) -> Any:
+    """Return a dependency of a route whose JSON response has secrets in these members, at any depth."""
+
+    def declare(request: Request) -> None:
+        request.scope[SECRETS] = frozenset(members)
+
+    return Depends(declare)
 
 
 def install(api: FastAPI) -> None:
@@ -143,9 +165,23 @@ def install(api: FastAPI) -> None:
     api.add_exception_handler(StoredResponse, on_stored)
 
 
-async def _hash(request: Request) -> bytes:
-    """Return a hash of everything that decides what a request does. Lengths keep the parts apart."""
-    parts = (request.method.encode(), request.url.path.encode(), request.url.query.encode(), await request.body())
+def _scope(principal: Principal, path: str) -> bytes:
+    """Return a hash of whom and which route a key belongs to."""
+    return _hash(principal.kind.encode(), principal.sub.encode(), path.encode())
+
+
+def _without(body: bytes, secrets: frozenset[str]) -> bytes:
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            members = cast("dict[str, Any]", value)
+            return {name: None if name in secrets else strip(each) for name, each in members.items()}
+        return [strip(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+    return orjson.dumps(strip(orjson.loads(body)))
+
+
+def _hash(*parts: bytes) -> bytes:
+    """Return a hash of the parts. Lengths keep them apart."""
     joined = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return hashlib.sha256(joined).digest()
 

@@ -129,7 +129,7 @@ class RequestContext:
 
 def _caller(identity: Identity) -> dict[str, str]:
     fields = {
-        "user": identity.user_id or identity.label,
+        "user": identity.label,
         "tier": identity.tier,
         "organization": None if identity.organization is None else str(identity.organization),
     }

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from onceward.db.text import NUL, find_unstorable
 from onceward.web.problems import Problem, invalid_request
 
-OWN_COOKIES = "onceward_"
+OWN_COOKIES = ("onceward_", "__Host-onceward_")
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 SUSPECT = (b"\\u0000", b"\\ud", b"\\uD", b"\x00")

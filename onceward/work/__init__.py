@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from onceward.work.claimed import Claimed
     from onceward.work.consequences import Node, Trace, trace
     from onceward.work.endings import EndOutcome, JobEnd
-    from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, item, items
+    from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue_sql, insert, item, items
     from onceward.work.executor import Executor, Host, judge
     from onceward.work.group_commit import GroupCommit, Overloaded
     from onceward.work.job import Job
@@ -84,7 +84,6 @@ __all__ = [
     "WorkerOptions",
     "as_policy",
     "bundle",
-    "enqueue",
     "enqueue_sql",
     "in_batches",
     "insert",

@@ -82,7 +82,7 @@ async def show(db: Database, id: int, *, organization: UUID | None = None) -> di
     )
     if row is None:
         return None
-    attempts = await db.fetch("select * from onceward.attempts where work_id = $1 order by finished_at", id)
+    attempts = await db.fetch("select * from onceward.attempts where work_id = $1 order by number, finished_at", id)
     unfinished = await db.fetchrow("select * from onceward.work where id = $1", id)
     return {
         **dict(row),

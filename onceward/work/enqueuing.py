@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 from uuid import UUID
 
+from asyncpg import Record
+
 from onceward.db import Connection, RawJson, Transaction
 from onceward.telemetry.caller import caller_text
 from onceward.work.job_task import BoundJob, ConfiguredJob, Options, same_organization
-from onceward.work.statements import ENQUEUE, ENQUEUE_ELSEWHERE, ENQUEUE_UNIQUE
+from onceward.work.statements import BUNDLE_THAT_WAITS, ENQUEUE, ENQUEUE_ELSEWHERE, ENQUEUE_UNIQUE
 from onceward.work.wake import Waker
 
 AT_ONCE = 2000
@@ -201,22 +204,24 @@ async def _write(conn: Connection, chunk: Sequence[Item], left: int, bundle: int
     return enqueued
 
 
-async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued[Any]]:
-    """Insert jobs in this transaction, and wake workers after its commit."""
-    enqueued = await insert(tx.conn, jobs)
-    if waker is not None:
-        for queue in {each.queue for each in jobs}:
-            tx.after_commit(lambda queue=queue: waker.wake(queue))
-    return enqueued
+async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker) -> Enqueued[Any]:
+    """Enqueue the members, and run `then` when every member has ended, whatever its outcome.
 
-
-async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued[Any]:
-    """Enqueue the members, and run `then` when every member has ended, whatever its outcome."""
-    number: int = await tx.fetchval("select nextval('onceward.ids')")
+    If a job has the unique key of `then` already, that job stays as it is and is returned as a duplicate: it waits for these
+    members only if it waits for the members of another bundle anyway.
+    """
+    waiting = await _bundle_that_waits(tx, then)
+    then = then._replace(options=replace(then.options, on_conflict="skip"))
     [last] = await insert(tx.conn, [then])
-    await tx.execute("update onceward.work set sort_at = 'infinity' where id = $1", last.id)
+    if not last.duplicate:
+        number: int | None = await tx.fetchval("select nextval('onceward.ids')")
+        await tx.execute("update onceward.work set sort_at = 'infinity' where id = $1", last.id)
+    else:
+        number = waiting["id"] if waiting is not None and waiting["then_id"] == last.id else None
     inserted = [each for each in await insert(tx.conn, members, bundle=number) if not each.duplicate]
-    if not inserted:
+    if last.duplicate:
+        await tx.execute("update onceward.bundles set remaining = remaining + $2 where id = $1", number, len(inserted))
+    elif not inserted:
         await tx.execute("update onceward.work set sort_at = onceward.now() where id = $1", last.id)
     else:
         await tx.execute(
@@ -226,10 +231,19 @@ async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker:
             len(inserted),
             last.id,
         )
-    if waker is not None:
-        for queue in {then.queue, *(each.queue for each in members)}:
-            tx.after_commit(lambda queue=queue: waker.wake(queue))
+    for queue in {then.queue, *(each.queue for each in members)}:
+        tx.after_commit(lambda queue=queue: waker.wake(queue))
     return last
+
+
+async def _bundle_that_waits(tx: Transaction, then: Item) -> Record | None:
+    """Lock the bundle whose members the job with the unique key of `then` waits for, before that job is locked.
+
+    The last member that ends locks them in the same order.
+    """
+    if then.options.unique_key is None:
+        return None
+    return await tx.fetchrow(BUNDLE_THAT_WAITS, then.organization, f"{then.task}:{then.options.unique_key}")
 
 
 def _is_unique(item: Item) -> bool:

@@ -49,11 +49,6 @@ class Options:
     tags: tuple[str, ...] = ()
     organization: UUID | None = None
 
-    @property
-    def plain(self) -> bool:
-        """Return whether a bulk insert can write the job: it has no unique key."""
-        return self.unique_key is None
-
 
 DEFAULTS = Options()
 
@@ -90,8 +85,9 @@ class ConfiguredJob(Generic[P, R]):
     ) -> ConfiguredJob[P, R]:
         """Allow one job with this key: while it is unfinished (default), within a period, or forever.
 
-        `on_conflict` decides about a second enqueue: `skip` it, `replace` the arguments of the waiting job, or
-        `debounce` (replace them and start the delay again).
+        `on_conflict` decides about a second enqueue: `skip` it, `replace` the arguments of the unfinished job (it runs at the
+        earlier of the two times), or `debounce` (replace them and start the delay again). A running attempt keeps its
+        arguments; when it has ended in any way, the job runs again with the new ones.
         """
         if not key or len(key) > 500:
             raise ValueError(f"{self.name}: a unique key must have 1 to 500 characters, not {len(key)}")

@@ -17,7 +17,7 @@ from onceward.work.failure_text import kept_frames, permission_hint
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Again, Crashed, Dead, NotKnown, Outcome, Stopped, Succeeded
 from onceward.work.record import Written, is_refused, record
-from onceward.work.statements import FINISH, SETTLE
+from onceward.work.statements import FINISH, RUN_AGAIN, SETTLE
 
 log = structlog.get_logger(__name__)
 
@@ -197,9 +197,11 @@ class Acknowledger:
 
         async def attempt() -> int:
             async with self._db.acquire() as conn:
-                return await conn.fetchval(
-                    statement, ids, leases, self._worker, None if results is None else RawJson(results)
-                )
+                given = (ids, leases, self._worker, None if results is None else RawJson(results))
+                acknowledged: int = await conn.fetchval(statement, *given)
+                if acknowledged < len(ids) and statement is FINISH:
+                    acknowledged += await conn.fetchval(RUN_AGAIN, *given)
+                return acknowledged
 
         def on_failure(error: Exception, _pause_s: float) -> None:
             if is_refused(error):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onceward.statements import read_statement
 
 BEAT = read_statement("work", "beat")
+BUNDLE_THAT_WAITS = read_statement("work", "bundle_that_waits")
 CLAIM = read_statement("work", "claim")
 CLAIM_LANES = "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)"
 CLAIM_SUSPECT = read_statement("work", "claim_suspect")
@@ -25,6 +26,7 @@ QUEUES = read_statement("work", "queues")
 RELEASE = read_statement("work", "release")
 RELEASE_ORPHANS = read_statement("work", "release_orphans")
 RELEASE_UNKNOWN = read_statement("work", "release_unknown")
+RUN_AGAIN = read_statement("work", "run_again")
 SAVE_CHECKPOINT = read_statement("work", "save_checkpoint")
 SET_ASIDE_UNCLAIMED = read_statement("work", "set_aside_unclaimed")
 SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"

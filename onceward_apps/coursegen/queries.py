@@ -18,10 +18,8 @@ DRAFT = "select step, item, title, text, updated_at from coursegen.drafts where 
 
 async def owner(caller: Caller) -> bool | UUID:
     """Allow the user whose course it is, in the organization of the course."""
-    if caller.user_id is None or caller.organization is None:
-        return False
     row = await caller.db.fetchrow(OWNER, caller.arguments["course_id"])
-    if row is None or row["organization_id"] != caller.organization or str(row["user_id"]) != caller.user_id:
+    if row is None or str(row["user_id"]) != caller.user_in(row["organization_id"]):
         return False
     return row["organization_id"]
 

@@ -64,8 +64,8 @@ async def bearer(caller: Caller) -> bool | UUID:
     )
     if row is None:
         return False
-    is_owner = caller.user_id is not None and caller.user_id == row["user_id"]
-    if is_owner or is_order_token(
+    user = caller.user_in(row["organization_id"])
+    if (user is not None and user == row["user_id"]) or is_order_token(
         caller.unseal(SIGNING_KEY, row["key"], row=row["organization_id"]), checkout_id, str(caller.arguments["token"])
     ):
         return row["organization_id"]

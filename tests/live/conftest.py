@@ -49,7 +49,7 @@ async def authenticate(shown: Credentials) -> Identity | None:
     try:
         organization, user, scope = shown.token.split("/")
         scopes: Any = frozenset({scope})
-        return Identity("token", None if organization == "-" else UUID(organization), scopes, user_id=user, label=user)
+        return Identity("token", None if organization == "-" else UUID(organization), scopes, sub=user, label=user)
     except ValueError:
         raise NotAuthenticated("no such token") from None
 

@@ -124,7 +124,7 @@ async def test_permission_that_was_taken_away_ends_following_and_presence(
     site: Start, client: Open, organization: UUID
 ) -> None:
     app, members = Onceward("club"), {"ada"}
-    app.topic("room/{id}", allow=lambda caller: caller.user_id in members, presence=True)
+    app.topic("room/{id}", allow=lambda caller: caller.user_in(caller.organization) in members, presence=True)
     here = await site(app, recheck_s=0.2)
     ada = await client(here, organization)
     id = await ada.follow("room/1")
@@ -148,8 +148,8 @@ async def test_a_rule_that_fails_when_it_is_asked_again_shuts_nobody_out(
     broken = False
 
     def rule(caller: Caller) -> bool:
-        asked.append(caller.user_id)
-        if broken and caller.user_id == "ada":
+        asked.append(caller.user_in(caller.organization))
+        if broken and caller.user_in(caller.organization) == "ada":
             raise fault
         return True
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import aiohttp
 import jwt
@@ -186,8 +186,8 @@ async def test_a_client_of_the_api_buys_by_card_and_gets_its_tickets(shop: Shop)
     await shop.call(f"/orders/{checkout['id']}/resend", {"token": checkout["token"]})
 
 
-def token_of(user: str) -> str:
-    claims = {"sub": user, "exp": datetime.now(UTC) + timedelta(hours=1)}
+def token_of(user: str, organization: UUID) -> str:
+    claims = {"sub": user, "organization_id": str(organization), "exp": datetime.now(UTC) + timedelta(hours=1)}
     return jwt.encode(claims, JWT_SECRET, algorithm="HS256")
 
 
@@ -199,10 +199,14 @@ async def test_a_signed_in_buyer_sees_the_own_order_without_its_token(database_u
         shown = await shop.call(f"{PUBLIC}/events/{shop.event_id}")
         held = await shop.call(f"{PUBLIC}/events/{shop.event_id}/holds", {"places": {shown["sections"][1]["id"]: 1}})
 
-        async def ask(method: str, path: str, user: str | None, body: Any = None) -> tuple[int, Any]:
+        ours = await shop.runtime.database.fetchval("select organization_id from onceward.organizations")
+
+        async def ask(
+            method: str, path: str, user: str | None, body: Any = None, *, organization: UUID = ours
+        ) -> tuple[int, Any]:
             headers = {"x-basket": held["basket"]}
             if user is not None:
-                headers["authorization"] = f"Bearer {token_of(user)}"
+                headers["authorization"] = f"Bearer {token_of(user, organization)}"
             async with http.request(method, path, json=body, headers=headers) as response:
                 is_json = response.content_type == "application/json"
                 return response.status, await (response.json() if is_json else response.text())
@@ -219,6 +223,8 @@ async def test_a_signed_in_buyer_sees_the_own_order_without_its_token(database_u
             assert (await ask("GET", path, "ada"))[0] == 200, path
             assert (await ask("GET", path, "eve"))[0] == 404, path
             assert (await ask("GET", path, None))[0] == 404, path
+            theirs = await ask("GET", path, "ada", organization=uuid4())
+            assert theirs[0] == 404, "another organization may have a user with the same id"
         assert (await ask("POST", f"{order}/resend", "eve", {}))[0] == 404
         assert (await ask("POST", f"{order}/resend", "ada", {}))[0] == 202
         async with http.get(order, headers={"authorization": "Bearer a.b.c"}) as response:

@@ -200,7 +200,7 @@ async def test_a_member_acts_for_their_organization_in_their_role(db: Database, 
     session = await open_session(db, "ann@example.org")
     async with db.acquire() as conn:
         identity = await authenticate_session(conn, session)
-        assert (identity.organization, identity.scopes, identity.user_id) == (two.a, {"operator"}, str(user_id))
+        assert (identity.organization, identity.scopes, identity.sub) == (two.a, {"operator"}, str(user_id))
         with pytest.raises(NotAllowed):
             await authenticate_session(conn, session, organization=two.b)
     async with db.transaction(role="engine") as tx:

@@ -23,8 +23,8 @@ from onceward.settings import Settings
 from onceward.trust import record, record_metric
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import add_user, set_disabled, set_member
+from onceward.trust.session_cookie import SESSION, is_loopback
 from onceward.trust.sessions import link_for
-from onceward.web.auth import SESSION_COOKIE
 from tests.trust.conftest import Two
 
 JWT_SECRET = "j" * 64
@@ -170,7 +170,7 @@ async def test_guessing_ends_in_429_for_every_kind_of_credential(site: Site) -> 
         assert "ow_" not in str(body)
     for wrong in ("ow_" + "c" * 10 + "_" + "d" * 43, "a.b.c", ""):
         assert (await site.call("GET", "/api/v1/me", wrong))[0] == 429
-    assert (await site.call("GET", "/api/v1/me", headers={"Cookie": f"{SESSION_COOKIE}={'x' * 43}"}))[0] == 429
+    assert (await site.call("GET", "/api/v1/me", headers={"Cookie": f"{SESSION}={'x' * 43}"}))[0] == 429
     assert (await site.call("POST", "/login", data={"token": "x"}))[0] == 429
     assert (await site.call("GET", "/portal?token=owp_guess"))[0] == 429
     assert (await site.call("GET", "/portal/deliveries/1", headers={"Cookie": "onceward_portal=owp_guess"}))[0] == 429
@@ -189,13 +189,62 @@ async def log_in(site: Site, db: Database, email: str) -> tuple[str, dict[str, s
     assert (await site.call("GET", f"/login?token={token}"))[0] == 200
     async with site.http.post(f"{site.url}/login", data={"token": token}, allow_redirects=False) as reply:
         assert reply.status == 303
-        cookie = reply.cookies[SESSION_COOKIE]
+        cookie = reply.cookies[SESSION]
     assert cookie["httponly"]
     assert cookie["samesite"].lower() == "lax"
     assert (await site.call("POST", "/login", data={"token": token}))[0] == 401
-    headers = {"Cookie": f"{SESSION_COOKIE}={cookie.value}"}
+    headers = {"Cookie": f"{SESSION}={cookie.value}"}
     _, me = await site.call("GET", "/api/v1/me", headers=headers)
     return me["csrf_token"], headers
+
+
+HTTPS = {"Host": "shop.example", "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
+
+
+async def test_a_session_is_never_opened_over_plain_http_except_on_loopback(site: Site, db: Database) -> None:
+    async with db.transaction(role="engine") as tx:
+        token = await link_for(tx, "a@example.org", actor="test")
+
+    async def open_link(**headers: str) -> aiohttp.ClientResponse:
+        return await site.http.post(f"{site.url}/login", data={"token": token}, headers=headers, allow_redirects=False)
+
+    for plain in ({"Host": "shop.example"}, {"Host": "10.0.0.5:8400"}, {"X-Forwarded-For": "203.0.113.9"}):
+        reply = await open_link(**plain)
+        assert reply.status == 403, plain
+        assert "plain http" in await reply.text()
+        assert not reply.cookies
+    reply = await open_link(**HTTPS)
+    assert reply.status == 303, "the refused attempts did not use up the link"
+    cookie = reply.cookies[f"__Host-{SESSION}"]
+    assert cookie["secure"]
+    assert cookie["httponly"]
+    assert cookie["path"] == "/"
+    assert not cookie["domain"]
+
+    async def status(name: str, **headers: str) -> int:
+        headers["Cookie"] = f"{name}={cookie.value}"
+        return (await site.call("GET", "/api/v1/me", headers=headers))[0]
+
+    assert await status(f"__Host-{SESSION}", **HTTPS) == 200
+    assert await status(SESSION, **HTTPS) == 401, "another host of the domain may have set a name without the prefix"
+    assert await status(SESSION) == 200, "on loopback the name has no prefix"
+    async with site.http.get(
+        f"{site.url}/", headers={**HTTPS, "Cookie": f"__Host-{SESSION}=wrong"}, allow_redirects=False
+    ) as page:
+        gone = page.cookies[f"__Host-{SESSION}"]
+        assert gone["max-age"] == "0"
+        assert gone["secure"], "browsers ignore the removal of a __Host- cookie without Secure"
+
+
+@pytest.mark.parametrize("host", ["localhost:8400", "127.0.0.1", "[::1]:8400", "0.0.0.0:8400", "app.localhost"])
+def test_a_browser_on_this_machine_is_recognised_by_the_host_that_it_asked_for(host: str) -> None:
+    assert is_loopback({"host": host})
+    assert not is_loopback({"host": host, "x-forwarded-for": "203.0.113.9"})
+
+
+@pytest.mark.parametrize("host", ["localhost.example", "127.0.0.1.example:80", "10.0.0.5", "[2001:db8::1]:8400", ""])
+def test_every_other_host_may_be_on_the_network(host: str) -> None:
+    assert not is_loopback({"host": host})
 
 
 async def test_what_a_session_changes_needs_its_csrf_token(site: Site, db: Database) -> None:
@@ -314,7 +363,7 @@ async def test_a_refusal_does_not_reveal_whether_an_organization_exists(site: Si
     async with db.transaction(role="engine") as tx:
         link = await link_for(tx, "a@example.org", actor="test")
     async with site.http.post(f"{site.url}/login", data={"token": link}, allow_redirects=False) as reply:
-        session = reply.cookies[SESSION_COOKIE].value
+        session = reply.cookies[SESSION].value
 
     async def refusal(wanted: str, **options: Any) -> tuple[int, str]:
         headers = {**options.pop("headers", {}), "X-Organization": wanted}
@@ -323,8 +372,8 @@ async def test_a_refusal_does_not_reveal_whether_an_organization_exists(site: Si
 
     for who in (
         {"who": "a-owner"},
-        {"cookies": {SESSION_COOKIE: session}},
-        {"cookies": {SESSION_COOKIE: "x" * len(session)}},
+        {"cookies": {SESSION: session}},
+        {"cookies": {SESSION: "x" * len(session)}},
     ):
         assert await refusal("bolt", **who) == await refusal("nowhere", **who)
         assert await refusal(str(site.two.b), **who) == await refusal(str(site.two.b)[::-1], **who)

@@ -49,7 +49,7 @@ def key_set(**keys: rsa.RSAPrivateKey) -> dict[str, Any]:
 async def test_a_token_is_its_user_and_organization() -> None:
     verifier = TokenVerifier(Rules(), secret=SECRET)
     identity = await verifier.authenticate(pyjwt.encode(claims(), SECRET, "HS256"))
-    assert (identity.kind, identity.user_id, identity.organization) == ("token", "user-1", ORGANIZATION)
+    assert (identity.kind, identity.sub, identity.organization) == ("token", "user-1", ORGANIZATION)
     assert identity.may("user")
     assert not identity.may("viewer")
 

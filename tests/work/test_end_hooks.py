@@ -63,6 +63,29 @@ async def hook_jobs(db: Database) -> int:
     return await db.fetchval("select count(*) from onceward.work where task like '%#on_end' and dead_reason is null")
 
 
+FIRST_ATTEMPT_ENDS_LATER = """
+create function later() returns trigger language plpgsql as $$
+begin
+    new.finished_at := new.finished_at + interval '1 hour';
+    return new;
+end
+$$;
+create trigger later before insert on onceward.attempts for each row when (new.number = 1) execute function later();
+"""
+
+
+async def test_the_hook_runs_after_the_clock_has_moved_back(db: Database, seen) -> None:
+    app, generate = slot_app()
+    engine = Engine(db, app.registry)
+    await db.execute(FIRST_ATTEMPT_ENDS_LATER)
+    job = await engine.enqueue(generate.max_attempts(2), how="retry")
+    await drain(engine)
+    assert await seen() == ["retry success None done 2"]
+    finished = await engine.result(job.id)
+    assert finished is not None
+    assert finished.outcome == "success"
+
+
 @pytest.mark.parametrize(
     ("how", "expected"),
     [

@@ -89,17 +89,6 @@ async def test_a_key_for_ever_outlives_the_job_and_one_within_a_period_does_not_
         assert not (await engine.enqueue(note.unique("hour", within=timedelta(hours=1)))).duplicate
 
 
-async def test_replace_takes_the_newer_arguments_and_debounce_the_later_time(engine: Engine) -> None:
-    await engine.enqueue(note.unique("a", on_conflict="replace").schedule_in(hours=1), what="old")
-    await engine.enqueue(note.unique("a", on_conflict="replace"), what="new")
-    await drain(engine)
-    assert ran == ["new"]
-    one = await engine.enqueue(note.unique("b", on_conflict="debounce").schedule_in(seconds=1))
-    due = await engine.db.fetchval("select sort_at from onceward.work where id = $1", one.id)
-    await engine.enqueue(note.unique("b", on_conflict="debounce").schedule_in(seconds=60))
-    assert await engine.db.fetchval("select sort_at from onceward.work where id = $1", one.id) > due
-
-
 async def test_keys_are_unique_per_organization(engine: Engine) -> None:
     one, two = uuid4(), uuid4()
     a = await engine.enqueue(note.unique("k").for_organization(one))

@@ -80,6 +80,6 @@ def push_router() -> APIRouter:
 
 
 def _user(identity: Identity) -> str:
-    if identity.user_id is None:
+    if identity.kind == "key":
         raise NotAllowed("a subscription belongs to a user: send the JWT of the user, not an API key")
-    return identity.user_id
+    return identity.principal.ref

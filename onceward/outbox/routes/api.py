@@ -27,6 +27,7 @@ from onceward.trust import Identity, audit
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
 from onceward.web.fields import AtMost, Number, example
+from onceward.web.idempotency import withholds
 from onceward.web.paging import link_next
 
 Db = Annotated[Database, Depends(database_of)]
@@ -219,7 +220,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         link_next(request, response, after=page[-1].endpoint_id if len(page) == limit else None)
         return page
 
-    @router.post("/endpoints", status_code=201)
+    @router.post("/endpoints", status_code=201, dependencies=[withholds("secret")])
     async def register(identity: Owner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
         created = await endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
         return MadeEndpoint(endpoint=created.endpoint, secret=created.secret)
@@ -240,7 +241,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
     async def delete(identity: Owner, endpoint_id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
         await endpoints.delete(identity.organization, endpoint_id, actor=identity)
 
-    @router.post("/endpoints/{endpoint_id}/secret")
+    @router.post("/endpoints/{endpoint_id}/secret", dependencies=[withholds("secret")])
     async def rotate(identity: Owner, endpoint_id: UUID, requested: EndpointSecret) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         secret = await endpoints.rotate_secret(
             identity.organization,
@@ -288,7 +289,7 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
             actor=identity,
         )
 
-    @router.post("/endpoints/portal", status_code=201)
+    @router.post("/endpoints/portal", status_code=201, dependencies=[withholds("url")])
     async def access(request: Request, db: Db, identity: Owner, requested: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         created = await portal.create(
             db,

@@ -1,6 +1,6 @@
 """The customer portal: customers of an organization see their endpoints, deliveries and responses, and can resend.
 
-A link with a token opens the portal and sets a cookie for these pages only. Every form carries a CSRF token, so that no
+A link with a token opens the portal and sets a cookie. Every form carries a CSRF token, so that no
 other site can act in the customer's name.
 """
 
@@ -16,8 +16,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.outbox import Outbox, OutboxError, portal, reading, resends
 from onceward.trust import NotAllowed, NotAuthenticated
-from onceward.web.api import database_of, engine_of, settings_of
+from onceward.web.api import database_of, engine_of
 from onceward.web.auth import authenticator_of
+from onceward.web.cookies import secret_cookie, set_secret_cookie
 
 COOKIE = "onceward_portal"
 PRIVATE = {
@@ -36,7 +37,7 @@ tr + tr td { border-top: 1px solid #8884 } pre { overflow: auto; padding: .8rem;
 
 
 async def _visiting(request: Request) -> portal.Visitor:
-    return await _recognise(request, request.cookies.get(COOKIE, ""))
+    return await _recognise(request, secret_cookie(request, COOKIE) or "")
 
 
 async def _recognise(request: Request, token: str) -> portal.Visitor:
@@ -61,8 +62,7 @@ def portal_router(outbox: Outbox) -> APIRouter:
             if token:
                 await _recognise(request, token)
                 reply = RedirectResponse("/portal", status_code=303, headers=PRIVATE)
-                secure = settings_of(request).url.startswith("https://")
-                reply.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=secure, path="/portal")
+                set_secret_cookie(request, reply, COOKIE, token)
                 return reply
             visitor = await _visiting(request)
         except NotAuthenticated:

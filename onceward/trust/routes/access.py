@@ -25,6 +25,7 @@ from onceward.trust.organizations import (
 from onceward.web.api import database_of
 from onceward.web.auth import require
 from onceward.web.fields import example
+from onceward.web.idempotency import withholds
 
 Db = Annotated[Database, Depends(database_of)]
 User = Annotated[Identity, Depends(require("user"))]
@@ -86,7 +87,7 @@ def access_router() -> APIRouter:
             kind=identity.kind,
             organization=identity.organization,
             scopes=sorted(identity.scopes),
-            user_id=identity.user_id,
+            user_id=identity.person,
             label=identity.label,
             csrf_token=identity.csrf,
         )
@@ -133,7 +134,7 @@ def _keys(router: APIRouter) -> None:
         async with transaction_for(db, identity) as tx:
             return await list_keys(tx, organization=identity.organization)
 
-    @router.post("/keys", status_code=201)
+    @router.post("/keys", status_code=201, dependencies=[withholds("secret")])
     async def make(db: Db, identity: Owner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             created = await create_key(

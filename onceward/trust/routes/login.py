@@ -9,9 +9,11 @@ from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.trust.identity import Identity
+from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import close_session
 from onceward.web.api import database_of
-from onceward.web.auth import SESSION_COOKIE, require
+from onceward.web.auth import require
+from onceward.web.cookies import delete_secret_cookie, secret_cookie
 from onceward.web.login import log_in_with_link
 
 PAGE = """<!doctype html>
@@ -51,9 +53,9 @@ def login_router() -> APIRouter:
 
     async def log_out(request: Request, _identity: Annotated[Identity, Depends(require("user"))]) -> Response:
         async with database_of(request).acquire() as conn:
-            await close_session(conn, request.cookies.get(SESSION_COOKIE, ""))
+            await close_session(conn, secret_cookie(request, SESSION) or "")
         reply = RedirectResponse("/login", status_code=303, headers=PRIVATE)
-        reply.delete_cookie(SESSION_COOKIE)
+        delete_secret_cookie(request, reply, SESSION)
         return reply
 
     router.add_api_route("/login", show, methods=["GET"])

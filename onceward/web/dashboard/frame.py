@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 from urllib.parse import unquote
-from uuid import UUID
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -29,8 +28,7 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
     """Load the frame of a page. It reads as the engine, because the viewer may belong to other organizations."""
     person, organizations = identity.label, []
     async with site.database.acquire() as conn:
-        if identity.kind == "session" and identity.user_id is not None:
-            user_id = UUID(identity.user_id)
+        if (user_id := identity.member) is not None:
             person = await conn.fetchval(PERSON, user_id)
             organizations = await (conn.fetch(ALL) if identity.may("admin") else conn.fetch(MINE, user_id))
         elif identity.may("admin"):

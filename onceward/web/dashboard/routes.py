@@ -15,8 +15,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from onceward.db import Unavailable
 from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound, TooManyFailures, TrustError
 from onceward.trust.identity import Identity, Scope, transaction_for
-from onceward.web.api import settings_of
-from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of
+from onceward.trust.session_cookie import SESSION
+from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
+from onceward.web.cookies import delete_secret_cookie, is_secure
 from onceward.web.dashboard import frame
 from onceward.web.dashboard.action import Action, ActionRefused
 from onceward.web.dashboard.page import Missing, Page
@@ -184,7 +185,7 @@ def _choose(site: Site) -> Handler:
         chosen = str(form.get("organization", ""))[:100]
         reply = RedirectResponse(_after_choosing(site, str(form.get("back", "")), chosen), status_code=303)
         if chosen:
-            secure = settings_of(request).url.startswith("https://")
+            secure = is_secure(request)
             reply.set_cookie(
                 ORGANIZATION_COOKIE, quote(chosen), max_age=31536000, httponly=True, samesite="lax", secure=secure
             )
@@ -220,8 +221,7 @@ async def _error_page(site: Site, request: Request, error: Exception) -> Respons
     match error:
         case NotAuthenticated():
             reply = RedirectResponse(site.start_page if request.url.path == "/" else "/login", status_code=303)
-            if SESSION_COOKIE in request.cookies:
-                reply.delete_cookie(SESSION_COOKIE)
+            delete_secret_cookie(request, reply, SESSION)
             return reply
         case NotAllowed():
             status, title = 403, "Not allowed"

@@ -10,7 +10,7 @@ declare
 begin
     with done as (
         delete from onceward.work
-         where id = any(p_ids) and lease = any(p_leases)
+         where id = any(p_ids) and lease = any(p_leases) and replaced_under is distinct from lease
         returning id, organization_id, attempts, earlier, kind, task, claimed_at, bundle
     )
     select count(*), array_agg(bundle order by bundle) filter (where bundle is not null),
@@ -26,6 +26,12 @@ begin
     foreach v_bundle in array coalesce(v_bundles, '{}') loop
         perform onceward.leave_bundle(v_bundle);
     end loop;
+    if v_count < cardinality(p_ids) then
+        v_count := v_count + (
+            select count(*) from onceward.work w
+             where w.id = any(p_ids) and w.lease = any(p_leases)
+               and onceward.run_again(w.id, w.lease, p_worker, 'success', w.claimed_at, p_results -> w.id::text, null));
+    end if;
     if v_count < cardinality(p_ids) then
         raise exception 'a batch is no longer held under its lease' using errcode = 'OW001';
     end if;

@@ -16,7 +16,7 @@ begin
                dead_reason = case when w.crashes + n.counted >= 3 then p_reason end,
                dead_at = case when w.crashes + n.counted >= 3 then onceward.now() end
           from (select case when c.claimed_at > onceward.server_since() then 1 else 0 end as counted
-                  from onceward.work c where c.id = p_id and c.lease = p_lease for update) n
+                  from onceward.work c where c.id = p_id and c.lease = p_lease and c.replaced_under is distinct from c.lease for update) n
          where w.id = p_id and w.lease = p_lease
         returning w.kind, w.task, w.attempts::int as attempts, w.earlier, w.organization_id, null::bigint as bundle,
                   case when w.dead_reason is not null then 'dead_letter' when n.counted = 1 then 'crashed' else 'snoozed' end as outcome
@@ -29,21 +29,22 @@ begin
            set lease = null, claimed_at = null, slot = null, parent_slot = null, sort_at = p_due,
                attempts = attempts + case when p_outcome = 'retry' then 1 else 0 end,
                crashes = 0
-         where id = p_id and lease = p_lease
+         where id = p_id and lease = p_lease and replaced_under is distinct from lease
         returning kind, task, (attempts - case when p_outcome = 'retry' then 1 else 0 end)::int as attempts,
                   earlier, organization_id, null::bigint as bundle into v;
     elsif p_outcome = 'dead_letter' then
         update onceward.work
            set lease = null, claimed_at = null, slot = null, parent_slot = null, cancel = null,
                dead_reason = p_reason, dead_at = onceward.now()
-         where id = p_id and lease = p_lease
+         where id = p_id and lease = p_lease and replaced_under is distinct from lease
         returning kind, task, attempts::int as attempts, earlier, organization_id, null::bigint as bundle into v;
     else
-        delete from onceward.work where id = p_id and lease = p_lease
+        delete from onceward.work
+         where id = p_id and lease = p_lease and (replaced_under is distinct from lease or p_outcome = 'cancelled')
         returning kind, task, attempts::int as attempts, earlier, organization_id, bundle into v;
     end if;
     if not found then
-        return false;
+        return onceward.run_again(p_id, p_lease, p_worker, p_outcome, p_started, p_result, p_error);
     end if;
     v_recorded := onceward.record_attempts(array[row(
         p_id, v.organization_id, v.attempts + 1, v.kind, v.task, p_outcome, p_worker, p_started, clock_timestamp(), p_result, p_error,

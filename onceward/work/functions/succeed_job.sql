@@ -12,9 +12,12 @@ declare
     v_bundle bigint;
     v_recorded int;
 begin
-    delete from onceward.work where id = p_id and lease = p_lease
+    delete from onceward.work where id = p_id and lease = p_lease and replaced_under is distinct from lease
     returning organization_id, attempts, earlier, task, bundle into v_organization, v_attempts, v_earlier, v_task, v_bundle;
     if not found then
+        if onceward.run_again(p_id, p_lease, p_worker, 'success', p_started, p_result, null) then
+            return;
+        end if;
         raise exception 'work % is no longer held under this lease', p_id using errcode = 'OW001';
     end if;
     v_recorded := onceward.record_attempts(array[row(

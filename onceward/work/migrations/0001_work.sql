@@ -37,6 +37,7 @@ create table onceward.work (
     unique_key text,
     bundle bigint,                         -- the bundle that this row is a member of
     cancel boolean,                        -- a request to stop the running work
+    replaced_under bigint,                 -- the lease of the attempt that ran when the job got new arguments: it runs again
     dead_reason text,                      -- dead letter since dead_at
     dead_at timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
@@ -179,6 +180,7 @@ create table onceward.bundles (
     remaining int not null,
     then_id bigint                         -- the job that becomes due when no member remains
 );
+create unique index bundles_then on onceward.bundles (then_id);
 select onceward.protect('onceward.bundles');
 
 create table onceward.checkpoints (

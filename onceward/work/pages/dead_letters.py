@@ -33,7 +33,7 @@ select d.kind, d.task, d.dead_reason as reason, last.error ->> 'type' as error, 
        (array_agg(last.error ->> 'message' order by d.dead_at desc))[1] as message
   from dead d
   left join lateral (
-      select a.error from onceward.attempts a where a.work_id = d.id order by a.finished_at desc limit 1
+      select a.error from onceward.attempts a where a.work_id = d.id order by a.number desc, a.finished_at desc limit 1
   ) last on true
  group by 1, 2, 3, 4 order by count desc, last_at desc
 """

@@ -27,7 +27,7 @@ case when w.dead_reason is not null then 'dead_letter'
 LAST = """
 left join lateral (
     select a.outcome, a.number, a.finished_at, a.error ->> 'message' as message from onceward.attempts a
-     where a.work_id = r.{id} and w.id is null order by a.finished_at desc limit 1
+     where a.work_id = r.{id} and w.id is null order by a.number desc, a.finished_at desc limit 1
 ) last on true"""
 
 CONDITIONS = {

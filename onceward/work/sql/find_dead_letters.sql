@@ -3,7 +3,7 @@ select w.id, w.kind, w.task, w.queue, w.organization_id, w.attempts + 1 as attem
        w.dead_at, last.error
   from onceward.work w
   left join lateral (
-      select a.error from onceward.attempts a where a.work_id = w.id order by a.finished_at desc limit 1
+      select a.error from onceward.attempts a where a.work_id = w.id order by a.number desc, a.finished_at desc limit 1
   ) last on true
  where w.dead_reason is not null
    and ($1::bigint[] is null or w.id = any($1))

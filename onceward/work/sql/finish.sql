@@ -1,7 +1,7 @@
--- Acknowledge successes, fenced by lease. Returns how many were acknowledged; the others had lost their lease.
+-- Acknowledge successes, fenced by lease. Returns how many were acknowledged; the others had lost their lease, or must run again.
 with done as (
     delete from onceward.work
-     where id = any($1::bigint[]) and lease = any($2::bigint[])
+     where id = any($1::bigint[]) and lease = any($2::bigint[]) and replaced_under is distinct from lease
     returning id, organization_id, attempts, earlier, kind, task, claimed_at
 )
 select count(*)::int,

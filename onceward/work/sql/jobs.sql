@@ -12,7 +12,7 @@ select * from (
       left join onceward.work w on w.id = j.id
       left join lateral (
           select a.outcome, a.number, a.finished_at from onceward.attempts a where a.work_id = j.id
-           order by a.finished_at desc limit 1
+           order by a.number desc, a.finished_at desc limit 1
       ) last on true
      where ($1::text is null or j.task = $1) and ($2::bigint is null or j.id < $2)
        and ($3::uuid is null or j.organization_id = $3)

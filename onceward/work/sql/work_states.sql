@@ -9,4 +9,4 @@ select * from (
            case outcome when 'retry' then 'pending' when 'discarded' then 'cancelled' else outcome end,
            number::int, finished_at
     from onceward.attempts where work_id = any($1)
-    order by work_id, finished_at desc, number desc) last
+    order by work_id, number desc, finished_at desc) last

@@ -37,7 +37,7 @@ class Person:
 def person(identity: Annotated[Identity, Depends(require("user"))]) -> Person:
     """Return the user whom the JWT identifies. Its subject must be a UUID, and it must name an organization."""
     try:
-        user_id = UUID(identity.user_id or "")
+        user_id = UUID(identity.user_in(identity.organization) or "")
     except ValueError:
         raise Problem(403, "the token's subject (`sub`) must be a UUID: courses belong to users") from None
     if identity.organization is None:

@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
+from onceward.web.cookies import delete_secret_cookie, require_private_transport, set_secret_cookie
 from onceward_apps.learning import checkout, signing_in, users, waitlist
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.routes.requests import (
@@ -19,7 +20,6 @@ from onceward_apps.learning.routes.requests import (
     limit,
     owner_of,
     problem,
-    remember,
 )
 from onceward_apps.learning.routes.visitors import note_view
 from onceward_apps.learning.signing import read_enrollment_token
@@ -145,20 +145,21 @@ async def ask_for_link(engine: EngineHere, request: Request, requested: SignInIn
 async def open_session(engine: EngineHere, request: Request, response: Response, used: TokenIn) -> dict[str, Any]:
     """Use a sign-in link, once, and open a session (a cookie)."""
     await limit(engine, request, "session", per_minute=20)
+    require_private_transport(request)
     try:
         session = await signing_in.redeem(engine, used.token)
     except LearningError as error:
         raise problem(error) from error
-    remember(response, SESSION_COOKIE, session.token, max_age_s=signing_in.SESSION_DAYS * 86400)
+    set_secret_cookie(request, response, SESSION_COOKIE, session.token, max_age_s=signing_in.SESSION_DAYS * 86400)
     return {"user_id": session.user_id, "expires_at": session.expires_at}
 
 
 @router.delete("/session", status_code=204)
-async def close_session(engine: EngineHere, student: MaybeStudent) -> Response:
+async def close_session(engine: EngineHere, request: Request, student: MaybeStudent) -> Response:
     if student is not None and student.session is not None:
         await signing_in.sign_out(engine, student.session)
     response = Response(status_code=204)
-    response.delete_cookie(SESSION_COOKIE, path="/")
+    delete_secret_cookie(request, response, SESSION_COOKIE)
     return response
 
 

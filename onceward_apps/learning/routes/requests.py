@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Request
 from pydantic import StringConstraints
 
 from onceward import Engine, Tx
 from onceward.limits import Rate
 from onceward.trust import fingerprint
 from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require
+from onceward.web.cookies import secret_cookie
 from onceward_apps.learning import signing_in
-from onceward_apps.learning.app import app
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.metrics import REQUESTS_REFUSED
 from onceward_apps.learning.model import as_uuid
@@ -85,8 +85,8 @@ async def find_student(request: Request, engine: EngineHere) -> Student | None:
     """Return the signed-in student, or None without credentials."""
     if request.headers.get("authorization"):
         identity = await authenticator_of(request).identify(request)
-        user_id = as_uuid(identity.user_id)
-        if identity.kind != "token" or user_id is None or identity.organization is None:
+        user_id = as_uuid(identity.user_in(identity.organization))
+        if user_id is None or identity.organization is None:
             raise Problem(
                 403, "this needs the token of a student: its subject is the user's id, with an organization_id"
             )
@@ -96,7 +96,7 @@ async def find_student(request: Request, engine: EngineHere) -> Student | None:
 
 async def find_visitor(request: Request, engine: EngineHere) -> Student | None:
     """Return the student who is signed in with a cookie, or None. A page for everybody ignores all other credentials."""
-    token = request.cookies.get(SESSION_COOKIE)
+    token = secret_cookie(request, SESSION_COOKIE)
     session = None if not token else await signing_in.find_session(engine, token)
     if session is None:
         return None
@@ -115,9 +115,3 @@ async def signed_in(student: Annotated[Student | None, Depends(find_student)]) -
 MaybeStudent = Annotated[Student | None, Depends(find_student)]
 Visitor = Annotated[Student | None, Depends(find_visitor)]
 SignedIn = Annotated[Student, Depends(signed_in)]
-
-
-def remember(response: Response, name: str, value: str, *, max_age_s: int) -> None:
-    """Store a value in a cookie that scripts cannot read."""
-    secure = app.services.settings.url.startswith("https://")
-    response.set_cookie(name, value, max_age=max_age_s, httponly=True, samesite="lax", secure=secure, path="/")

@@ -8,7 +8,8 @@ from uuid import UUID
 from fastapi import Request, Response
 
 from onceward import Engine
-from onceward_apps.learning.routes.requests import VISITOR_COOKIE, remember
+from onceward.web.cookies import is_secure
+from onceward_apps.learning.routes.requests import VISITOR_COOKIE
 from onceward_apps.learning.store import people
 
 YEAR_S = 365 * 86400
@@ -19,6 +20,7 @@ async def note_view(engine: Engine, request: Request, response: Response, organi
     visitor = request.cookies.get(VISITOR_COOKIE, "")
     if not (16 <= len(visitor) <= 64 and visitor.isascii() and visitor.replace("-", "").replace("_", "").isalnum()):
         visitor = secrets.token_urlsafe(16)
-        remember(response, VISITOR_COOKIE, visitor, max_age_s=YEAR_S)
+        secure = is_secure(request)
+        response.set_cookie(VISITOR_COOKIE, visitor, max_age=YEAR_S, httponly=True, samesite="lax", secure=secure)
     async with engine.transaction(organization=organization) as tx:
         await people.add_page_view(tx, visitor, path.replace("\x00", "")[:500])

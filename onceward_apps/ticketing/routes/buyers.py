@@ -20,6 +20,7 @@ from onceward_apps.ticketing.routes.requests import (
     User,
     acting,
     basket_of,
+    id_in,
     limit_holds,
     order_for,
     owner_of,
@@ -120,7 +121,7 @@ async def hold(
     async with acting(engine, owner) as tx:
         held = await buying.hold(tx, event_id, basket, labels=requested.seats, places=requested.places)
         answer = await _held(tx, event_id, held)
-    remember_basket(response, basket)
+    remember_basket(request, response, basket)
     return {"basket": basket, **answer}
 
 
@@ -151,8 +152,10 @@ async def start_checkout(engine: EngineHere, user: User, new: CheckoutIn, reques
     basket = basket_of(request)
     if basket is None:
         raise problem(NothingHeld("the basket holds no seats: choose seats first"))
-    async with acting(engine, await owner_of(engine, "event", new.event_id)) as tx:
-        buyer = buying.Buyer(email=new.email, name=new.name.strip(), locale=new.locale, user_id=user)
+    organization = await owner_of(engine, "event", new.event_id)
+    async with acting(engine, organization) as tx:
+        user_id = id_in(organization, user)
+        buyer = buying.Buyer(email=new.email, name=new.name.strip(), locale=new.locale, user_id=user_id)
         checkout = await buying.start_checkout(tx, new.event_id, basket, buyer, coupon=new.coupon)
         token = order_token(await keys.signing_key(tx), checkout["id"])
     names = ("id", "status", "currency", "subtotal_cents", "discount_cents", "tax_cents", "platform_fee_cents")

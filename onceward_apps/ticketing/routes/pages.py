@@ -79,7 +79,7 @@ async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Resp
         return page("missing.html", status=404, what="event")
     response = page("event.html", event=event, sections=sections)
     if basket_of(request) is None:
-        remember_basket(response, new_basket())
+        remember_basket(request, response, new_basket())
     return response
 
 

@@ -13,6 +13,7 @@ from onceward import Engine, Tx
 from onceward.limits import Rate
 from onceward.trust import fingerprint
 from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require
+from onceward.web.cookies import is_secure
 from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.codes import is_order_token
 from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError, TooFast
@@ -75,14 +76,14 @@ def basket_of(request: Request) -> str | None:
     return basket if basket and 16 <= len(basket) <= 100 else None
 
 
-def remember_basket(response: Response, basket: str) -> None:
+def remember_basket(request: Request, response: Response, basket: str) -> None:
     """Store the basket in a cookie of the buyer's browser."""
-    secure = app.services.settings.url.startswith("https://")
+    secure = is_secure(request)
     response.set_cookie(BASKET_COOKIE, basket, max_age=7200, httponly=True, samesite="lax", secure=secure, path="/")
 
 
-async def signed_in_user(request: Request) -> str | None:
-    """Return the user id of the caller's JWT, or None if no JWT was sent. A JWT that is not valid is an error (401).
+async def signed_in_user(request: Request) -> Identity | None:
+    """Return the end user whose JWT was sent, or None without a JWT. A JWT that is not valid is an error (401).
 
     `Authorization` may also carry the token of an order, which has no dots.
     """
@@ -90,21 +91,28 @@ async def signed_in_user(request: Request) -> str | None:
     if scheme.lower() != "bearer" or credential.count(".") != 2:
         return None
     identity = await authenticator_of(request).identify(request)
-    return identity.user_id if identity.kind == "token" else None
+    return identity if identity.kind == "token" else None
 
 
-User = Annotated[str | None, Depends(signed_in_user)]
+User = Annotated[Identity | None, Depends(signed_in_user)]
+"""An end user of any organization: `id_in` tells whether they are one of ours."""
 
 
-async def order_for(tx: Tx, checkout_id: UUID, token: str, user: str | None = None) -> Any:
-    """Return an order to the bearer of its token or to the user who started it.
+def id_in(organization: UUID, user: Identity | None) -> str | None:
+    """Return the id of the end user, or None if they are not a user of the organization."""
+    return None if user is None else user.user_in(organization)
+
+
+async def order_for(tx: Tx, checkout_id: UUID, token: str, user: Identity | None = None) -> Any:
+    """Return an order to the bearer of its token or to the user of the organization who started it.
 
     A wrong token or another user gets the same error as an unknown order.
     """
     order = await reading.order(tx, checkout_id)
+    user_id = None if order is None else id_in(order["organization_id"], user)
     if order is not None and (
         is_order_token(keys.key_of(tx.engine, order), checkout_id, token)
-        or (user is not None and user == order["user_id"])
+        or (user_id is not None and user_id == order["user_id"])
     ):
         return order
     raise NotFound("the order does not exist, or the link is incomplete")

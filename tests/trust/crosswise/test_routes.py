@@ -12,7 +12,8 @@ from urllib.parse import quote
 import pytest
 from fastapi import FastAPI
 
-from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE
+from onceward.trust.session_cookie import SESSION
+from onceward.web.auth import ORGANIZATION_COOKIE
 from onceward_apps import all as bundled
 from onceward_apps import demo
 from onceward_apps.learning.demo_pages import router as demo_router
@@ -51,7 +52,7 @@ def _served(routes: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]
 
 def credentials(world: World, of: Org, other: Org) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     """Headers and cookies of everybody who may try."""
-    key, session = {"Authorization": f"Bearer {of.key}"}, {SESSION_COOKIE: of.session}
+    key, session = {"Authorization": f"Bearer {of.key}"}, {SESSION: of.session}
     return {
         "key": (key, {}),
         "key that asks for the other": ({**key, "X-Organization": other.slug}, {}),

@@ -22,8 +22,8 @@ from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import set_member
 from onceward.trust.secrets import secret_box
+from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import link_for
-from onceward.web.auth import SESSION_COOKIE
 from tests.ticketing.office import SECRET, charge
 from tests.trust.crosswise import coursegen
 from tests.trust.crosswise.rows import fill_tables
@@ -121,8 +121,8 @@ class World:
         org = Org(made.organization_id, slug, f"private-{animal}", f"public-{animal}", key.text)
         org.ids |= {"slug": slug, "organization": str(org.id), "user": str(user), "source": source.name}
         async with self.http.post(f"{self.url}/login", data={"token": link}, allow_redirects=False) as reply:
-            org.session = reply.cookies[SESSION_COOKIE].value
-        async with self.http.get(f"{self.url}/api/v1/me", cookies={SESSION_COOKIE: org.session}) as reply:
+            org.session = reply.cookies[SESSION].value
+        async with self.http.get(f"{self.url}/api/v1/me", cookies={SESSION: org.session}) as reply:
             org.csrf = (await reply.json())["csrf_token"]
         await self._outbound(org)
         await self._tickets(org)
