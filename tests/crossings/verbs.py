@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -95,9 +94,9 @@ class Enqueue:
     async def _through_sql(self, world: World, n: int) -> int:
         """As another language would, which does not know the queue of the job."""
         return await world.db.fetchval(
-            "select onceward.enqueue($1, $2::jsonb, queue => coalesce($3, 'default'), lane => $4, ordered => $5, cap => $6)",
+            "select onceward.enqueue($1, $2, queue => coalesce($3, 'default'), lane => $4, ordered => $5, cap => $6)",
             self.job,
-            json.dumps(self.arguments(n)),
+            self.arguments(n),
             self.queue,
             self.order or self.limit,
             self.order is not None,
