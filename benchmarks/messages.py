@@ -106,7 +106,8 @@ async def _smtp_cases(db: Database, count: int, turns: int) -> list[Measurement]
             letters = [_letter(n) for n in range(count)]
 
             async def one(letter: Letter) -> None:
-                await smtp.send(write(letter), key=letter.key, sender=SENDER, to=letter.to)
+                async with smtp.turn():
+                    await smtp.send(write(letter), key=letter.key, sender=SENDER, to=letter.to)
 
             began = time.perf_counter()
             await _at_once([lambda letter=letter: one(letter) for letter in letters])

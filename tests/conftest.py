@@ -19,6 +19,12 @@ hypothesis.settings.register_profile("ours", deadline=None, suppress_health_chec
 hypothesis.settings.load_profile("ours")
 
 
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "thorough"])
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether a proof by repetition runs in full. `make test` runs the short one, `-m slow` the thorough one."""
+    return request.param
+
+
 @pytest.fixture(scope="session")
 def server_url(onceward_server_url: str) -> str:
     """The URL of the PostgreSQL server of this run."""

@@ -36,12 +36,12 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.runner.close()
 
 
-def check_machine(machine: type[DatabaseMachine], url: str) -> None:
+def check_machine(machine: type[DatabaseMachine], url: str, *, thorough: bool) -> None:
     """Run random sequences of the machine's rules on the database at `url`."""
     run_state_machine_as_test(
         type(machine.__name__, (machine,), {"url": url}),
         settings=settings(
-            max_examples=12,
+            max_examples=60 if thorough else 5,
             stateful_step_count=20,
             deadline=None,
             database=None,

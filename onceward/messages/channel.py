@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -58,8 +60,16 @@ class Channel(Protocol):
         """Whether `look_up` can find out the outcome of a send."""
         ...
 
+    def turn(self) -> AbstractAsyncContextManager[Outcome | None]:
+        """Wait until nothing but the call itself separates a letter from the service, and hold that for one `send`.
+
+        Yield None, or the failure to connect. The sender records the start of a send after this wait: a worker that is
+        killed earlier has certainly not sent the letter. A channel whose sends can be repeated or looked up need not wait.
+        """
+        ...
+
     async def send(self, letter: Letter) -> Outcome:
-        """Send the letter once."""
+        """Send the letter once. The sender holds a `turn`."""
         ...
 
     async def look_up(self, letter: Letter) -> Lookup:
@@ -67,3 +77,15 @@ class Channel(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+class Turns:
+    """The turns of a channel over HTTP: at most as many at a time as `GuardedClient` opens connections to one host."""
+
+    def __init__(self, most: int = 32) -> None:
+        self._free = asyncio.Semaphore(most)
+
+    @asynccontextmanager
+    async def take(self) -> AsyncGenerator[None]:
+        async with self._free:
+            yield None

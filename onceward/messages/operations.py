@@ -1,21 +1,17 @@
-"""Operator actions on messages: list, show, cancel, resolve unknown outcomes, list parked channels."""
+"""Operator actions on messages: list, show, cancel, list parked channels."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
-from onceward.messages.parking import queue_of
-from onceward.messages.queueing import task_of
 from onceward.statements import read_statement
 from onceward.trust import Identity, record
 
 LIST = read_statement("messages", "list_messages")
 SHOW = read_statement("messages", "show_message")
 ATTEMPTS = read_statement("messages", "list_attempts")
-SENT = read_statement("messages", "mark_sent")
-RESEND = read_statement("messages", "resend_message")
 CANCEL = read_statement("messages", "cancel_messages")
 
 ID_OF_KEY = "select id from onceward.messages where organization_id is not distinct from $1::uuid and key = $2"
@@ -41,19 +37,6 @@ async def show_message(db: Database | Connection | Transaction, id: int) -> dict
     if row is None:
         return None
     return {**dict(row), "history": [dict(each) for each in await db.fetch(ATTEMPTS, id)]}
-
-
-async def resolve(tx: Transaction, id: int, verdict: Literal["sent", "resend"], *, by: str, reason: str) -> bool:
-    """Record what an operator found out about an unknown message. Return False if the message is not unknown."""
-    if verdict == "sent":
-        resolved = await tx.fetchval(SENT, id)
-    else:
-        channel = await tx.fetchval("select channel from onceward.messages where id = $1", id)
-        resolved = await tx.fetchval(RESEND, id, task_of(channel), queue_of(channel)) if channel else None
-    if resolved is None:
-        return False
-    await record(tx, f"message.{verdict}", entity_type="message", entity_id=id, actor=by, reason=reason)
-    return True
 
 
 async def cancel_by_key(

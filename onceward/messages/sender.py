@@ -1,7 +1,7 @@
-"""Send one message: check the hours, render the text, wait for a slot, record the start, send, evaluate the answer.
+"""Send one message: check the hours, render the text, wait for a connection and a slot, record the start, send, evaluate the answer.
 
-The sender records the start of a send before it calls the service. If the send is interrupted, the next worker knows that
-the message may have been sent. It repeats the send with the same key if the service recognises keys, looks the message up
+The sender records the start of a send when it holds the connection, immediately before it calls the service. If the send is
+interrupted, the next worker knows that the message may have been sent; a message that still waited was certainly not sent. It repeats the send with the same key if the service recognises keys, looks the message up
 if the service can be queried, and otherwise marks it as `unknown` for the operator. It never sends blindly a second time.
 """
 
@@ -132,13 +132,17 @@ class Sender:
         self._check_hours(message, template)
         attachments = await load_attachments(self._files, message.attachments) if message.attachments else ()
         letter = self._letter(message, template, message.address, attachments)
-        async with self._parking[message.channel].turn():
-            result = await self._begin(work, message, channel, letter)
-            if result is not None:
-                return result
-            gate("before-send")
-            outcome = await channel.send(letter)
-            gate("after-send")
+        async with self._parking[message.channel].turn(), channel.turn() as failure:
+            # An earlier send that got no answer is examined first, whether or not the service can be reached.
+            if failure is not None and message.sending_since is None:
+                outcome = failure
+            else:
+                result = await self._begin(work, message, channel, letter)
+                if result is not None:
+                    return result
+                gate("before-send")
+                outcome = await channel.send(letter)
+                gate("after-send")
             metrics.SENT.labels(message.channel, type(outcome).__name__.lower()).inc()
             if own is not None and isinstance(outcome, Throttled):
                 # Only this organization's account is over its limit; the others go on.

@@ -39,10 +39,12 @@ async def crash_test(
     observe: Callable[[], Awaitable[Any]],
     reset: Callable[[], Awaitable[object]],
     most_gates: int = 200,
+    every: bool = True,
 ) -> list[str]:
     """Run `arrange` and drain: first without a crash, then once per gate with a crash there. Return the gates.
 
     `reset` restores the database to its state before `arrange`. `observe` returns the result that must not change.
+    With `every=False` the crash happens at the first gate of each name only, which takes a fraction of the time.
     """
     await arrange()
     undisturbed = _Counter(None)
@@ -52,6 +54,8 @@ async def crash_test(
     if len(gates) > most_gates:
         raise AssertionError(f"the run passes {len(gates)} gates, more than most_gates={most_gates}")
     for number, name in enumerate(gates, start=1):
+        if not every and gates.index(name) < number - 1:
+            continue
         await reset()
         await arrange()
         counter = _Counter(number)

@@ -15,6 +15,7 @@ FEATURE = Feature(
     commands=("onceward.workflows.commands:register",),
     routes="onceward.workflows.routes:routers",
     pages="onceward.workflows.pages:PAGES",
+    sqlstates="onceward.workflows.sqlstates:SQLSTATES",
     checks="onceward.workflows.checks:CHECKS",
     erasers="onceward.workflows.erasers:ERASERS",
     traced=(

@@ -12,6 +12,7 @@ from onceward.work import Overloaded, Superseded
 from onceward.work.executor import TRANSIENT
 from onceward.work.sqlstates import LOST_LEASE
 from onceward.workflows.errors import HistoryChanged, Interrupted
+from onceward.workflows.sqlstates import HISTORY_LACKS_STEP
 
 
 @contextmanager
@@ -32,6 +33,8 @@ def interruption(error: Exception) -> Exception | None:
         return error
     if isinstance(error, asyncpg.PostgresError) and error.sqlstate == LOST_LEASE:
         return Superseded()
+    if isinstance(error, asyncpg.PostgresError) and error.sqlstate == HISTORY_LACKS_STEP:
+        return HistoryChanged(0.0, str(error))
     if lost_connection(error):
         # Each of these statements is its own commit: the next run sees in the history whether it happened.
         return HistoryChanged(0.05, f"the connection was lost while recording: {type(error).__name__}")

@@ -18,7 +18,10 @@ CLEAR_CRASHES = read_statement("workflows", "clear_crashes")
 
 
 class Record(NamedTuple):
-    """One step of one workflow. `due_s` is the number of seconds until an unfinished step is due."""
+    """One step of one workflow. `due_s` is the number of seconds until an unfinished step is due.
+
+    `required` and `finished` are the positions of `Reliance`, as text: PostgreSQL has no arrays of arrays of different lengths.
+    """
 
     workflow_id: int
     lease: int
@@ -32,6 +35,8 @@ class Record(NamedTuple):
     error: str | None
     due_s: float | None
     started_at: datetime | None
+    required: str
+    finished: str
 
 
 class Survivor(NamedTuple):
@@ -52,6 +57,8 @@ class Ending(NamedTuple):
     error: str | None
     started_at: datetime | None
     worker: int
+    required: str
+    finished: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,11 @@ class Ended:
 
 
 class Recorder:
-    """Writes records in groups. None means that nothing was written: the lease was lost or the step was already answered."""
+    """Writes records in groups.
+
+    None means that nothing was written: the lease was lost, the step was already answered, or the history lacks a step that the
+    run relies on.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = ref(db)

@@ -33,6 +33,7 @@ from onceward.workflows.errors import (
 from onceward.workflows.history import History
 from onceward.workflows.interruption import interrupting, is_transient
 from onceward.workflows.recorder import Ending, Record, Survivor
+from onceward.workflows.reliance import UnconfirmedSteps
 from onceward.workflows.step import Place, StepCall
 from onceward.workflows.task import QUEUE, WorkflowTask
 
@@ -64,6 +65,7 @@ class WorkflowRun:
         self._suspect = work.crashes > 0
         self._counts: dict[str, int] = {}
         self._keys: set[str] = set()
+        self.unconfirmed = UnconfirmedSteps()
         self._compensations: list[StepCall[Any]] = []
 
     # -- the run ------------------------------------------------------------------------------------------------
@@ -176,6 +178,7 @@ class WorkflowRun:
         started_at: datetime | None = None,
     ) -> datetime:
         """Commit the state of a step. Return when the step is due next, or the time of this run if it is finished."""
+        relied_on = self.unconfirmed.reliance
         record = Record(
             self.work.id,
             self.work.lease,
@@ -189,11 +192,16 @@ class WorkflowRun:
             None if error is None else dump_json(error),
             due_s,
             started_at,
+            relied_on.positions_text,
+            relied_on.finished_text,
         )
         with interrupting():
             recorded = await self._recorder.record(record)
             if recorded is None:
-                raise HistoryChanged(0.0, "the lease was lost, or another transaction answered the step")
+                raise HistoryChanged(
+                    0.0, "the lease was lost, another transaction answered the step, or an earlier step was lost"
+                )
+            self.unconfirmed.recorded(place.position, state, relied_on)
             if self._suspect:
                 # This run got further than the one that crashed: earlier crashes no longer count against the workflow.
                 await self._recorder.clear_crashes(Survivor(self.work.id, self.work.lease))
@@ -206,11 +214,23 @@ class WorkflowRun:
         gate("workflow-before-finish")
         error_json = None if error is None else dump_json(error)
         work = self.work
-        ending = Ending(work.id, work.lease, state, outcome, result, error_json, work.started_at, self.host.worker)
+        relied_on = self.unconfirmed.reliance
+        ending = Ending(
+            work.id,
+            work.lease,
+            state,
+            outcome,
+            result,
+            error_json,
+            work.started_at,
+            self.host.worker,
+            relied_on.positions_text,
+            relied_on.finished_text,
+        )
         with interrupting():
             ended = await self._recorder.finish(ending)
         if ended is None:
-            raise Superseded
+            raise _out_of_date()
         gate("workflow-after-finish")
         if ended.has_parent:
             self.host.wake(QUEUE)
@@ -250,19 +270,22 @@ class WorkflowRun:
                 f"{self._compensations[-1].place.key} was registered: a new history does not keep compensations"
             )
         arguments = self.task.dump(continued.arguments)
+        relied_on = self.unconfirmed.reliance
         gate("workflow-before-continue")
         with interrupting():
             new: int | None = await self.host.db.fetchval(
-                "select onceward.workflow_continue($1, $2, $3, $4, $5, $6)",
+                "select onceward.workflow_continue($1, $2, $3, $4, $5, $6, $7, $8)",
                 self.work.id,
                 self.work.lease,
                 self.host.worker,
                 self.work.started_at,
                 RawJson(arguments),
                 self.task.version,
+                relied_on.positions,
+                relied_on.finished,
             )
         if new is None:
-            raise Superseded
+            raise _out_of_date()
         gate("workflow-after-continue")
         self.host.wake(QUEUE)
         raise Settled("success")
@@ -294,9 +317,13 @@ class WorkflowRun:
         """Commit the decision to undo, run the compensations in reverse order, and end the workflow."""
         self.unwinding = True
         if self._compensations and self.history.ending is None:
+            relied_on = self.unconfirmed.reliance
             with interrupting():
-                if await self.host.db.fetchval(DECIDE, self.work.id, self.work.lease, ending, error) is None:
-                    raise Superseded
+                decided = await self.host.db.fetchval(
+                    DECIDE, self.work.id, self.work.lease, ending, error, relied_on.positions, relied_on.finished
+                )
+                if decided is None:
+                    raise _out_of_date()
             gate("workflow-after-decision")
         await self._cancel_children()
         for call in reversed(self._compensations):
@@ -318,6 +345,10 @@ class WorkflowRun:
             for child in await self.host.db.fetch(CHILDREN, self.work.id):
                 await self.host.db.execute(CANCEL_CHILD, self.work.id, self.work.lease, child["ref"])
                 gate("workflow-after-child-cancel")
+
+
+def _out_of_date() -> HistoryChanged:
+    return HistoryChanged(0.0, "the lease was lost, or the history lacks a step that this run had recorded")
 
 
 def _is_text(text: str) -> bool:

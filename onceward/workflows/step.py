@@ -19,6 +19,8 @@ from onceward.work.sqlstates import LOST_LEASE
 from onceward.workflows.errors import Halted, HistoryChanged, Interrupted, Parked, StepFailed
 from onceward.workflows.history import Recorded
 from onceward.workflows.interruption import interrupting, is_transient
+from onceward.workflows.reliance import Reliance
+from onceward.workflows.sqlstates import HISTORY_LACKS_STEP
 from onceward.workflows.step_functions import Callee, Step
 
 if TYPE_CHECKING:
@@ -123,6 +125,7 @@ class StepCall(Generic[T]):
 
     async def _in_transaction(self, attempt: int, started: datetime) -> T:
         host, work = self._run.host, self._run.work
+        relied_on = self._run.unconfirmed.reliance
         async with host.db.acquire() as conn:
             try:
                 async with host.open_tx(conn, work) as tx:
@@ -130,7 +133,8 @@ class StepCall(Generic[T]):
                         value = await self._callee.call(self._arguments, step=self._step(attempt), tx=tx)
                     text, value = self._round_trip(value)
                     gate("workflow-before-commit")
-                    await tx.commit(recording(work.id, work.lease, self.place, attempt, text, started))
+                    await tx.commit(recording(work.id, work.lease, self.place, attempt, text, started, relied_on))
+                self._run.unconfirmed.recorded(self.place.position, "done", relied_on)
                 gate("workflow-after-commit")
                 return value
             except OutcomeUnknown as error:
@@ -141,6 +145,8 @@ class StepCall(Generic[T]):
             except BaseException as error:
                 if isinstance(error, asyncpg.PostgresError) and error.sqlstate == LOST_LEASE:
                     raise Interrupted(Superseded()) from error
+                if isinstance(error, asyncpg.PostgresError) and error.sqlstate == HISTORY_LACKS_STEP:
+                    raise Interrupted(HistoryChanged(0.0, str(error))) from error
                 if isinstance(error, DECISIONS):
                     raise  # what the step decided holds, and needs no connection of its own
                 note_lost_connection(error, conn)
@@ -196,6 +202,7 @@ def recording(
     attempts: int,
     result: str | None,
     started: datetime,
+    relied_on: Reliance,
     *,
     state: str = "done",
     ref: int | None = None,
@@ -204,5 +211,6 @@ def recording(
     return (
         f"select onceward.workflow_record_or_fail({id}, {lease}, {place.position}, {quote(place.kind)}, "
         f"{quote(place.key)}, {quote(place.name)}, {quote(state)}, {attempts}, "
-        f"{'null' if result is None else quote(result)}::json, {'null' if ref is None else ref}, '{started.isoformat()}')"
+        f"{'null' if result is None else quote(result)}::json, {'null' if ref is None else ref}, '{started.isoformat()}', "
+        f"'{relied_on.positions_text}', '{relied_on.finished_text}')"
     )

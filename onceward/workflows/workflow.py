@@ -22,6 +22,7 @@ from onceward.workflows.errors import (
     ChildFailed,
     Continued,
     Halted,
+    HistoryChanged,
     Interrupted,
     Parked,
     StepFailed,
@@ -37,7 +38,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 HOLD = "select id from onceward.work where id = $1 and lease = $2 for share"
-WAIT = "select * from onceward.workflow_wait($1, $2, $3, $4, $5, $6, $7)"
+WAIT = "select * from onceward.workflow_wait($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 
 
 class Workflow(StepCaller):
@@ -182,6 +183,7 @@ class Workflow(StepCaller):
         self, place: Place, of: Any, match: Mapping[str, Any] | None, timeout: Duration | None
     ) -> Any:
         run = self._run
+        relied_on = run.unconfirmed.reliance
         with interrupting():
             row = await run.host.db.fetchrow(
                 WAIT,
@@ -192,11 +194,16 @@ class Workflow(StepCaller):
                 place.name,
                 None if match is None else dict(match),
                 None if timeout is None else _seconds(timeout),
+                relied_on.positions,
+                relied_on.finished,
             )
         assert row is not None
         gate("workflow-after-wait")
         if row["state"] == "lost":
             raise Interrupted(Superseded())
+        if row["state"] == "lacking":
+            raise Interrupted(HistoryChanged(0.0, "the history lacks a step that this run had recorded"))
+        run.unconfirmed.recorded(place.position, row["state"], relied_on)
         if row["state"] == "done":
             return _decode(place.name, of, row["result"])
         raise Parked(row["due_at"], (place.position,))
@@ -276,6 +283,7 @@ class ChildCall(Generic[T]):
 
     async def _start_child(self) -> None:
         run, work = self._run, self._run.work
+        relied_on = run.unconfirmed.reliance
         request = starting.start_request(
             self._workflow,
             self._arguments,
@@ -297,9 +305,12 @@ class ChildCall(Generic[T]):
                     )
                 started_at = datetime.now().astimezone()
                 await tx.execute(
-                    recording(work.id, work.lease, self.place, 1, None, started_at, state="waiting", ref=started.id)
+                    recording(
+                        work.id, work.lease, self.place, 1, None, started_at, relied_on, state="waiting", ref=started.id
+                    )
                 )
                 gate("workflow-before-child")
+        run.unconfirmed.recorded(self.place.position, "waiting", relied_on)
         gate("workflow-after-child")
 
 

@@ -10,7 +10,7 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -55,6 +55,9 @@ class Outbox:
     def __init__(self) -> None:
         self.sent: Counter[str] = Counter()
         self.goodbyes: list[UUID] = []
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def send(self, letter: Letter) -> Outcome:
         if letter.to.endswith("000"):

@@ -170,5 +170,5 @@ class Shop(DatabaseMachine):
         self.run(check())
 
 
-def test_any_sequence_keeps_every_pool_within_its_capacity(database_url: str) -> None:
-    check_machine(Shop, database_url)
+def test_any_sequence_keeps_every_pool_within_its_capacity(database_url: str, thorough: bool) -> None:
+    check_machine(Shop, database_url, thorough=thorough)

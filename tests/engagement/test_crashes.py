@@ -65,7 +65,7 @@ async def start(house: House, name: str) -> None:
         await run_now(tx, house.app.schedules[name], by="test")
 
 
-async def test_both_runs_survive_a_crash_at_every_gate(house: House) -> None:
+async def test_both_runs_survive_a_crash_at_every_gate(house: House, thorough: bool) -> None:
     house.app.use_settings(EngagementSettings(batch_size=2))
     ids = [uuid4() for _ in range(5)]
 
@@ -77,13 +77,19 @@ async def test_both_runs_survive_a_crash_at_every_gate(house: House) -> None:
         await start(house, "engagement-daily")
         await start(house, "engagement-weekly")
 
-    await crash_test(house.engine, arrange=arrange, observe=lambda: observe(house), reset=lambda: reset(house))
+    await crash_test(
+        house.engine,
+        arrange=arrange,
+        observe=lambda: observe(house),
+        reset=lambda: reset(house),
+        every=thorough,
+    )
     seen = await observe(house)
     assert seen["states"] == [("active", 2), ("goodbye_sent", 3)]
     assert seen["messages"] == [("goodbye", "sent", 3), ("weekly_review", "sent", 2)]
 
 
-async def test_replies_survive_a_crash_at_every_gate(house: House) -> None:
+async def test_replies_survive_a_crash_at_every_gate(house: House, thorough: bool) -> None:
     await house.source(organization=house.organization)
     users: dict[str, UUID] = {word: uuid4() for word in ("ajuda", "depois", "parar", "oi")}
 
@@ -105,7 +111,13 @@ async def test_replies_survive_a_crash_at_every_gate(house: House) -> None:
             }
             await house.deliver(message, handle=False)
 
-    await crash_test(house.engine, arrange=arrange, observe=lambda: observe(house), reset=lambda: reset(house))
+    await crash_test(
+        house.engine,
+        arrange=arrange,
+        observe=lambda: observe(house),
+        reset=lambda: reset(house),
+        every=thorough,
+    )
     seen = await observe(house)
     assert seen["states"] == [("active", 1), ("dormant", 1), ("help_flow", 1), ("remind_later", 1)]
     assert (seen["moves"], seen["published"], seen["notices"]) == (4, 1, 1)

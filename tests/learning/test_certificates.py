@@ -142,7 +142,7 @@ async def test_a_revoked_certificate_stays_revoked_and_is_not_issued_again(room:
     assert row["revoked_reason"] == "refunded"
 
 
-async def test_certifying_survives_every_crash(room: Classroom) -> None:
+async def test_certifying_survives_every_crash(room: Classroom, thorough: bool) -> None:
     cohort = await room.cohort(items=1)
     await graduate(room, cohort, "Ada")
     await graduate(room, cohort, "Bea")
@@ -164,4 +164,4 @@ async def test_certifying_survives_every_crash(room: Classroom) -> None:
             "truncate learning.certificates, onceward.jobs, onceward.work, onceward.attempts, onceward.published cascade"
         )
 
-    await crash_test(room.engine, arrange=arrange, observe=observe, reset=reset)
+    await crash_test(room.engine, arrange=arrange, observe=observe, reset=reset, every=thorough)

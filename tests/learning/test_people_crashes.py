@@ -19,7 +19,7 @@ from tests.learning.school import School
 WORK = "onceward.jobs, onceward.work, onceward.attempts, onceward.messages, onceward.topic_messages, onceward.webhook_events"
 
 
-async def test_a_booking_its_end_and_the_exit_survey_survive_every_crash(school: School) -> None:
+async def test_a_booking_its_end_and_the_exit_survey_survive_every_crash(school: School, thorough: bool) -> None:
     room = await Classroom.open(school)
     cohort = await room.cohort(sessions=1, items=1, has_live_sessions=False)
     enrollment = await room.enrol(cohort, "Ada")
@@ -57,11 +57,11 @@ async def test_a_booking_its_end_and_the_exit_survey_survive_every_crash(school:
         await school.db.execute("update learning.enrollments set exit_survey_completed_at = null, nps_score = null")
 
     await reset()
-    await crash_test(room.engine, arrange=arrange, observe=observe, reset=reset)
+    await crash_test(room.engine, arrange=arrange, observe=observe, reset=reset, every=thorough)
 
 
 async def test_the_crm_sync_and_the_report_of_a_day_survive_every_crash(
-    school: School, monkeypatch: pytest.MonkeyPatch
+    school: School, thorough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await school.student("Ada")
     day = datetime.now(UTC).date() - timedelta(days=1)
@@ -93,5 +93,5 @@ async def test_the_crm_sync_and_the_report_of_a_day_survive_every_crash(
                 f"truncate learning.daily_metrics, learning.crm_sync, learning.crm_sync_log, {WORK} cascade"
             )
 
-        await crash_test(school.engine, arrange=arrange, observe=observe, reset=reset)
+        await crash_test(school.engine, arrange=arrange, observe=observe, reset=reset, every=thorough)
     await http.aclose()

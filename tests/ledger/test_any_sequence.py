@@ -214,5 +214,5 @@ class Books(DatabaseMachine):
         self.run(look())
 
 
-def test_any_sequence_keeps_trial_balances_zero_and_every_check_green(database_url: str) -> None:
-    check_machine(Books, database_url)
+def test_any_sequence_keeps_trial_balances_zero_and_every_check_green(database_url: str, thorough: bool) -> None:
+    check_machine(Books, database_url, thorough=thorough)

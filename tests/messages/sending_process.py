@@ -25,7 +25,7 @@ async def main(url: str, smtp_port: int, brevo_url: str, slack_url: str) -> None
     engine = Engine(db, app.registry)
     client = ServiceClient()
     if smtp_port:
-        relay = Relay("127.0.0.1", smtp_port, encryption="none", max_connections=8)
+        relay = Relay("127.0.0.1", smtp_port, encryption="none", max_connections=2)
         mail = SmtpChannel(Smtp(relay), sender="t@example.org")
     else:
         mail = BrevoChannel(Brevo(client, "xkeysib-1", base_url=brevo_url), sender="t@example.org")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import aiohttp
@@ -12,7 +13,8 @@ from typer.testing import CliRunner
 from onceward import Onceward
 from onceward.cli.commands import build
 from onceward.messages import Sending
-from onceward.messages.operations import list_messages, resolve, show_message
+from onceward.messages.operations import list_messages, show_message
+from onceward.messages.resolving import UnknownFilter, resolve, resolve_all
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
@@ -121,6 +123,34 @@ async def test_an_unknown_message_is_settled_by_an_operator(office) -> None:
     assert [each["outcome"] for each in shown["history"]] == ["unknown", "success"]
     assert "address" not in shown
     assert [row["status"] for row in await list_messages(here.db)] == ["sent", "sent"]
+
+
+async def test_messages_of_unknown_outcome_are_resolved_together_by_a_filter(office) -> None:
+    here = await office()
+    here.sims.smtp.drop_after_send(3)
+    ids = [await here.send(key=f"k{n}") for n in range(3)]
+    await here.start_worker()
+    for id in ids:
+        await here.until(id, "unknown")
+    database = str(here.db.url)
+    call = lambda *args: CliRunner().invoke(  # noqa: E731
+        build(FEATURES), ["messages", "resolve", *args], env={"ONCEWARD_DATABASE_URL": database}
+    )
+    shown = await asyncio.to_thread(call, "sent", "--channel", "email", "--dry-run", "--json")
+    assert [row["id"] for row in json.loads(shown.output)] == ids
+    assert "needs the ids" in str((await asyncio.to_thread(call, "sent", "--reason", "x")).exception)
+    assert "needs --reason" in str((await asyncio.to_thread(call, "sent", "--channel", "email")).exception)
+    assert (await here.message(ids[0]))["status"] == "unknown"
+    filter = UnknownFilter(template="hello")
+    done = await resolve_all(here.db, filter, "sent", by="t", reason="the relay's log", limit=2)
+    assert done.done == ids[:2]
+    states = [(await here.message(id))["status"] for id in ids]
+    assert states == ["success", "success", "unknown"]
+    reasons = await here.db.fetch("select reason from onceward.audit_log where action = 'message.sent'")
+    assert [row["reason"] for row in reasons] == ["the relay's log"] * 2
+    done = await resolve_all(here.db, UnknownFilter(ids=ids), "resend", by="t", reason="not in the log", limit=9)
+    assert done.done == ids[2:]
+    await here.until(ids[2], "success")
 
 
 def test_a_template_is_previewed_on_the_command_line(tmp_path, monkeypatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceward.messages.operations import resolve
+from onceward.messages.resolving import resolve
 from onceward.messages.sender import _key_forgotten
 from onceward.work import gate
 

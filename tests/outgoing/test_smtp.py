@@ -33,7 +33,8 @@ def mail(subject: str = "Your tickets") -> EmailMessage:
 
 
 async def send(smtp: Smtp, *, key: str = "m:1", to: str = "ada@example.com"):
-    return await smtp.send(mail(), key=key, sender="shop@example.com", to=to)
+    async with smtp.turn() as failure:
+        return failure or await smtp.send(mail(), key=key, sender="shop@example.com", to=to)
 
 
 async def test_a_mail_arrives_whole_with_a_message_id_made_from_its_key(smtp, relay) -> None:

@@ -78,7 +78,8 @@ async def send(smtp: Smtp, *, to: str = "ada@example.com"):
     message = EmailMessage()
     message["Subject"] = "Your tickets"
     message.set_content(".a line that starts with a dot\n")
-    return await smtp.send(message, key="m:1", sender="shop@example.com", to=to)
+    async with smtp.turn() as failure:
+        return failure or await smtp.send(message, key="m:1", sender="shop@example.com", to=to)
 
 
 async def test_a_mail_on_a_kept_connection_is_two_writes(smtp: Smtp, relay: ScriptedRelay) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 from onceward import Engine, Onceward
@@ -25,6 +25,9 @@ class KnowsKeys:
     sender = "tests@example.org"
     repeatable_for_s = 86400.0
     readable = False
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def send(self, letter: Letter) -> Outcome:
         await call(letter.key)

@@ -86,7 +86,9 @@ async def all_done(url: str, count: int, timeout_s: float = 60) -> None:
             await asyncio.sleep(0.2)
 
 
-@pytest.mark.parametrize("away_s", [0.0, 6.0, pytest.param(60.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "away_s", [pytest.param(0.0, marks=pytest.mark.slow), 6.0, pytest.param(60.0, marks=pytest.mark.slow)]
+)
 async def test_a_restart_under_load_loses_and_repeats_nothing(server: Server, away_s: float) -> None:
     db = await Database.open(server.url, max_size=12)
     engine = Engine(db, app.registry)

@@ -122,7 +122,7 @@ async def test_two_sagas_side_by_side_crashed_at_any_gate_end_as_if_undisturbed(
         assert await saga.outcome(engine.db) == expected, f"a crash at gate {number} of {gates} changed the outcome"
 
 
-@pytest.mark.parametrize("die_at", [1, 6, 13, 22, 31, 40])
+@pytest.mark.parametrize("die_at", [6, 31, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 13, 22, 40))])
 async def test_sagas_of_a_killed_process_are_finished_by_the_next(
     engine: Engine, database_url: str, die_at: int
 ) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.moments import UNITS
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run
-from onceward.work.commands.dead_letters import UNITS
 
 if TYPE_CHECKING:
     from onceward.inbox.sources import Listed

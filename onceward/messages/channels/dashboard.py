@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Literal
 
 from onceward.db import FAILED, Database
@@ -22,6 +23,9 @@ class DashboardChannel:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def send(self, letter: Letter) -> Outcome:
         severity = str(letter.data.get("severity", "info"))

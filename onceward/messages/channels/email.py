@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from contextlib import AbstractAsyncContextManager, nullcontext
 from email.message import EmailMessage
 from email.utils import formataddr, parseaddr
 from hashlib import sha256
@@ -75,6 +76,9 @@ class SmtpChannel:
         self._from = sender
         self.sender = parseaddr(sender)[1]
 
+    def turn(self) -> AbstractAsyncContextManager[Outcome | None]:
+        return self._smtp.turn()
+
     async def send(self, letter: Letter) -> Outcome:
         message = compose(letter, self._from)
         return await self._smtp.send(message, key=letter.key, sender=self.sender, to=letter.to)
@@ -97,6 +101,9 @@ class BrevoChannel:
         self._brevo = brevo
         name, self.sender = parseaddr(sender)
         self._from = Mailbox(self.sender, name or None)
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def send(self, letter: Letter) -> Outcome:
         return await self._brevo.send_email(
@@ -133,6 +140,9 @@ class FolderChannel:
 
     def _path(self, letter: Letter) -> Path:
         return self._folder / f"{sha256(letter.key.encode()).hexdigest()[:32]}.eml"
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def send(self, letter: Letter) -> Outcome:
         message = compose(letter, formataddr(parseaddr(self._from)))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
 import orjson
 
-from onceward.messages.channel import Letter
+from onceward.messages.channel import Letter, Turns
 from onceward.messages.rendering import cut
 from onceward.providers.outbound import Lookup, Outcome, Refused
 from onceward.providers.outbound.webpush import MAX_PLAIN_BYTES, Subscription, WebPush
@@ -23,7 +24,11 @@ class PushChannel:
 
     def __init__(self, push: WebPush, *, sender: str = "vapid") -> None:
         self._push = push
+        self._turns = Turns()
         self.sender = sender
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return self._turns.take()
 
     async def send(self, letter: Letter) -> Outcome:
         subscription = _subscription(letter.to)

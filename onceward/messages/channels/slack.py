@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from onceward.messages.channel import Letter
+from onceward.messages.channel import Letter, Turns
 from onceward.providers.outbound import Lookup, Outcome
 from onceward.providers.outbound.slack import Slack, SlackWebhook
 
@@ -31,6 +32,9 @@ class SlackChannel:
         self._slack = slack
         self.sender = sender
 
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
     async def send(self, letter: Letter) -> Outcome:
         return await self._slack.post_message(key=letter.key, channel=letter.to, text=compose(letter))
 
@@ -50,7 +54,11 @@ class SlackWebhookChannel:
 
     def __init__(self, webhook: SlackWebhook) -> None:
         self._webhook = webhook
+        self._turns = Turns()
         self.sender = hashlib.sha256(webhook.url.encode()).hexdigest()[:12]
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return self._turns.take()
 
     async def send(self, letter: Letter) -> Outcome:
         return await self._webhook.post_message(text=compose(letter))

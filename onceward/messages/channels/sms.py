@@ -6,6 +6,7 @@ The channel looks up a send that got no answer by number, text and time.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Literal
 from uuid import UUID
@@ -37,6 +38,9 @@ class SmsChannel:
         self.sender = sender
         self._from = None if sender.startswith("MG") else sender
         self._service = sender if sender.startswith("MG") else None
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def send(self, letter: Letter) -> Outcome:
         return await self._twilio.send_message(

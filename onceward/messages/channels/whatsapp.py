@@ -11,11 +11,12 @@ The `template.toml` of a template names the approved template:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 
-from onceward.messages.channel import Letter
+from onceward.messages.channel import Letter, Turns
 from onceward.providers.outbound import Accepted, Lookup, Outcome, Refused
 from onceward.providers.outbound.whatsapp import WhatsApp
 
@@ -32,7 +33,11 @@ class WhatsAppChannel:
     def __init__(self, whatsapp: WhatsApp, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._whatsapp = whatsapp
         self._now = now
+        self._turns = Turns()
         self.sender = whatsapp.phone_number_id
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return self._turns.take()
 
     async def send(self, letter: Letter) -> Outcome:
         outcome = await self._send(letter)

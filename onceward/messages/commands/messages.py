@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.moments import moment
+from onceward.cli.progress import interruptible, progress
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run
 
@@ -64,25 +67,89 @@ def show(id: Annotated[int, typer.Argument(help="Id of the message.")]) -> None:
 
 @group.command("resolve")
 def resolve(
-    id: Annotated[int, typer.Argument(help="Id of a message whose outcome is unknown.")],
     verdict: Annotated[
-        str, typer.Argument(help="sent: the message arrived; resend: it did not arrive, send it again.")
+        str, typer.Argument(help="sent: the messages arrived; resend: they did not arrive, send them again.")
     ],
-    reason: Annotated[str, typer.Option(help="How you know the outcome; written to the audit log.")],
+    ids: Annotated[
+        list[int] | None, typer.Argument(metavar="[ID]...", help="Ids of messages whose outcome is unknown.")
+    ] = None,
+    channel: Annotated[str | None, typer.Option(help="Only this channel, e.g. email.")] = None,
+    template: Annotated[str | None, typer.Option(help="Only messages of this template.")] = None,
+    organization: Annotated[str | None, typer.Option(help="Only messages of this organization, by its id.")] = None,
+    since: Annotated[str | None, typer.Option(help="The send began after: 30m, 12h or 7d ago, or an ISO time.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="The send began before: 30m, 12h or 7d ago, or an ISO time.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of messages.")] = 1000,
+    reason: Annotated[str, typer.Option(help="How you know the outcome; required, written to the audit log.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the messages; change nothing.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Record the outcome of a message whose send the service never answered."""
-    from onceward.messages.operations import resolve as resolve_message
+    """Record the outcome of messages whose send the service never answered: by id, or all that match a filter."""
+    from onceward.messages.resolving import Resolved, UnknownFilter, resolve_all, unknown_messages
 
     if verdict not in ("sent", "resend"):
         raise CommandFailed(f"verdict must be sent or resend, not {verdict!r}", Exit.USAGE)
+    filter = UnknownFilter(
+        ids=ids,
+        channel=channel,
+        template=template,
+        organization=_organization(organization),
+        since=moment(since),
+        until=moment(until),
+    )
+    if filter.is_empty:
+        options = "--channel, --template, --organization, --since or --until"
+        raise CommandFailed(f"resolve needs the ids of messages, or a filter: {options}", Exit.USAGE)
+    if not dry_run and not reason.strip():
+        raise CommandFailed("resolve needs --reason, which is written to the audit log", Exit.USAGE)
+    interrupted = False
 
-    async def main() -> bool:
-        async with opened_database() as db, db.transaction(role="engine") as tx:
-            return await resolve_message(tx, id, verdict, by=BY, reason=reason)
+    async def show() -> list[dict[str, Any]]:
+        async with opened_database() as db:
+            return [row async for rows in unknown_messages(db, filter, limit=limit) for row in rows]
 
-    if not run(main()):
-        raise CommandFailed(f"message {id} does not exist, or its outcome is not unknown")
-    say(f"message {id}: {verdict}")
+    async def change() -> Resolved:
+        async with opened_database() as db:
+            with interruptible() as asked_to_stop, progress() as tell:
+
+                def after_batch(resolved: Resolved) -> bool:
+                    nonlocal interrupted
+                    tell(f"{verdict}: {len(resolved.done)} done, {len(resolved.skipped)} skipped")
+                    interrupted = asked_to_stop()
+                    return not interrupted
+
+                return await resolve_all(
+                    db, filter, verdict, by=BY, reason=reason, limit=limit, after_batch=after_batch
+                )
+
+    if dry_run:
+        columns = ("id", "channel", "template", "reason", "attempts", "sending_since", "created_at")
+        listing(run(show()), columns=columns, as_json=as_json, empty="no message with an unknown outcome matches")
+        return
+    resolved = run(change())
+    missing = [id for id in ids or () if id not in resolved.done]
+    if as_json:
+        document({"done": resolved.done, "skipped": resolved.skipped, "interrupted": interrupted})
+    else:
+        say(f"{verdict}: {len(resolved.done)} done")
+    if interrupted:
+        raise CommandFailed(
+            "interrupted: everything counted above is committed; run the same command again for the rest",
+            Exit.INTERRUPTED,
+        )
+    if missing:
+        listed = ", ".join(map(str, missing))
+        raise CommandFailed(
+            f"not resolved: {listed}: no such message, its outcome is not unknown, or a filter excludes it"
+        )
+
+
+def _organization(text: str | None) -> UUID | None:
+    try:
+        return None if text is None else UUID(text)
+    except ValueError:
+        raise CommandFailed(f"--organization must be the id of an organization, not {text!r}", Exit.USAGE) from None
 
 
 @group.command("cancel")

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.db import Database
 from onceward.messages import ChannelName, operations
+from onceward.messages.resolving import resolve
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
@@ -107,7 +108,7 @@ def _changing(router: APIRouter) -> None:
         """Record the outcome of a message whose send the service never answered."""
         await _find(db, identity, id)
         async with db.transaction(role="engine") as tx:
-            resolved = await operations.resolve(tx, id, body.verdict, by=identity.actor, reason=body.reason)
+            resolved = await resolve(tx, id, body.verdict, by=identity.actor, reason=body.reason)
         if not resolved:
             raise Problem(409, f"the outcome of message {id} is not unknown")
         return MessageDone(id=id, outcome=body.verdict)

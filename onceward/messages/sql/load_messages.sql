@@ -8,9 +8,9 @@ select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.categ
            when 'push' then r.push::text
            when 'dashboard' then m.recipient end) as address,
        coalesce(m.locale, r.locale) as locale, coalesce(m.timezone, r.timezone) as timezone,
-       m.token, coalesce(m.unsure_since, m.sending_since) as sending_since, r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
+       m.token, coalesce(m.unsure_since, case when m.sending is not null then m.sending_since end) as sending_since, r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
        onceward.now() as now, m.attachments, m.context,
-       extract(epoch from clock_timestamp() - coalesce(m.unsure_since, m.sending_since))::float8 as sending_for_s
+       extract(epoch from clock_timestamp() - coalesce(m.unsure_since, case when m.sending is not null then m.sending_since end))::float8 as sending_for_s
   from onceward.messages m
   left join onceward.recipients r
     on r.ref = m.recipient

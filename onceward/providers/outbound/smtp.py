@@ -8,6 +8,8 @@ recognise a mail that was sent twice.
 import asyncio
 import time
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import formatdate
@@ -65,31 +67,68 @@ class Smtp:
         self._relay = relay
         self._idle: deque[_Connection] = deque()
         self._slots = asyncio.Semaphore(relay.max_connections)
+        self._turns = 0
+        self._sending = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[Outcome | None]:
+        """Wait for one of the connections and hold it for one `send`. Yield None if it is open, otherwise why it is not."""
+        async with self._slots:
+            self._turns += 1
+            try:
+                yield await self._open_enough()
+            finally:
+                self._turns -= 1
 
     async def send(self, message: EmailMessage | PlainMail, *, key: str, sender: str, to: str) -> Outcome:
-        """Send one mail to one address. The reference is its Message-ID."""
+        """Send one mail to one address. The caller holds a `turn`. The reference is the Message-ID of the mail."""
         if not (is_address(to) and is_address(sender)):
             which = "sender" if is_address(to) else "recipient"
             return Refused(f"the address of the {which} has characters that SMTP cannot carry", permanent=True)
         reference, content = stamped(message, key=key, sender=sender)
-        async with self._slots:
-            opened = await self._opened(sender, to)
+        self._sending += 1
+        try:
+            opened = await self._announced(sender, to)
             if not isinstance(opened, _Connection):
                 return opened
             outcome = await self._transfer(opened, content, reference=reference)
             await self._put_back(opened, outcome)
             return outcome
+        finally:
+            self._sending -= 1
 
     async def aclose(self) -> None:
         while self._idle:
             await self._idle.popleft().session.quit()
 
-    async def _opened(self, sender: str, to: str) -> _Connection | Outcome:
+    async def _open_enough(self) -> Outcome | None:
+        """Open a connection if there are fewer than turns. Return why it could not be opened."""
+        await self._close_expired()
+        if len(self._idle) + self._sending >= self._turns:
+            return None
+        connection = await self._connect()
+        if not isinstance(connection, _Connection):
+            return connection
+        connection.idle_since = time.monotonic()
+        self._idle.append(connection)
+        return None
+
+    async def _close_expired(self) -> None:
+        expired = [each for each in self._idle if self._is_expired(each)]
+        for each in expired:
+            self._idle.remove(each)
+        for each in expired:
+            await each.session.quit()
+
+    def _is_expired(self, connection: _Connection) -> bool:
+        return time.monotonic() - connection.idle_since > self._relay.idle_s or not connection.session.is_open
+
+    async def _announced(self, sender: str, to: str) -> _Connection | Outcome:
         """Return a connection that waits for the mail: an idle one, or a new one if the relay closed it."""
         while self._idle:
             # The most recently used one, so that the others can expire.
             kept = self._idle.pop()
-            if time.monotonic() - kept.idle_since > self._relay.idle_s or not kept.session.is_open:
+            if self._is_expired(kept):
                 await kept.session.quit()
                 continue
             try:
@@ -104,9 +143,21 @@ class Smtp:
                 await self._put_back(kept, outcome)
                 return outcome
             await kept.session.quit()
-        return await self._connected(sender, to)
+        connection = await self._connect()
+        if not isinstance(connection, _Connection):
+            return connection
+        try:
+            refusal = await connection.session.begin(sender, to)
+        except SessionLost as error:
+            connection.session.close()
+            return Unreachable(f"{self._relay.host}: connection lost before the mail was sent ({error})")
+        if refusal is None:
+            return connection
+        outcome = _refusal(refusal)
+        await self._put_back(connection, outcome)
+        return outcome
 
-    async def _connected(self, sender: str, to: str) -> _Connection | Outcome:
+    async def _connect(self) -> _Connection | Outcome:
         relay = self._relay
         smtp = aiosmtplib.SMTP(
             hostname=relay.host,
@@ -118,7 +169,7 @@ class Smtp:
             timeout=relay.timeout_s,
         )
         try:
-            connection = _Connection(await _session(smtp, relay.timeout_s))
+            return _Connection(await _session(smtp, relay.timeout_s))
         except SMTPAuthenticationError as error:
             smtp.close()
             # Not permanent: the mail can be sent once an operator corrects the password.
@@ -129,16 +180,6 @@ class Smtp:
         except (SMTPException, OSError) as error:
             smtp.close()
             return Unreachable(f"{relay.host}:{relay.port}: no connection ({error.__class__.__name__})")
-        try:
-            refusal = await connection.session.begin(sender, to)
-        except SessionLost as error:
-            connection.session.close()
-            return Unreachable(f"{relay.host}: connection lost before the mail was sent ({error})")
-        if refusal is None:
-            return connection
-        outcome = _refusal(refusal)
-        await self._put_back(connection, outcome)
-        return outcome
 
     async def _transfer(self, connection: _Connection, content: bytes, *, reference: str) -> Outcome:
         try:

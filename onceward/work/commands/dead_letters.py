@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.moments import moment
 from onceward.cli.progress import interruptible, progress
 from onceward.cli.rendering import JsonOption, StreamedListing, document, listing, say
 from onceward.cli.session import opened_database, run
@@ -31,26 +31,10 @@ Reason = Annotated[str, typer.Option("--reason", help="Why you do this; required
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the dead letters; change nothing.")]
 
 COLUMNS = ("id", "kind", "task", "attempts", "reason", "error", "dead_at")
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="dead-letters")
-
-
-def moment(text: str | None) -> datetime | None:
-    """Return the time that `12h` (twelve hours ago) or an ISO time names."""
-    if text is None:
-        return None
-    if text[-1:] in UNITS and text[:-1].isdigit():
-        return datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])})
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        raise CommandFailed(
-            f"time {text!r} is not valid: use 30m, 12h, 7d or an ISO time like 2026-01-31T12:00"
-        ) from None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def _row(letter: Any) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 -- End this history and start the next one in its place, with the same key, attributes, parent and unread signals. Null: the
--- lease was lost.
+-- lease was lost, or the history lacks a step that the run relies on.
 create or replace function onceward.workflow_continue(
-    p_id bigint, p_lease bigint, p_worker bigint, p_started timestamptz, p_args json, p_version text
+    p_id bigint, p_lease bigint, p_worker bigint, p_started timestamptz, p_args json, p_version text,
+    p_required int[], p_finished boolean[]
 ) returns bigint language plpgsql as $$
 declare
     v onceward.workflows;
     v_new bigint;
 begin
     perform from onceward.work w where w.id = p_id and w.lease = p_lease for update;
-    if not found then
+    if not found or onceward.workflow_lacks(p_id, p_required, p_finished) then
         return null;
     end if;
     select * into v from onceward.workflows w where w.id = p_id;

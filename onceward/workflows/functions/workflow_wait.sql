@@ -1,6 +1,8 @@
--- Take the oldest signal of this name that contains p_match, or record that the workflow waits for one.
+-- Take the oldest signal of this name that contains p_match, or record that the workflow waits for one. 'lost': the lease was
+-- lost. 'lacking': the history lacks a step that the run relies on.
 create or replace function onceward.workflow_wait(
     p_id bigint, p_lease bigint, p_position int, p_key text, p_name text, p_match jsonb, p_timeout_s float8,
+    p_required int[], p_finished boolean[],
     out state text, out result text, out due_at timestamptz
 ) language plpgsql as $$
 declare
@@ -11,6 +13,10 @@ begin
       from onceward.work w where w.id = p_id and w.lease = p_lease for update;
     if not found then
         state := 'lost';
+        return;
+    end if;
+    if onceward.workflow_lacks(p_id, p_required, p_finished) then
+        state := 'lacking';
         return;
     end if;
     delete from onceward.workflow_signals s

@@ -1,10 +1,14 @@
 -- End many workflows in one commit: delete the work, record the attempt, set the final state, answer a waiting parent.
+-- A workflow does not end if its lease was lost, or if the history lacks a step that the run relies on.
 with input as materialized (
     select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
-                         $8::bigint[])
-        as i (id, lease, state, outcome, result, error, started_at, worker)
+                         $8::bigint[], $9::text[], $10::text[])
+        as i (id, lease, state, outcome, result, error, started_at, worker, required, finished)
 ), gone as (
-    delete from onceward.work where id = any($1::bigint[]) and lease = any($2::bigint[])
+    delete from onceward.work w
+     where w.id = any($1::bigint[]) and w.lease = any($2::bigint[])
+       and not exists (select from input i
+                        where i.id = w.id and onceward.workflow_lacks(i.id, i.required::int[], i.finished::boolean[]))
     returning id, lease, organization_id, attempts, earlier, task
 ), recorded as materialized (
     select onceward.record_attempts(array_agg(row(

@@ -1,9 +1,9 @@
 -- Record steps of many workflows in one commit. Returns a row for each recorded step; the others lost their lease,
--- or were already answered.
+-- were already answered, or rely on steps that the history lacks.
 with input as materialized (
     select * from unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[],
-                         $9::text[], $10::text[], $11::float8[], $12::timestamptz[])
-        as i (workflow_id, lease, position, kind, key, name, state, attempts, result, error, due_s, started_at)
+                         $9::text[], $10::text[], $11::float8[], $12::timestamptz[], $13::text[], $14::text[])
+        as i (workflow_id, lease, position, kind, key, name, state, attempts, result, error, due_s, started_at, required, finished)
 ), held as materialized (
     -- Share-locked: a transaction that takes the lease away waits for this commit, and then sees it.
     select id, lease, organization_id from onceward.work
@@ -15,6 +15,7 @@ select i.workflow_id, i.position, h.organization_id, i.kind, i.key, i.name, i.st
        onceward.now() + make_interval(secs => i.due_s), i.started_at,
        case when i.state in ('done', 'failed') then clock_timestamp() end
   from input i join held h on h.id = i.workflow_id and h.lease = i.lease
+ where not onceward.workflow_lacks(i.workflow_id, i.required::int[], i.finished::boolean[])
  order by i.workflow_id, i.position
 on conflict (workflow_id, position) do update
     set state = excluded.state, attempts = excluded.attempts, result = excluded.result, error = excluded.error,
