@@ -110,9 +110,13 @@ class Model:
         if not ends:
             yield f"{name} has no final state"
             return
-        if len(final) > 1:
+        if len(final) > len(item.tokens):
             yield f"{name} ended {len(final)} times: {ends}"
         end = final[-1] if final else "dead_letter"
+        if len(item.tokens) > 1:
+            if end == "success" and item.transactional and not item.operated:
+                yield from self._of_arguments(item, seen)
+            return
         if end == "success":
             if item.transactional and happened != 1:
                 yield f"{name} succeeded with {happened} effects"
@@ -120,8 +124,6 @@ class Model:
                 yield f"{name} succeeded without a run"
             if item.fails_always:
                 yield f"{name} fails always and succeeded"
-            if len(item.tokens) > 1 and item.transactional and not item.operated:
-                yield from self._of_arguments(item, seen)
         elif happened:
             yield f"{name} ended as {end} with {happened} effects"
         elif end == "cancelled" and not item.cancels & {"cancelled", "asked"}:
@@ -134,9 +136,10 @@ class Model:
             yield f"{name} was cancelled before it started and ended as {end}"
 
     def _of_arguments(self, item: Item, seen: Seen) -> Iterator[str]:
-        ran_with = {n for n, _seq in seen.effects if n in item.tokens}
-        if ran_with != {item.tokens[-1]}:
-            yield f"job {item.n} was replaced by {item.tokens[1:]} and ran with {sorted(ran_with)}"
+        """An attempt that runs keeps its arguments; the newest arguments are never lost, and none are used twice."""
+        ran_with = [n for n, _seq in seen.effects if n in item.tokens]
+        if item.tokens[-1] not in ran_with or len(ran_with) > len(set(ran_with)):
+            yield f"job {item.n} was replaced by {item.tokens[1:]} and ran with {ran_with}"
 
     def _of_orders(self, effects: dict[int, list[int]]) -> Iterator[str]:
         lanes: dict[str, list[Item]] = defaultdict(list)
