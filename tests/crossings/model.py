@@ -37,13 +37,18 @@ class Item:
     """The answers of `cancel`."""
     operated: bool = False
     """Cancelled, replayed or discarded: it may run out of order."""
-    tokens: list[int] = field(default_factory=list[int])
-    """The numbers of the verbs whose arguments it may run with, oldest first: a replacement adds one."""
+    tokens: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    """The verbs whose arguments it may run with, and when each began and was accepted: a replacement adds one."""
     then_of: list[Item] = field(default_factory=list["Item"])
     """The members of the bundle that it follows."""
 
     def __post_init__(self) -> None:
-        self.tokens.append(self.n)
+        self.tokens[self.n] = (self.began, self.accepted)
+
+    @property
+    def newest(self) -> set[int]:
+        """The verbs that no other verb came after. Of verbs at the same time any may be the last."""
+        return {n for n, (_, end) in self.tokens.items() if not any(began > end for began, _ in self.tokens.values())}
 
 
 @dataclass(frozen=True)
@@ -138,8 +143,8 @@ class Model:
     def _of_arguments(self, item: Item, seen: Seen) -> Iterator[str]:
         """An attempt that runs keeps its arguments; the newest arguments are never lost, and none are used twice."""
         ran_with = [n for n, _seq in seen.effects if n in item.tokens]
-        if item.tokens[-1] not in ran_with or len(ran_with) > len(set(ran_with)):
-            yield f"job {item.n} was replaced by {item.tokens[1:]} and ran with {ran_with}"
+        if not item.newest & set(ran_with) or len(ran_with) > len(set(ran_with)):
+            yield f"job {item.n} was replaced by {list(item.tokens)} and ran with {ran_with}"
 
     def _of_orders(self, effects: dict[int, list[int]]) -> Iterator[str]:
         lanes: dict[str, list[Item]] = defaultdict(list)

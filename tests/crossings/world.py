@@ -20,7 +20,7 @@ from onceward.work.upkeep import prune
 from tests.crossings.model import ENDS, Item, Model, Seen, describe
 from tests.crossings.node import BOX, UPKEEP, Node
 from tests.crossings.tables import CREATE, Records
-from tests.crossings.verbs import TRANSACTIONAL, Enqueue
+from tests.crossings.verbs import TRANSACTIONAL, Enqueue, ResumeQueue, ResumeSource
 from tests.crossings.versions import APP, Version, make_app
 from tests.inbox.conftest import call
 
@@ -114,7 +114,7 @@ class World:
             assert duplicate, f"id {id} was given to {existing.n} and to {n}"
             assert existing.task == verb.job, f"{n} is a duplicate of {existing.n}, which is another job"
             if verb.unique in ("replace", "debounce"):
-                existing.tokens.append(n)
+                existing.tokens[n] = (began, next(self.model.clock))
             else:
                 self.model.refused.append(n)
             return None
@@ -180,12 +180,8 @@ class World:
             if node.frozen:
                 node.thaw()
         for queue in list(self.paused_queues):
-            from tests.crossings.verbs import ResumeQueue
-
             await ResumeQueue(queue).do(self)  # pyright: ignore[reportArgumentType]
         for source in list(self.paused_sources):
-            from tests.crossings.verbs import ResumeSource
-
             await ResumeSource(source).do(self)  # pyright: ignore[reportArgumentType]
         if not any(node.version == "new" for node in self.nodes):
             await self.start_node("new")
