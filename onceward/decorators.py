@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_origin, overload
@@ -187,7 +186,7 @@ def _runner(
             arguments[job_name] = Job(work)
         if tx_name is not None:
             arguments[tx_name] = tx
-        return function(**arguments) if asynchronous else asyncio.to_thread(function, **arguments)
+        return function(**arguments) if asynchronous else work.host.threads.call(function, arguments)
 
     return run
 

@@ -29,6 +29,9 @@ export class DatabaseError extends Error {
   }
 }
 
+/** The connection broke, or could not be opened: a new one may work. */
+export class ConnectionLost extends Error {}
+
 export async function connect(url) {
   const options = parseUrl(url);
   const connection = new Connection(await openSocket(options));
@@ -47,7 +50,7 @@ class Connection {
       this.wake();
     });
     const end = (error) => {
-      this.closed ??= error instanceof Error ? error : new Error("the database closed the connection");
+      this.closed ??= new ConnectionLost(error instanceof Error ? error.message : "the database closed the connection");
       this.wake();
     };
     socket.on("error", end);
@@ -81,6 +84,11 @@ class Connection {
 
   async end() {
     if (this.closed === null) this.socket.end(message("X"));
+  }
+
+  /** Close the socket without a farewell, whatever state it is in. */
+  destroy() {
+    this.socket.destroy();
   }
 
   async start({ user, password, database }) {
@@ -166,7 +174,8 @@ class Scram {
 function openSocket({ host, port, sslmode }) {
   const local = host.startsWith("/");
   const plain = local ? connectTcp(`${host}/.s.PGSQL.${port}`) : connectTcp(port, host);
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve, fail) => {
+    const reject = (error) => fail(error.code === undefined ? error : new ConnectionLost(error.message || error.code));
     plain.once("error", reject);
     plain.once("connect", () => {
       if (local || sslmode === "disable" || sslmode === "allow") return resolve(release(plain, reject));

@@ -9,10 +9,11 @@
 //   SIDE_EFFECT_PROVIDER     value of webhook_side_effects.provider (default "node")
 //   HANDLER                  module with `export async function handle(event, database)` to replace the default handler
 //
+// It reconnects when the connection breaks, after pauses of 0.1 to 5 seconds. A wrong password or URL ends it.
 // SIGTERM, SIGINT or the line "stop" on stdin let it finish the current event and end.
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
-import { connect, DatabaseError } from "./postgres.mjs";
+import { connect, ConnectionLost, DatabaseError } from "./postgres.mjs";
 
 const environment = (name, fallback) => process.env[name] || fallback;
 const count = (name, fallback) => {
@@ -26,6 +27,12 @@ const maxAttempts = count("MAX_ATTEMPTS", "5");
 const webhookId = environment("WEBHOOK_ID", null);
 const provider = environment("SIDE_EFFECT_PROVIDER", "node");
 const { handle = recordSideEffect } = process.env.HANDLER ? await import(pathToFileURL(process.env.HANDLER)) : {};
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5000;
+// SQLSTATE classes that end by themselves: connections, read-only during a failover, conflicts, resources, locks, shutdown, disks.
+const TEMPORARY = new Set(["08", "25", "40", "53", "55", "57", "58"]);
+const isTemporary = (error) => error instanceof ConnectionLost || (error instanceof DatabaseError && TEMPORARY.has(error.code?.slice(0, 2)));
 
 const totals = { success: 0, error: 0, dead_letter: 0 };
 let stopping = false;
@@ -69,6 +76,9 @@ async function work(database, event) {
     totals.success += 1;
     log("event.handled", { ...named(event), duration_ms: Math.round(performance.now() - started) });
   } catch (error) {
+    // The transaction ended with the connection, and whether its commit succeeded is unknown. The next connection tries again
+    // under the same lease, with which nothing can be marked twice.
+    if (database.closed !== null) throw database.closed;
     await database.query("rollback");
     await fail(database, event, error);
   }
@@ -93,9 +103,9 @@ async function fail(database, event, error) {
 
 const named = (event) => ({ event_id: event.event_id, webhook_id: event.webhook_id });
 
-function pause() {
+function pause(durationMs) {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, pollIntervalMs);
+    const timer = setTimeout(resolve, durationMs);
     wake = () => {
       clearTimeout(timer);
       resolve();
@@ -104,13 +114,29 @@ function pause() {
 }
 
 if (!process.env.DATABASE_URL) throw new Error("DATABASE_URL is not set: set it to the URL of the database");
-const database = await connect(process.env.DATABASE_URL);
 log("worker.started", { poll_interval_ms: pollIntervalMs, max_attempts: maxAttempts, webhook_id: webhookId });
+let pauseMs = FIRST_PAUSE_MS;
+let held = null; // the event whose outcome is not known to be stored
 while (!stopping) {
-  const event = await claim(database);
-  if (event !== null) await work(database, event);
-  else if (!stopping) await pause();
+  let database;
+  try {
+    database = await connect(process.env.DATABASE_URL);
+    log("database.connected");
+    while (!stopping) {
+      held ??= await claim(database);
+      pauseMs = FIRST_PAUSE_MS;
+      if (held !== null) await work(database, held);
+      else if (!stopping) await pause(pollIntervalMs);
+      held = null;
+    }
+    await database.end();
+  } catch (error) {
+    if (!isTemporary(error)) throw error;
+    log("database.lost", { error: error.message, retry_in_ms: pauseMs });
+    database?.destroy();
+    if (!stopping) await pause(pauseMs);
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+  }
 }
-await database.end();
 log("worker.stopped", { totals });
 process.exit(0);

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
         DatabaseError,
         MigrationError,
         OutcomeUnknown,
+        RoleChanged,
         RolledBack,
+        TransactionEnded,
         Unavailable,
     )
     from onceward.db.functions import FunctionFile
@@ -47,8 +49,10 @@ __all__ = [
     "Pending",
     "RawJson",
     "Role",
+    "RoleChanged",
     "RolledBack",
     "Transaction",
+    "TransactionEnded",
     "Unavailable",
     "clean_json",
     "clean_text",

@@ -3,6 +3,8 @@
 DatabaseError
 ├── Unavailable        no connection was available, or it broke before COMMIT was sent: nothing was changed
 ├── RolledBack         PostgreSQL answered COMMIT with ROLLBACK: a statement failed and the handler caught its error
+├── TransactionEnded   a handler ended its own transaction: what it wrote may be lost or committed
+│   └── RoleChanged    a handler changed the role of its transaction: nothing is committed
 ├── OutcomeUnknown     the connection broke during COMMIT: it is unknown whether the commit happened
 └── MigrationError     the schema does not fit this code and cannot be migrated
     ├── NewerSchema    newer code has migrated the database in a way that this code does not tolerate
@@ -34,6 +36,14 @@ class OutcomeUnknown(DatabaseError):
 
 class RolledBack(DatabaseError):
     """Nothing was committed. Do not catch the error of a failed statement, or run the statement in a savepoint."""
+
+
+class TransactionEnded(DatabaseError):
+    """A handler ended its own transaction, by a statement or through a session of another library."""
+
+
+class RoleChanged(TransactionEnded):
+    """A handler changed the role of its transaction, which would bypass row-level security. Nothing is committed."""
 
 
 class MigrationError(DatabaseError):

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import asyncpg
 
-from onceward.db.errors import BROKEN, OutcomeUnknown, RolledBack, Unavailable
+from onceward.db.errors import BROKEN, OutcomeUnknown, RoleChanged, RolledBack, TransactionEnded, Unavailable
 from onceward.db.lost import ended_the_session, is_gone
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ SWALLOWED = (
     "nothing was committed: a statement of this transaction failed and the handler caught the error."
     " Do not catch the error, or run the statement in a savepoint"
 )
+
+ENDED = (
+    "A handler must not commit, roll back or change the role: what it wrote may be lost or committed without its outcome."
+    " Use `tx.savepoint` to undo a part, and raise an exception to undo everything"
+)
+REFUSALS = {"OW007": TransactionEnded, "OW008": RoleChanged}
+"""The SQLSTATEs of onceward.check_transaction."""
 
 
 class Cause(NamedTuple):
@@ -49,7 +56,7 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'" if "\\" not in text else " E'" + _escape(text) + "'"
 
 
-def literal(value: UUID | datetime | str | bytes | int | None) -> str:
+def literal(value: UUID | datetime | str | bytes | float | None) -> str:
     """Return a value as an SQL literal, like `quote`. Bytes double in size, so send large ones as a parameter."""
     match value:
         case None:
@@ -73,7 +80,7 @@ class Transaction:
     done so; an exception rolls it back.
     """
 
-    __slots__ = ("_after", "_lock_timeout_s", "_opened", "cause", "conn", "organization", "role")
+    __slots__ = ("_after", "_lock_timeout_s", "_opened", "cause", "conn", "organization", "role", "was_ended")
 
     def __init__(
         self,
@@ -91,6 +98,8 @@ class Transaction:
         self._after: list[Callable[[], None]] = []
         self._lock_timeout_s = lock_timeout_s
         self._opened = False
+        self.was_ended = False
+        """Whether `rollback` found no open transaction: the handler had ended it, so its effects may be committed."""
 
     # -- statements ------------------------------------------------------------------------------------------
 
@@ -187,7 +196,11 @@ class Transaction:
         if is_gone(self.conn):
             raise Unavailable("the connection was lost before COMMIT was sent")
         if last:
-            last = f"reset role; {last}; "
+            last = f"{self.leaving()}; {last}; "
+        elif not self.conn.is_in_transaction():
+            self._opened = False
+            self._after.clear()
+            raise TransactionEnded(ENDED)
         script = f"{last}commit" if then is None else f"{last or 'reset role; '}commit; {then.opening()}"
         try:
             command_tag = await self.conn.execute(script)
@@ -197,6 +210,8 @@ class Transaction:
         except asyncpg.InFailedSQLTransactionError as error:
             raise RolledBack(SWALLOWED) from error
         except asyncpg.PostgresError as error:
+            if error.sqlstate in REFUSALS:
+                raise REFUSALS[error.sqlstate](f"{error}. {ENDED}") from error
             if ended_the_session(error):
                 self._leave()
                 raise OutcomeUnknown("PostgreSQL ended the session during COMMIT") from error
@@ -212,6 +227,16 @@ class Transaction:
             call()
         self._after.clear()
 
+    def leaving(self) -> str:
+        """Return the SQL text with which the engine takes over from a handler.
+
+        It raises an error if the handler has ended the transaction or changed its role: the cause is set for this transaction only.
+        """
+        if self.cause is None:
+            return "reset role"
+        role = "'onceward_app'" if self.role == "app" else "null"
+        return f"select onceward.check_transaction('{self.cause.kind}:{int(self.cause.id)}', {role}); reset role"
+
     def committed(self) -> None:
         """Called after the commit has succeeded, before the calls of `after_commit`."""
 
@@ -221,6 +246,7 @@ class Transaction:
             return
         self._opened = False
         self._after.clear()
+        self.was_ended = not is_gone(self.conn) and not self.conn.is_in_transaction()
         try:
             await self.conn.execute("rollback")
         except BROKEN:
@@ -257,6 +283,16 @@ class Transaction:
     async def become_engine(self) -> None:
         """Bypass row-level security until the end of the transaction. Only for the engine's own statements."""
         await self.conn.execute("reset role")
+        self.role = "engine"
+
+    async def hand_over(self, last: str) -> None:
+        """Run the statements `last` as the engine after the handler has ended, and go on as the engine."""
+        try:
+            await self.conn.execute(f"{self.leaving()}; {last}")
+        except asyncpg.PostgresError as error:
+            if error.sqlstate in REFUSALS:
+                raise REFUSALS[error.sqlstate](f"{error}. {ENDED}") from error
+            raise
         self.role = "engine"
 
     async def become_app(self) -> None:

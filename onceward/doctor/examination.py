@@ -27,6 +27,7 @@ from onceward.doctor import secrets, space
 from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
+from onceward.work.overdue import COUNT as OVERDUE_HANDLERS
 
 GIB = 1024**3
 
@@ -295,6 +296,17 @@ async def check_old_snapshots(patient: Patient) -> Finding:
     return await space.check_old_snapshots(patient.conn)
 
 
+async def check_overdue_handlers(patient: Patient) -> Finding:
+    if await patient.conn.fetchval("select to_regclass('onceward.workers')") is None:
+        return Finding("handlers", "ok", "the schema does not exist yet")
+    rows = await patient.conn.fetch(OVERDUE_HANDLERS)
+    if not rows:
+        return Finding("handlers", "ok", "no handler runs longer than its timeout")
+    text = ", ".join(f"{row['count']} of {row['task']} (first: {row['first_id']})" for row in rows)
+    remedy = "the log names their lines (`handler.overdue`); restart the worker to end them, and let the functions end in time"
+    return Finding("handlers", "warn", f"handlers exceed their timeout and cannot be stopped: {text}", remedy)
+
+
 DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_server,
     check_clock,
@@ -306,4 +318,5 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_secrets,
     check_vacuum,
     check_old_snapshots,
+    check_overdue_handlers,
 )

@@ -143,7 +143,7 @@ class Inline:
 
         `is_queued` says whether the event has work already, which its lease then fences.
         """
-        work.started_s = time.time()
+        work.began_s = time.monotonic()
         work.db = self._db
         async with tx:
             failure: Exception
@@ -260,7 +260,7 @@ async def _insert(tx: Transaction, work: Claimed, id: UUID, placed: Placed) -> b
 
 def _success(work: Claimed, value: Any) -> str:
     """Return the statement that records the success of an event that this transaction has stored."""
-    values = (work.id, work.organization, work.task, work.started_at, result_json(value))
+    values = (work.id, work.organization, work.task, work.elapsed_s, result_json(value))
     return f"select onceward.succeed_inline({', '.join(map(literal, values))})"
 
 

@@ -45,7 +45,7 @@ class UpkeepOptions:
     """How long maintenance waits before it acts, and how long bodies and event ids are kept."""
 
     unhandled_after_s: float = 60.0
-    sql_claim_expiry_s: float = 900.0
+    sql_claim_expiry_s: int = 900
     keep: timedelta = timedelta(days=30)
     keep_keys: timedelta = timedelta(days=400)
     strip_pause_s: float = 1.0
@@ -75,6 +75,10 @@ class Upkeep:
         waker.listen(self._woken)
 
     async def start(self) -> None:
+        # Other languages claim through SQL, which releases expired claims too.
+        await self._db.execute(
+            "update onceward.sql_claim_expiry set seconds = $1 where seconds <> $1", self._options.sql_claim_expiry_s
+        )
         for each in self._loops:
             await each.start()
 

@@ -31,6 +31,7 @@ INSTANCE = "$1::uuid is null"
 """The scope of tables that belong to no organization: they are searched only for the whole instance."""
 
 RECORD = read_statement("trust", "record_erasure")
+FINISH = read_statement("trust", "finish_erasures")
 
 CANDIDATE: Mapping[Kind, str] = {
     "whole": "lower(btrim({value}::text)) = any($2::text[])",
@@ -168,10 +169,17 @@ async def erase(
             await tx.execute(RECORD, whom.forms, organization)
     except DryRun:
         return report
-    # Again: until the commit, other transactions could begin and read the person.
-    async with db.transaction(role="engine") as tx:
-        await tx.execute(RECORD, whom.forms, organization)
+    await finish_erasures(db)
     return report
+
+
+async def finish_erasures(db: Database) -> None:
+    """Note that erasures which have committed are over. A node repeats this for a caller that was killed before.
+
+    Until the commit, other transactions could begin and read the person. Until this step, no message to the person is sent.
+    """
+    async with db.transaction(role="engine") as tx:
+        await tx.execute(FINISH)
 
 
 async def _search_and_remove(

@@ -14,6 +14,7 @@ FEATURE = Feature(
     parts=(
         Part("audit sealer", "onceward.trust.parts:sealer"),
         Part("expired logins", "onceward.trust.parts:expired_logins"),
+        Part("unfinished erasures", "onceward.trust.parts:unfinished_erasures"),
     ),
     commands=("onceward.trust.commands:register",),
     routes="onceward.trust.routes:routers",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from onceward.context import Context
+from onceward.trust.erase import finish_erasures
 from onceward.trust.failures import forget_old
 from onceward.trust.sealer import Sealer
 from onceward.trust.sessions import forget_expired
@@ -23,3 +26,8 @@ def expired_logins(context: Context) -> Loop:
             await forget_old(conn)
 
     return Loop("expired logins", delete_expired, every_s=3600)
+
+
+def unfinished_erasures(context: Context) -> Loop:
+    """Return the loop that finishes the erasures of commands that were killed."""
+    return Loop("unfinished erasures", partial(finish_erasures, context.database), every_s=30)

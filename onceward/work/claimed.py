@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +16,7 @@ class Claimed:
         "args",
         "arrival",
         "attempts",
+        "began_s",
         "body",
         "bundle",
         "caused_by",
@@ -32,7 +32,6 @@ class Claimed:
         "open_tx",
         "organization",
         "prepared",
-        "started_s",
         "tags",
         "task",
     )
@@ -78,13 +77,13 @@ class Claimed:
         self.open_tx: Any = None
         self.prepared: Any = None
         """What `Task.prepare` read from the body of a member of a batch."""
-        self.started_s = 0.0
-        """When the attempt began, in seconds since 1970: every job pays for it, and few read it as `started_at`."""
+        self.began_s: float | None = None
+        """When the attempt began, by the monotonic clock of this process."""
 
     @property
-    def started_at(self) -> datetime:
-        """Return when the attempt began, or the current time if it has not begun."""
-        return datetime.fromtimestamp(self.started_s or time.time(), UTC)
+    def elapsed_s(self) -> float:
+        """Return how long the attempt has run. The database subtracts it from its own clock, which all nodes share."""
+        return 0.0 if self.began_s is None else time.monotonic() - self.began_s
 
     @property
     def attempt(self) -> int:

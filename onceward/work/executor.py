@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
@@ -15,18 +15,22 @@ from onceward.db import (
     Connection,
     Database,
     OutcomeUnknown,
+    RoleChanged,
     Transaction,
+    TransactionEnded,
     Unavailable,
     lost_connection,
     note_lost_connection,
     quote,
 )
+from onceward.db.transaction import ENDED
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import run_end_hook
 from onceward.work.failure_text import loggable, own_frame
 from onceward.work.forms import differs_elsewhere
 from onceward.work.gate import gate
+from onceward.work.leaks import failure_of
 from onceward.work.leases import Leases
 from onceward.work.outcomes import (
     Again,
@@ -50,6 +54,7 @@ from onceward.work.record import Written, record
 from onceward.work.settle import Acknowledger, describe, final_statement, result_json, settle
 from onceward.work.sqlstates import LOST_LEASE
 from onceward.work.task import BatchResults, EndHook, Task
+from onceward.work.threads import HandlerThreads
 
 log = structlog.get_logger(__name__)
 
@@ -86,8 +91,20 @@ class Seat(Protocol):
         """The handler has returned or raised: from now on nothing may cancel this task."""
         ...
 
-    def take_reason(self) -> BaseException | None:
-        """Return why the handler was cancelled, or None if the whole worker is stopping."""
+    def failure(self, error: BaseException) -> BaseException:
+        """Return why the handler failed: the reason of its cancellation, or its error. From now on nothing may cancel this task.
+
+        Raise the error again if the whole worker is stopping.
+        """
+        ...
+
+    def runs(self, works: Sequence[Claimed]) -> None:
+        """These members of a batch share the next transaction: each of them may be cancelled."""
+        ...
+
+    @property
+    def cancelled(self) -> Collection[int]:
+        """Return the ids of the members of the batch that operators cancelled."""
         ...
 
     def following(self) -> Claimed | None:
@@ -104,8 +121,14 @@ class OnlyOne:
 
     def ended(self) -> None: ...
 
-    def take_reason(self) -> BaseException | None:
-        return None
+    def failure(self, error: BaseException) -> BaseException:
+        return failure_of(error)
+
+    def runs(self, works: Sequence[Claimed]) -> None: ...
+
+    @property
+    def cancelled(self) -> Collection[int]:
+        return ()
 
     def following(self) -> Claimed | None:
         return None
@@ -122,6 +145,7 @@ class Host:
     worker: int
     open_tx: Opener
     wake: Callable[[str], None]
+    threads: HandlerThreads
 
 
 class Executor:
@@ -137,6 +161,7 @@ class Executor:
         open_tx: Opener,
         wake: Callable[[str], None] = lambda _queue: None,
         hooks: Mapping[str, EndHook] | None = None,
+        threads: HandlerThreads | None = None,
     ) -> None:
         self._db = db
         self._hooks: Mapping[str, EndHook] = {} if hooks is None else hooks
@@ -144,11 +169,11 @@ class Executor:
         self._acks = acks
         self._leases = leases
         self._open_tx = open_tx
-        self._host = Host(db, worker, open_tx, wake)
+        self._host = Host(db, worker, open_tx, wake, threads or HandlerThreads())
 
     async def run(self, task: Task, work: Claimed, seat: Seat = ONLY_ONE) -> str:
         """Run the task and settle the work. Return the name of the outcome, for metrics."""
-        work.started_s = time.time()
+        work.began_s = time.monotonic()
         work.host = self._host
         work.open_tx = self._open_tx
         try:
@@ -157,13 +182,10 @@ class Executor:
             seat.begins(task.timeout_s)
             try:
                 result = await task.run(work, None)
-            except asyncio.CancelledError as error:
-                return await self._settle(task, work, judge(task, work, _reason(error, seat)))
             except (Settled, Superseded):
                 raise
-            except Exception as error:
-                seat.ended()
-                return await self._settle(task, work, judge(task, work, error))
+            except BaseException as error:
+                return await self._settle(task, work, judge(task, work, seat.failure(error)))
             seat.ended()
             gate("after-run")
             if task.name in self._hooks or not self._acks.takes(work, outside=task.outside):
@@ -220,16 +242,14 @@ class Executor:
             self._leases.done(work)
             gate("after-commit")
             return "success"
-        except asyncio.CancelledError as error:
-            failure: BaseException = _reason(error, seat)
-        except Exception as error:
+        except BaseException as error:
             # After an unknown outcome: if the commit happened, the row and its lease are gone, and settling writes nothing.
             # Only the acknowledging statement counts: an error in the handler's own statements is its failure.
             if committing and getattr(error, "sqlstate", None) == LOST_LEASE:
                 raise Superseded from error
             if begun:
                 note_lost_connection(error, conn)
-            failure = error
+            failure = _ended(tx, seat.failure(error))
         finally:
             seat.ended()
             if seat.carried is None:
@@ -238,8 +258,7 @@ class Executor:
 
     async def _commit_with_hook(self, tx: Transaction, works: list[Claimed], hook: EndHook, last: str) -> None:
         """Acknowledge the work, run its on_end hook, and commit both."""
-        await tx.become_engine()
-        await tx.conn.execute(last)
+        await tx.hand_over(last)
         for work in works:
             await run_end_hook(tx, work, self._worker, hook, wake=self._host.wake)
         await tx.commit()
@@ -250,11 +269,11 @@ class Executor:
         Work that `task.prepare` refuses is settled alone. If the rest fails as a batch, each runs alone, so that only
         the bad one fails.
         """
-        now = time.time()
+        now = time.monotonic()
         refused: list[str] = []
         accepted: list[Claimed] = []
         for work in works:
-            work.started_s = now
+            work.began_s = now
             try:
                 if task.prepare is not None:
                     work.prepared = task.prepare(work)
@@ -265,9 +284,11 @@ class Executor:
 
     async def _run_batch(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
         committing = False
+        tx: Transaction | None = None
         try:
             async with self._db.acquire() as conn:
                 tx = self._open_tx(conn, works[0])
+                seat.runs(works)
                 seat.begins(task.timeout_s)
                 try:
                     async with tx:
@@ -297,9 +318,13 @@ class Executor:
             self._leases.done(works[0])
             log.info("work.superseded", task=task.name, id=works[0].id)
             return ["superseded"]
-        except (Exception, asyncio.CancelledError) as error:
-            reason = _reason(error, seat) if isinstance(error, asyncio.CancelledError) else error
-            seat.ended()
+        except BaseException as error:
+            reason = _ended(tx, seat.failure(error))
+            if isinstance(reason, TransactionEnded) and not isinstance(reason, RoleChanged):
+                # Never retried: what the handler wrote for all of them may be committed.
+                return [await self._settle(task, work, judge(task, work, reason)) for work in works]
+            if isinstance(reason, Cancelled) and len(works) > 1:
+                return await self._without_cancelled(task, works, seat, reason)
             if len(works) == 1:
                 return [await self._settle(task, works[0], judge(task, works[0], reason))]
             if committing and isinstance(error, OutcomeUnknown):
@@ -307,8 +332,19 @@ class Executor:
                 return [await self._settle(task, work, judge(task, work, error)) for work in works]
             return await self._one_by_one(task, works, seat)
 
+    async def _without_cancelled(self, task: Task, works: list[Claimed], seat: Seat, reason: Cancelled) -> list[str]:
+        """Settle the members that operators cancelled, and run the others again as a batch."""
+        stopped = [work for work in works if work.id in seat.cancelled]
+        outcomes = [await self._settle(task, work, Stopped(describe(reason))) for work in stopped]
+        rest = [work for work in works if work not in stopped]
+        return outcomes + (await self._run_batch(task, rest, seat) if rest else [])
+
     async def _one_by_one(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
         return [outcome for work in works for outcome in await self._run_batch(task, [work], seat)]
+
+    async def fail(self, task: Task, work: Claimed, error: Exception) -> str:
+        """Settle work whose slot was interrupted after its handler had ended. It counts only if the lease is still held."""
+        return await self._settle(task, work, judge(task, work, error))
 
     async def _settle(self, task: Task, work: Claimed, outcome: Outcome) -> str:
         """Write the outcome, however long the database is unavailable. It counts only if the lease is still held."""
@@ -318,7 +354,7 @@ class Executor:
         async def write(conn: Connection, outcome: Outcome) -> Written:
             if _does_not_fit(outcome) and await differs_elsewhere(conn, task):
                 outcome = Again(OTHER_VERSION_S, outcome.error, counted=False)
-            if hook is None or isinstance(outcome, Again):
+            if hook is None:
                 return await write_outcome(conn, outcome)
             async with self._open_tx(conn, work) as tx:
                 await tx.become_engine()
@@ -354,15 +390,15 @@ def _batch_statement(works: list[Claimed], worker: int, results: Any) -> str:
     return f"select onceward.finish_batch('{{{ids}}}', '{{{leases}}}', {worker}, {text})"
 
 
-def _reason(error: asyncio.CancelledError, seat: Seat) -> BaseException:
-    """Return why the handler was cancelled. Raise `error` again if the cancellation was not meant for the handler."""
-    reason = seat.take_reason()
-    if reason is None:
-        raise error
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
-    return reason
+def _ended(tx: Transaction | None, failure: BaseException) -> BaseException:
+    """Return the failure, or that the handler had ended its transaction before it failed: a retry could repeat its effects."""
+    if tx is None or not tx.was_ended or isinstance(failure, TransactionEnded):
+        return failure
+    ended = TransactionEnded(
+        f"the handler ended its own transaction and then failed ({type(failure).__name__}). {ENDED}"
+    )
+    ended.__cause__ = failure
+    return ended.with_traceback(failure.__traceback__)
 
 
 def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
@@ -377,6 +413,8 @@ def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
             return NotKnown(describe(error))
         case PayloadInvalid():
             return Dead("payload_invalid", describe(error, "payload_invalid"), error.result)
+        case TransactionEnded():
+            return Dead("permanent", describe(error, "permanent"))
         case Permanent():
             return Dead("permanent", describe(error, "permanent"), error.result)
         case _ if not isinstance(error, Retry | TimedOut) and lost_connection(error):

@@ -4,6 +4,7 @@ from onceward.db import Database
 from onceward.telemetry.light import LightCounter, LightHistogram, Spread, Tally
 from onceward.telemetry.metrics import gauge
 from onceward.work import controls
+from onceward.work.overdue import COUNT
 from onceward.work.task import Task
 
 FINISHED = LightCounter(
@@ -34,10 +35,18 @@ DEPTH = gauge(
     ["queue", "state"],
 )
 OLDEST = gauge("onceward_queue_oldest_due_seconds", "Time that the oldest due work of a queue has waited.", ["queue"])
+OVERDUE = gauge(
+    "onceward_handlers_overdue",
+    "Handlers that exceed their timeout and cannot be stopped: functions in threads, and coroutines that swallow a cancellation.",
+    ["task"],
+)
 
 
 async def observe_queues(db: Database) -> None:
     """Set the gauges from the database. Every node shows the same values."""
+    OVERDUE.clear()
+    for row in await db.fetch(COUNT):
+        OVERDUE.labels(row["task"]).set(row["count"])
     for row in await controls.queues(db):
         for state in ("due", "later", "running", "dead"):
             DEPTH.labels(row["queue"], state).set(row[state])

@@ -6,6 +6,7 @@ answer could not be stored.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
@@ -21,12 +22,20 @@ log = structlog.get_logger(__name__)
 
 _TEMPORARY = ("08", "25", "40", "53", "55", "57", "58")
 """Temporary SQLSTATE classes: connections, read-only after a failover, conflicts, resources, locks, shutdown, disks."""
+_REPAIRABLE = ("42", "XX")
+"""A function, table or permission is missing, or PostgreSQL has an internal error: an operator can repair most of these."""
+PATIENCE_S = 300.0
+"""How long an outcome waits for a repair before its values are blamed."""
 
 
-def is_refused(error: BaseException) -> bool:
-    """Return whether PostgreSQL, the driver or our code refuses these values for good, so that a retry cannot help."""
+def is_refused(error: BaseException, *, waited_s: float = 0.0) -> bool:
+    """Return whether PostgreSQL, the driver or our code refuses these values for good, so that a retry cannot help.
+
+    `waited_s` is how long the outcome has been waiting to be written.
+    """
     if isinstance(error, asyncpg.PostgresError):
-        return (getattr(error, "sqlstate", None) or "22000")[:2] not in _TEMPORARY
+        kind = (getattr(error, "sqlstate", None) or "22000")[:2]
+        return kind not in _TEMPORARY and (kind not in _REPAIRABLE or waited_s > PATIENCE_S)
     return not isinstance(error, (*BROKEN, DatabaseError))
 
 
@@ -47,6 +56,7 @@ async def record(
     the work becomes a dead letter.
     """
     refusals = 0
+    since = time.monotonic()
 
     async def attempt() -> Written:
         async with db.acquire() as conn:
@@ -55,8 +65,8 @@ async def record(
     def on_failure(error: Exception, _pause_s: float) -> None:
         nonlocal outcome, refusals
         fields = {"id": work.id, "kind": work.kind, "task": work.task, "error": type(error).__name__}
-        if not is_refused(error):
-            log.log(loudness(error), "outcome.delayed", **fields)
+        if not is_refused(error, waited_s=time.monotonic() - since):
+            log.log(loudness(error), "outcome.delayed", sqlstate=getattr(error, "sqlstate", None), **fields)
             return
         refusals += 1
         log.error("outcome.refused", sqlstate=getattr(error, "sqlstate", None), times=refusals, **fields)

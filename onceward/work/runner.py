@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onceward.db import Database
 from onceward.work.claim_connections import ClaimConnections
+from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
 from onceward.work.feeder import Feeder
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.leases import Leases
 from onceward.work.pacing import Pacing
-from onceward.work.slot import SuspectTurn
+from onceward.work.slot import Slot, SuspectTurn
 from onceward.work.slots import Slots
 from onceward.work.task import Registry, Task
+from onceward.work.threads import HandlerThreads
 
 
 class QueueRunner:
@@ -55,14 +57,21 @@ class QueueRunner:
             poll_s=poll_s,
         )
 
-    def start(self) -> None:
-        self._slots.start()
+    @property
+    def slots(self) -> Sequence[Slot]:
+        return self._slots.slots
+
+    def start(self, threads: HandlerThreads) -> None:
+        self._slots.start(threads)
         self._feeder.start()
 
-    async def stop(self, grace_s: float) -> None:
-        """Stop claiming, release work that has not started, wait for running work, then cancel and release it."""
+    async def stop(self, grace_s: float) -> list[Claimed]:
+        """Stop claiming, release work that has not started, wait for running work, then cancel and release it.
+
+        Return the work of handlers that could not be stopped.
+        """
         await self._feeder.stop()
-        await self._slots.stop(grace_s)
+        return await self._slots.stop(grace_s)
 
     def wake(self, *, rescued: bool = False) -> None:
         """New or rescued work was committed: claim it at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never, cast
@@ -82,7 +83,8 @@ def final_statement(work: Claimed, worker: int, result: Any) -> str:
     """
     text = None if result is None else result_json(result)
     kept = "null" if text is None else f"{quote(text)}::jsonb"
-    return f"call onceward.succeed_{work.kind}({work.id}, {work.lease}, {worker}, to_timestamp('{work.started_s}'), {kept})"
+    started = f"clock_timestamp() - interval '{work.elapsed_s:.6f}'"
+    return f"call onceward.succeed_{work.kind}({work.id}, {work.lease}, {worker}, {started}, {kept})"
 
 
 async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome, *, critical: bool = True) -> bool:
@@ -113,7 +115,7 @@ async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome,
         work.lease,
         worker,
         name,
-        work.started_at,
+        work.elapsed_s,
         None if text is None else RawJson(text),
         None if error is None else RawJson(clean_json(error)),
         due_in_s,
@@ -193,6 +195,7 @@ class Acknowledger:
         ids = [work.id for work, _ in ready]
         leases = list({work.lease for work, _ in ready})
         kept = {str(work.id): result_json(result) for work, result in ready if result is not None}
+        since = time.monotonic()
         results = None if not kept else "{" + ",".join(f'"{id}":{text}' for id, text in kept.items()) + "}"
 
         async def attempt() -> int:
@@ -204,7 +207,7 @@ class Acknowledger:
                 return acknowledged
 
         def on_failure(error: Exception, _pause_s: float) -> None:
-            if is_refused(error):
+            if is_refused(error, waited_s=time.monotonic() - since):
                 raise error
             # A retry is safe: acknowledged rows are gone, and the statement touches only rows with this lease.
             log.log(loudness(error), "acknowledgement.delayed", count=len(ids), error=type(error).__name__)

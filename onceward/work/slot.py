@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Carried
+from onceward.work.leaks import failure_of
+from onceward.work.outcomes import Cancelled
+from onceward.work.threads import ThreadCall
+
+IGNORES_S = 5.0
+"""A coroutine that runs on for so long after its cancellation ignores it."""
 
 
 class Slot:
@@ -16,14 +22,20 @@ class Slot:
     __slots__ = (
         "_following",
         "batch",
+        "call",
+        "cancelled",
         "carried",
+        "closing",
         "deadline",
         "lent",
+        "members",
         "next",
         "running",
         "started",
         "stop_with",
+        "stopped_at",
         "task",
+        "timeout_s",
         "work",
     )
 
@@ -32,6 +44,12 @@ class Slot:
         self.work: Claimed | None = None
         self.batch: Sequence[Claimed] = ()
         """All work of the current batch, which includes `work`; empty outside a batch."""
+        self.members: Sequence[Claimed] = ()
+        """The members of the batch that the handler has now; empty outside a batch."""
+        self.cancelled: Set[int] = frozenset()
+        """The ids of the members of the batch that operators cancelled."""
+        self.closing = False
+        """Whether the worker is stopping: from now on a cancellation ends the slot."""
         self.next: Claimed | None = None
         """The work that this slot runs next, whatever the outcome of `work`."""
         self.carried: Carried | None = None
@@ -42,9 +60,15 @@ class Slot:
         self.running = False
         """Whether a handler is running. Only a handler may be cancelled."""
         self.stop_with: BaseException | None = None
+        self.stopped_at = 0.0
+        """When the handler was first asked to stop."""
+        self.timeout_s: float | None = None
+        self.call: ThreadCall | None = None
+        """The function that runs in a thread, if the handler is a plain `def`."""
 
     def begins(self, timeout_s: float | None) -> None:
         self.started = time.monotonic()
+        self.timeout_s = timeout_s
         self.deadline = None if timeout_s is None else self.started + timeout_s
         self.stop_with = None
         self.running = True
@@ -54,20 +78,72 @@ class Slot:
         self.deadline = None
 
     def stop(self, reason: BaseException) -> None:
-        """Cancel the handler. The next tick cancels it again if it ignores the cancellation."""
+        """Cancel the handler. The next tick cancels it again if it ignores the cancellation.
+
+        A function in a thread cannot be cancelled: it becomes overdue.
+        """
         if self.running and self.task is not None:
+            if self.stop_with is None:
+                self.stopped_at = time.monotonic()
             self.stop_with = reason
-            self.task.cancel()
+            if self.call is None or not self.call.has_started:
+                self.task.cancel()
+
+    def is_overdue(self, now: float) -> bool:
+        """Return whether the handler should have stopped and runs on."""
+        if not self.running or self.stop_with is None:
+            return False
+        return self.call is not None or now - self.stopped_at > IGNORES_S
+
+    def entered_thread(self, call: ThreadCall | None) -> None:
+        self.call = call
+        if call is not None and not call.has_started:
+            self.deadline = None
+
+    def started_in_thread(self) -> None:
+        if self.running and self.call is not None:
+            self.begins(self.timeout_s)
 
     def following(self) -> Claimed | None:
         self.next = self._following()
         return self.next
 
-    def take_reason(self) -> BaseException | None:
-        """Return the reason of the cancellation. From now on nothing interrupts settling."""
+    def held(self) -> list[Claimed]:
+        """Return all work that this slot has taken and not ended."""
+        return [work for work in (self.work, self.next, *self.batch[1:]) if work is not None]
+
+    def runs(self, works: Sequence[Claimed]) -> None:
+        self.members = works
+
+    def cancel(self, ids: Set[int]) -> None:
+        """Cancel the handler if it has work with one of these ids. The other members of a batch run again."""
+        works = self.members or (self.work,)
+        hit = ids & {work.id for work in works if work is not None}
+        if hit and self.running:
+            self.cancelled |= hit
+            if self.stop_with is None:
+                self.stop(Cancelled("cancelled by an operator"))
+
+    def failure(self, error: BaseException) -> BaseException:
+        """Return why the handler failed. From now on nothing interrupts settling."""
         self.ended()
         reason, self.stop_with = self.stop_with, None
-        return reason
+        is_cancellation = isinstance(error, asyncio.CancelledError)
+        if self.closing and is_cancellation:
+            raise error
+        self.forget_cancellation()
+        if reason is not None and (is_cancellation or isinstance(reason, Cancelled)):
+            return reason
+        return failure_of(error)
+
+    def forget_cancellation(self) -> None:
+        """Undo every `cancel()` of this task, also those of its handler: a later TaskGroup would raise them again."""
+        while self.task is not None and self.task.cancelling():
+            self.task.uncancel()
+
+    def forget_batch(self) -> None:
+        self.batch = self.members = ()
+        self.cancelled = frozenset()
 
 
 class SuspectTurn:

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import structlog
 
@@ -19,16 +20,19 @@ from onceward.telemetry.tracing import is_tracing
 from onceward.work.claim import release
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
+from onceward.work.leaks import leaked
 from onceward.work.leases import Leases
-from onceward.work.outcomes import Cancelled, PayloadInvalid, TimedOut
+from onceward.work.outcomes import PayloadInvalid, TimedOut
 from onceward.work.pacing import Pacing
 from onceward.work.ready import Ready
 from onceward.work.slot import Slot
 from onceward.work.task import Task
+from onceward.work.threads import HandlerThreads
 
 log = structlog.get_logger(__name__)
 
 GRACE_S = 5.0
+NOT_STOPPED = "it runs until the process ends; then another worker rescues its work, and this counts as a crash"
 
 
 class Slots:
@@ -58,34 +62,51 @@ class Slots:
         self.hungry = asyncio.Event()
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._slots = [Slot(self._following) for _ in range(pacing.most_slots)]
+        self.slots = [Slot(self._following) for _ in range(pacing.most_slots)]
         self._stopping = False
+        self._threads: HandlerThreads | None = None
 
     # -- start and stop ----------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        for slot in self._slots:
+    def start(self, threads: HandlerThreads) -> None:
+        for slot in self.slots:
             slot.task = asyncio.create_task(self._slot(slot), name=f"slot {self._queue}")
+            threads.register(slot.task, slot)
+        self._threads = threads
 
     def pause(self) -> None:
         """Begin no more work, except the next work of a slot that has already opened its transaction."""
         self._stopping = True
         self.hungry.set()
 
-    async def stop(self, grace_s: float) -> None:
-        """Release work that has not started, wait for running work, then cancel and release it."""
+    async def stop(self, grace_s: float) -> list[Claimed]:
+        """Release work that has not started, wait for running work, then cancel and release it.
+
+        Return the work of handlers that could not be stopped: it stays leased, because they run until the process ends.
+        """
         await self._release(self.ready.clear())
         deadline = time.monotonic() + grace_s
         while self._pacing.busy and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        unfinished = [
-            work for slot in self._slots for work in (slot.work, slot.next, *slot.batch[1:]) if work is not None
-        ]
-        tasks = [slot.task for slot in self._slots if slot.task is not None]
+        unfinished = [(slot, slot.held()) for slot in self.slots]
+        in_threads = [slot for slot in self.slots if slot.call is not None and slot.call.has_started]
+        tasks = [slot.task for slot in self.slots if slot.task is not None]
+        for slot in self.slots:
+            slot.closing = True
+        if self._threads is not None:
+            self._threads.abandon()
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=GRACE_S)
-        await self._release(unfinished)
+        _, ignoring = await asyncio.wait(tasks, timeout=GRACE_S)
+        stuck: list[Claimed] = []
+        for slot, works in unfinished:
+            if slot in in_threads or slot.task in ignoring:
+                stuck += works
+            else:
+                await self._release(works)
+        for work in stuck:
+            log.error("handler.not_stopped", queue=self._queue, id=work.id, task=work.task, hint=NOT_STOPPED)
+        return stuck
 
     async def _release(self, work: Sequence[Claimed]) -> None:
         if not work:
@@ -117,6 +138,7 @@ class Slots:
 
     async def _slot(self, slot: Slot) -> None:
         pacing, ready = self._pacing, self.ready
+        cancelling = cast("asyncio.Task[None]", slot.task).cancelling
         while True:
             work, slot.next = slot.next or self._take(), None
             if work is None:
@@ -131,33 +153,67 @@ class Slots:
             pacing.busy += 1
             try:
                 await self._run(slot, work)
-            except asyncio.CancelledError:
-                if slot.stop_with is None or slot.task is None:
+            except (asyncio.CancelledError, SystemExit) as error:
+                if slot.closing:
                     raise
-                # The cancellation was meant for a handler that had ended. The slot must survive: a queue without slots runs nothing.
-                slot.task.uncancel()
-                log.error("slot.interrupted", queue=self._queue, id=work.id, task=work.task)
-                self._give_up(slot)
-            except Exception:
-                # A bug in Onceward: the worker's claims loop releases the row at its next turn.
+                # A handler cancelled its own task and then ended. The slot must survive: a queue without slots runs nothing.
+                log.error("slot.interrupted", queue=self._queue, id=work.id, task=work.task, error=type(error).__name__)
+                await self._fail(slot, leaked(error))
+            except Exception as error:
+                # A bug in Onceward, or a handler whose coroutine was closed from inside.
                 log.exception("slot.failed", queue=self._queue, id=work.id, task=work.task)
-                self._give_up(slot)
+                await self._fail(slot, error)
             finally:
                 if ready.has_transactions:
                     ready.ended(work)
                 pacing.ended(lent=slot.lent)
                 slot.lent = False
                 slot.work = None
-                slot.batch = ()
+                if slot.batch:
+                    slot.forget_batch()
+            if cancelling():
+                await self._absorb_cancellation(slot)
             waiting = len(ready)
             if (waiting or self._stopping) and pacing.runs_low(waiting):
                 self.hungry.set()
 
-    def _give_up(self, slot: Slot) -> None:
-        """Release only the work of this slot: other rows with the same lease may be running."""
-        for work in slot.batch or (slot.work,):
-            if work is not None:
+    async def _fail(self, slot: Slot, error: Exception) -> None:
+        """Settle the work of a slot that was interrupted. What had been committed before is left as it is."""
+        slot.forget_cancellation()
+        works = [work for work in slot.batch or (slot.work,) if work is not None]
+        for work in works:
+            task = self._tasks[work.task]
+            try:
+                if len(works) > 1:
+                    await self._run_alone(slot, task, work)
+                else:
+                    await self._executor.fail(task, work, error)
+            except Exception:
+                # Only this row: others with the same lease may be running. The worker's claims loop releases it at its next turn.
+                log.exception("slot.settle_failed", queue=self._queue, id=work.id, task=work.task)
                 self._leases.give_up(work)
+
+    async def _run_alone(self, slot: Slot, task: Task, work: Claimed) -> None:
+        """Run one member of a batch that was interrupted: only the one that interrupts its slot again has failed."""
+        try:
+            await self._executor.run_batch(task, [work], slot)
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            if slot.closing:
+                raise
+            slot.forget_cancellation()
+            await self._executor.fail(task, work, error if isinstance(error, Exception) else leaked(error))
+
+    async def _absorb_cancellation(self, slot: Slot) -> None:
+        """End a cancellation that was meant for the handler that has ended: the next handler must not get it."""
+        if slot.closing:
+            return
+        slot.forget_cancellation()
+        try:
+            await asyncio.sleep(0)  # before Python 3.13 a cancellation that was not raised yet can only be awaited
+        except asyncio.CancelledError:
+            if slot.closing:
+                raise
+            slot.forget_cancellation()
 
     def _take(self) -> Claimed | None:
         """Remove and return the next work that a slot may start now."""
@@ -214,7 +270,7 @@ class Slots:
     def check_deadlines(self) -> None:
         """Cancel handlers that exceeded their timeout, and cancel again those that ignored it. A loop calls this."""
         now = time.monotonic()
-        for slot in self._slots:
+        for slot in self.slots:
             if slot.work is None:
                 continue
             if not slot.lent and self._pacing.lend(now - slot.started):
@@ -228,9 +284,9 @@ class Slots:
 
     def cancel(self, ids: set[int]) -> None:
         """Cancel the work with these ids that runs in this queue."""
-        for slot in self._slots:
-            if slot.work is not None and slot.work.id in ids and slot.stop_with is None:
-                slot.stop(Cancelled("cancelled by an operator"))
+        for slot in self.slots:
+            if slot.work is not None:
+                slot.cancel(ids)
 
 
 def _without_body(task: Task) -> Task:

@@ -29,7 +29,10 @@ RELEASE_UNKNOWN = read_statement("work", "release_unknown")
 RUN_AGAIN = read_statement("work", "run_again")
 SAVE_CHECKPOINT = read_statement("work", "save_checkpoint")
 SET_ASIDE_UNCLAIMED = read_statement("work", "set_aside_unclaimed")
-SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"
+SETTLE = (
+    "select onceward.settle($1, $2, $3, $4, clock_timestamp() - make_interval(secs => $5), $6, $7,"
+    " onceward.now() + make_interval(secs => $8), $9)"
+)
 WORK_STATES = read_statement("work", "work_states")
 TRACED_COLUMNS = read_statement("work", "traced_columns")
 WORKERS = read_statement("work", "workers")

@@ -24,11 +24,13 @@ from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
 from onceward.work.loop import Loop, in_batches
+from onceward.work.overdue import OverdueReport
 from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
 from onceward.work.slot import SuspectTurn
 from onceward.work.task import Registry, Task, open_transaction
+from onceward.work.threads import HandlerThreads
 from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
 from onceward.work.wake import Waker
 from onceward.work.walk import WINDOW, Walk
@@ -83,6 +85,7 @@ class Worker:
         self.id = secrets.randbits(62) + 1
         self._leases = Leases()
         self._acks = Acknowledger(db, self.id, self._leases, kinds=registry.kinds)
+        self._threads = HandlerThreads()
         executor = Executor(
             db,
             worker=self.id,
@@ -91,6 +94,7 @@ class Worker:
             open_tx=open_tx,
             wake=waker.wake,
             hooks=registry.end_hooks,
+            threads=self._threads,
         )
         suspects = SuspectTurn()
         self._claim_connections = ClaimConnections(db)
@@ -114,6 +118,8 @@ class Worker:
             for queue in sorted(queues)
             if only_queues is None or queue in only_queues
         ]
+        self._threads.grow(sum(len(runner.slots) for runner in self._runners))
+        self._overdue = OverdueReport(db, self.id, self._threads)
         tasks = sorted(name for runner in self._runners for name in queues[runner.queue])
         self.identity = WorkerIdentity(
             id=self.id,
@@ -142,6 +148,8 @@ class Worker:
         ]
         self._heartbeat: Heartbeat | None = None
         self._turn = 0
+        self.is_stuck = False
+        """Whether handlers ran on when the worker stopped. Only the end of the process ends them; then others rescue their work."""
 
     async def start(self) -> None:
         """Register the worker, then start to claim."""
@@ -161,7 +169,7 @@ class Worker:
         self._waker.listen(self._wake, works_on=self.identity.queues)
         with in_background():
             for runner in self._runners:
-                runner.start()
+                runner.start(self._threads)
             for each in self._loops:
                 await each.start()
         log.info("worker.started", worker=self.id, queues=self.identity.queues, tasks=len(self.identity.tasks))
@@ -171,18 +179,21 @@ class Worker:
         log.info("worker.stop_started", worker=self.id)
         for each in self._loops:
             await each.stop()
-        await asyncio.gather(*(runner.stop(self._options.grace_s) for runner in self._runners))
+        stopped = await asyncio.gather(*(runner.stop(self._options.grace_s) for runner in self._runners))
+        stuck = [work for works in stopped for work in works]
         await self._claim_connections.close()
         await self._acks.close()
         if self._heartbeat is not None:
             await asyncio.to_thread(self._heartbeat.stop)
         async with self._db.acquire() as conn:
-            # Nothing runs here any more: rows that still carry a lease of this worker were claimed and never started.
-            await release_unknown(conn, self.id, lambda _lease: False)
-            await conn.execute("delete from onceward.workers where id = $1", self.id)
-        if self._locks is not None:
+            # Except what is stuck nothing runs here: rows that still carry a lease of this worker were claimed and never started.
+            await release_unknown(conn, self.id, {work.lease for work in stuck}.__contains__)
+            if not stuck:
+                await conn.execute("delete from onceward.workers where id = $1", self.id)
+        if self._locks is not None and not stuck:
             self._locks.release(self.id)
-        log.info("worker.stopped", worker=self.id)
+        log.info("worker.stopped", worker=self.id, stuck=len(stuck))
+        self.is_stuck = bool(stuck)
 
     def _wake(self, queue: str) -> None:
         for runner in self._runners:
@@ -198,6 +209,7 @@ class Worker:
     async def _check_deadlines(self) -> None:
         for runner in self._runners:
             runner.check_deadlines()
+        await self._overdue.report(slot for runner in self._runners for slot in runner.slots)
 
     async def rescue(self) -> list[Rescued]:
         """Look once for silent workers and release the work that they held."""

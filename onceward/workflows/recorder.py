@@ -55,7 +55,7 @@ class Ending(NamedTuple):
     outcome: str
     result: str | None
     error: str | None
-    started_at: datetime | None
+    elapsed_s: float
     worker: int
     required: str
     finished: str

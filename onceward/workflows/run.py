@@ -222,7 +222,7 @@ class WorkflowRun:
             outcome,
             result,
             error_json,
-            work.started_at,
+            work.elapsed_s,
             self.host.worker,
             relied_on.positions_text,
             relied_on.finished_text,
@@ -274,11 +274,11 @@ class WorkflowRun:
         gate("workflow-before-continue")
         with interrupting():
             new: int | None = await self.host.db.fetchval(
-                "select onceward.workflow_continue($1, $2, $3, $4, $5, $6, $7, $8)",
+                "select onceward.workflow_continue($1, $2, $3, clock_timestamp() - make_interval(secs => $4), $5, $6, $7, $8)",
                 self.work.id,
                 self.work.lease,
                 self.host.worker,
-                self.work.started_at,
+                self.work.elapsed_s,
                 RawJson(arguments),
                 self.task.version,
                 relied_on.positions,

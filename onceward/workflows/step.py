@@ -116,7 +116,9 @@ class StepCall(Generic[T]):
 
     async def _by_itself(self, attempt: int, started: datetime) -> T:
         async with asyncio.timeout(self._how.timeout_s):
-            value = await self._callee.call(self._arguments, step=self._step(attempt), tx=None)
+            value = await self._callee.call(
+                self._arguments, step=self._step(attempt), tx=None, threads=self._run.host.threads
+            )
         text, value = self._round_trip(value)
         gate("workflow-before-record")
         await self._run.record(self.place, "done", attempts=attempt, result=text, started_at=started)
@@ -130,7 +132,9 @@ class StepCall(Generic[T]):
             try:
                 async with host.open_tx(conn, work) as tx:
                     async with asyncio.timeout(self._how.timeout_s):
-                        value = await self._callee.call(self._arguments, step=self._step(attempt), tx=tx)
+                        value = await self._callee.call(
+                            self._arguments, step=self._step(attempt), tx=tx, threads=host.threads
+                        )
                     text, value = self._round_trip(value)
                     gate("workflow-before-commit")
                     await tx.commit(recording(work.id, work.lease, self.place, attempt, text, started, relied_on))

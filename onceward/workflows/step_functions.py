@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from pydantic_core import PydanticSerializationError
 
 from onceward.db import Cause, Transaction
 from onceward.work import Permanent
+from onceward.work.leaks import LEAKS, failure_of
+from onceward.work.threads import HandlerThreads
 
 MAX_RESULT_BYTES = 1 << 20
 
@@ -79,15 +80,20 @@ class Callee:
             raise TypeError(f"step {self.name}: argument {min(duplicates)!r} was given twice")
         return bound | named
 
-    async def call(self, arguments: dict[str, Any], *, step: Step, tx: Transaction | None) -> Any:
-        """Call the function with its arguments and injected parameters."""
+    async def call(
+        self, arguments: dict[str, Any], *, step: Step, tx: Transaction | None, threads: HandlerThreads
+    ) -> Any:
+        """Call the function with its arguments and injected parameters. Every exception of it is a failure of the step."""
         if self.transaction is not None:
             arguments = {**arguments, self.transaction: tx}
         if self._step is not None:
             arguments = {**arguments, self._step: step}
-        if self._asynchronous:
-            return await self.function(**arguments)
-        return await asyncio.to_thread(self.function, **arguments)
+        try:
+            if self._asynchronous:
+                return await self.function(**arguments)
+            return await threads.call(self.function, arguments)
+        except LEAKS as error:
+            raise failure_of(error) from error
 
     def dump(self, result: Any) -> str:
         """Return the result as JSON, according to the return annotation."""

@@ -320,9 +320,10 @@ async def test_ingest_resend_dead_letter_and_replay_over_sql_in_another_language
 
 
 @needs_node
-async def test_the_node_worker_honours_fewer_attempts(db: Database) -> None:
+async def test_the_node_worker_honours_fewer_attempts_and_reconnects(db: Database) -> None:
     await db.execute(SWITCH)
     log: list[str] = []
+    end_session = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'webhook-worker'"
     async with least_privilege(db) as url, node_worker(url, log, WORKER_POLL_INTERVAL_MS="50", MAX_ATTEMPTS="1"):
         await db.execute(INSERT, SENDER, "evt-fail", {"fail": True})
 
@@ -330,7 +331,19 @@ async def test_the_node_worker_honours_fewer_attempts(db: Database) -> None:
             return (await standing(db, "evt-fail"))[0] == "dead_letter"
 
         await until(dead, timeout_s=30)
+        # While it is idle, and while it handles an event.
+        assert await db.fetchval(end_session)
+        async with db.transaction(role="engine") as tx:
+            await tx.execute("lock table webhook_side_effects")
+            await db.execute(INSERT, SENDER, "evt-1", {"foo": "bar"})
+            await until(lambda: db.fetchval("select exists (select from pg_locks where not granted)"), timeout_s=30)
+            assert await db.fetchval(end_session)
+        await until(lambda: side_effects(db, "evt-1"), timeout_s=30)
+        assert await standing(db, "evt-1") == ("success", 1), "the second connection has the lease of the first"
     assert await standing(db, "evt-fail") == ("dead_letter", 1)
+    events = [orjson.loads(line)["event"] for line in log]
+    assert events.count("database.connected") == events.count("database.lost") + 1 == 3
+    assert events[-1] == "worker.stopped"
 
 
 @pytest.mark.acceptance("criterion-1", "box-1")

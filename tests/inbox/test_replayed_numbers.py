@@ -8,6 +8,8 @@ import asyncpg
 import pytest
 
 from onceward import Engine, Event, Onceward, Tx
+from onceward.inbox.finding import EventFilter
+from onceward.inbox.replay import replay
 from onceward.testing import TestInbox, drain
 from onceward.work import dead_letters
 from onceward.work.dead_letters import DeadLetterFilter
@@ -77,3 +79,27 @@ async def test_an_event_is_not_acknowledged_under_a_lost_lease(db) -> None:
     assert error.value.sqlstate == LOST_LEASE
     assert await db.fetchval("select status from onceward.webhook_events") == "pending"
     assert await db.fetchval("select count(*) from onceward.attempts") == 0
+
+
+@pytest.mark.parametrize("how", ["replay command", "update"])
+async def test_attempts_continue_when_the_event_itself_is_replayed(db, how: str) -> None:
+    switch = Switch()
+    app = reading_app(switch)
+    engine = Engine(db, app.registry)
+    async with TestInbox(engine, app) as inbox:
+        await inbox.add_source("standard")
+        await inbox.post({"type": "single", "data": {}}, source="standard", event_id="e-1")
+        id = await db.fetchval("select id from onceward.work")
+        await db.execute(
+            "insert into onceward.workers (id, name, version, queues, tasks) values (1, 't', '1', '{events}', '{standard/single}')"
+        )
+        for _ in range(2):
+            await drain(engine)
+            if how == "update":
+                await db.execute("update onceward.webhook_events set status = 'pending'")
+            else:
+                await replay(db, EventFilter(event_ids=["e-1"]), actor="anna", reason="try")
+        switch.on = True
+        await drain(engine)
+    rows = await db.fetch("select number, outcome from onceward.attempts where work_id = $1 order by number", id)
+    assert [tuple(row) for row in rows] == [(1, "dead_letter"), (2, "dead_letter"), (3, "success")]

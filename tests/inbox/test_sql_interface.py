@@ -7,6 +7,8 @@ import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
+from onceward.inbox import UpkeepOptions
+from onceward.inbox.upkeep import Upkeep
 
 ANYBODY = "00000000-0000-0000-0000-000000000001"
 INSERT = """
@@ -98,6 +100,19 @@ async def test_a_claim_expires(db: Database) -> None:
     assert second["id"] == first["id"]
     assert second["lease"] != first["lease"]
     assert await db.fetchval("select error from webhook_events") is not None
+
+
+async def test_a_claim_lasts_as_long_as_the_setting_of_the_nodes_says(office) -> None:
+    here = await office(Onceward("t"))
+    patient = Upkeep(here.db, here.inbox.catalog, here.engine.waker, options=UpkeepOptions(sql_claim_expiry_s=7200))
+    await patient.start()
+    await patient.stop()
+    await here.db.execute(INSERT, ANYBODY, "slow", {})
+    assert (await claim(here.db))["event_id"] == "slow"
+    await here.db.execute("update onceward.work set claimed_at = claimed_at - interval '1 hour'")
+    assert await claim(here.db) is None
+    await here.db.execute("update onceward.work set claimed_at = claimed_at - interval '1 hour'")
+    assert (await claim(here.db))["event_id"] == "slow"
 
 
 async def test_update_to_pending_replays_at_once_and_keeps_the_event_id(db: Database) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,8 @@ from onceward.messages import Recipient
 from onceward.messages.erasers import ERASERS
 from onceward.messages.preferences import opt_in, opt_out, save_recipient
 from onceward.testing import FrozenClock
-from onceward.trust.erase import Eraser, ErasureReport, erase
+from onceward.trust import audit
+from onceward.trust.erase import Eraser, ErasureReport, erase, finish_erasures
 
 ADA = "ada@example.org"
 
@@ -143,6 +145,34 @@ async def test_a_message_that_was_queued_while_the_erasure_ran_is_not_sent(offic
     [id] = queued
     assert (await here.until(id))["reason"] == "erased"
     assert here.sims.smtp.mails == []
+
+
+async def test_a_message_queued_before_the_commit_of_a_killed_erasure_is_not_sent(
+    office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = await office()
+    queued: list[int] = []
+    record = audit.record
+
+    async def record_and_queue(*given: Any, **more: Any) -> Any:
+        done = await record(*given, **more)
+        queued.append(await here.send(key="meanwhile"))
+        return done
+
+    async def be_killed(_db: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(audit, "record", record_and_queue)
+    monkeypatch.setattr("onceward.trust.erase.finish_erasures", be_killed)
+    with pytest.raises(KeyboardInterrupt):
+        await erased(here, ADA)
+    await here.start_worker()
+    [id] = queued
+    assert (await here.until(id))["reason"] == "erased"
+    await finish_erasures(here.db)
+    again = await here.send(key="again")
+    assert (await here.until(again))["status"] == "success", "a person who returns gets messages"
+    assert len(here.sims.smtp.mails) == 1
 
 
 async def test_a_person_who_returns_after_an_erasure_gets_messages(office) -> None:

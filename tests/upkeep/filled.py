@@ -36,8 +36,8 @@ insert into onceward.topic_messages (id, topic, payload, created_at)
 select n, 'topic/' || n, '{}', now() - (180000 - n) * interval '4 s' from generate_series(160001, 180000) n;
 insert into onceward.notices (id, type, severity, title, group_key, told_at, told_in)
 select n, 't', 'info', 't', 'g' || n, now() - interval '1 day', 1 from generate_series(180001, 200000) n;
-insert into onceward.idempotency_keys (organization_id, key, request_hash)
-select gen_random_uuid(), 'k' || n, '' from generate_series(1, 20000) n;
+insert into onceward.idempotency_keys (organization_id, scope, key, request_hash)
+select gen_random_uuid(), '', 'k' || n, '' from generate_series(1, 20000) n;
 insert into onceward.webhook_transmissions (webhook_id, transmission_id, body_sha256)
 select gen_random_uuid(), n::text, '' from generate_series(1, 20000) n;
 insert into onceward.workers (id, name, version, queues, tasks, started_at)

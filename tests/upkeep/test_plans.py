@@ -34,6 +34,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "unclaimed": [(work.END_OF_WINDOW, (25_000, 500)), (work.SET_ASIDE_UNCLAIMED, (86_400.0, *WINDOW))],
     "orphans": [(work.RELEASE_ORPHANS, (60.0, *WINDOW))],
     "prune": [(work.PRUNE_JOBS, (DAYS, 1000)), (work.PRUNE_LATER, (1000,))],
+    "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
     "claims": [(work.RELEASE_UNKNOWN, (1, [7]))],
     "queue gauges": [(work.QUEUES, (100,))],
     "adaptive limit": [(work.QUEUES, (100,))],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from onceward import Job, Onceward, Tx
+from onceward import Job, JobEnd, Onceward, Tx
 
 
 async def test_jobs_of_a_batch_share_a_commit_and_a_bad_one_fails_alone(bench) -> None:
@@ -98,3 +98,54 @@ async def test_what_waits_for_jobs_of_a_batch_runs_when_all_have_ended(bench) ->
     assert (await here.engine.wait(second.id, timeout=20)).result >= 8
     assert max(sizes) > 1
     assert await here.db.fetchval("select count(*) from onceward.bundles") == 0
+
+
+async def test_cancelling_a_member_of_a_batch_cancels_no_other(bench) -> None:
+    app = Onceward("t")
+    runs: list[list[int]] = []
+    go_on = asyncio.Event()
+
+    @app.job(batch=10, retry=[])
+    async def index(jobs: list[Job], tx: Tx) -> None:
+        runs.append([job.args["n"] for job in jobs])
+        await tx.execute("insert into effects select unnest($1::int[])", runs[-1])
+        await go_on.wait()
+
+    here = await bench(app)
+    await here.db.execute("create table effects (n int); grant all on effects to onceward_app")
+    jobs = await here.engine.enqueue_many([index.call(n=n) for n in range(4)])
+    worker = await here.start_worker(concurrency=1)
+    async with asyncio.timeout(10):
+        while not runs:
+            await asyncio.sleep(0.01)
+    assert await here.db.fetchval("select onceward.cancel($1)", jobs[2].id) == "asked"
+    async with asyncio.timeout(10):
+        while len(runs) < 2:
+            await asyncio.sleep(0.01)
+    worker._cancel({jobs[2].id})  # the next heartbeat had read the id before the outcome was written
+    await asyncio.sleep(0.05)
+    go_on.set()
+    outcomes = [(await here.engine.wait(job.id, timeout=10)).outcome for job in jobs]
+    assert outcomes == ["success", "success", "cancelled", "success"]
+    assert runs == [[0, 1, 2, 3], [0, 1, 3]]
+    assert await here.db.fetchval("select array_agg(n order by n) from effects") == [0, 1, 3]
+
+
+async def test_a_cancelled_job_that_fails_before_its_worker_hears_of_it_is_not_retried(bench) -> None:
+    app = Onceward("t")
+    ends: list[str] = []
+
+    @app.job(retry=[0.0] * 5)
+    async def fail(job: Job) -> None:
+        await here.db.fetchval("select onceward.cancel($1)", job.id)
+        raise ValueError("failed at once")
+
+    @fail.on_end
+    async def note(tx: Tx, end: JobEnd) -> None:
+        ends.append(end.outcome)
+
+    here = await bench(app)
+    job = await here.engine.enqueue(fail)
+    await here.start_worker(concurrency=1, beat_s=60.0)
+    ended = await here.engine.wait(job.id, timeout=10)
+    assert (ended.outcome, (ended.error or {})["type"], ends) == ("cancelled", "ValueError", ["cancelled"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -172,3 +173,33 @@ async def test_a_worker_can_be_declared_dead_after_the_clock_moved_back(bench) -
     for since, expected in (("clock_timestamp() + interval '1 hour'", False), ("clock_timestamp()", True)):
         await here.db.execute(f"update onceward.server_timeline set since = {since}")
         assert await here.db.fetchval(settling, 30.0) is expected
+
+
+async def test_attempts_have_the_times_of_the_database_whatever_the_clock_of_a_node_says(
+    bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Onceward("t")
+
+    @app.job
+    async def inside(tx: Tx) -> None: ...
+
+    @app.job(retry=[])
+    async def fails() -> None:
+        raise RuntimeError("refused")
+
+    @app.workflow
+    async def flow(wf: Workflow) -> None: ...
+
+    here = await bench(app)
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 86_400)
+    started = [await here.engine.enqueue(inside), await here.engine.enqueue(fails)]
+    started.append(await here.engine.start_workflow(flow))
+    await here.start_worker()
+    for each in started:
+        await here.engine.wait(each.id)
+    rows = await here.db.fetch(
+        "select kind, outcome from onceward.attempts"
+        " where started_at between clock_timestamp() - interval '1 hour' and finished_at order by 1, 2"
+    )
+    assert [tuple(row) for row in rows] == [("job", "dead_letter"), ("job", "success"), ("workflow", "success")]

@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from onceward import Job, Onceward, Tx
+from onceward.testing import until
 from onceward.work import Claimed
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger, describe
@@ -109,6 +111,41 @@ async def test_an_outcome_that_cannot_be_stored_at_all_becomes_a_dead_letter(ben
     await here.start_worker()
     assert (await here.engine.wait(job.id, timeout=20)).outcome == "dead_letter"
     assert await here.db.fetchval("select dead_reason from onceward.work") == "not_recorded"
+    assert calls == [job.id]
+
+
+@pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.parametrize(
+    ("damage", "repair"),
+    [
+        ("alter table onceward.attempts rename to gone", "alter table onceward.gone rename to attempts"),
+        (
+            "create function broken() returns trigger language plpgsql as"
+            " $$ begin raise 'a page is damaged' using errcode = 'XX001'; end $$;"
+            "create trigger broken before insert on onceward.attempts for each row execute function broken()",
+            "drop trigger broken on onceward.attempts",
+        ),
+    ],
+    ids=["42P01", "XX001"],
+)
+async def test_a_success_waits_for_the_repair_of_the_catalogue(bench, outside: bool, damage: str, repair: str) -> None:
+    app = Onceward("t")
+    calls: list[int] = []
+
+    @app.job(outside=outside)
+    async def call(job: Job) -> str:
+        calls.append(job.id)
+        return "sent"
+
+    here = await bench(app)
+    await here.db.execute(damage)
+    job = await here.engine.enqueue(call)
+    with capture_logs() as lines:
+        await here.start_worker()
+        await until(lambda: [line for line in lines if line["event"].endswith(".delayed")])
+    await here.db.execute(repair)
+    finished = await here.engine.wait(job.id, timeout=20)
+    assert (finished.outcome, finished.result) == ("success", "sent")
     assert calls == [job.id]
 
 

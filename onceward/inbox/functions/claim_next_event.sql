@@ -1,4 +1,4 @@
--- Claim the event that has waited longest, of one external source or of all. The claim is valid for 15 minutes.
+-- Claim the event that has waited longest, of one external source or of all. The claim is valid for as long as onceward.sql_claim_expiry says.
 create or replace function webhook.claim_next_event(p_webhook_id uuid default null)
     returns table (id uuid, webhook_id uuid, event_id text, payload jsonb, signature text, lease bigint)
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

@@ -27,11 +27,12 @@ begin
     if v_source.paused_at is not null then
         v_queue := 'paused';
     end if;
-    insert into onceward.work as w (id, organization_id, kind, task, queue, sort_at, attempts, lane)
-    values (p.seq, p.organization_id, 'event', v_task, v_queue, onceward.now(), p_attempts, v_lane)
+    insert into onceward.work as w (id, organization_id, kind, task, queue, sort_at, attempts, lane, earlier)
+    values (p.seq, p.organization_id, 'event', v_task, v_queue, onceward.now(), p_attempts, v_lane,
+            greatest(onceward.last_attempt(p.seq) - p_attempts, 0))
     on conflict (id) do update
        set lease = null, claimed_at = null, slot = null, parent_slot = null, cancel = null, dead_reason = null, dead_at = null,
-           sort_at = excluded.sort_at, attempts = excluded.attempts, crashes = 0, queue = excluded.queue, task = excluded.task;
+           sort_at = excluded.sort_at, attempts = excluded.attempts, earlier = excluded.earlier, crashes = 0, queue = excluded.queue, task = excluded.task;
     perform pg_notify('onceward_work', v_queue);
 end
 $$;

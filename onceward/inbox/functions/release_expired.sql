@@ -2,8 +2,7 @@
 create or replace function webhook.release_expired(p_older_than interval default null) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_age interval := coalesce(p_older_than,
-        make_interval(secs => coalesce(nullif(current_setting('onceward.sql_claim_expiry_s', true), '')::int, 900)));
+    v_age interval := coalesce(p_older_than, (select make_interval(secs => x.seconds) from onceward.sql_claim_expiry x));
     v record;
     v_count int := 0;
     v_error jsonb := '{"type": "WorkerLost", "reason": "worker_lost", "said": "worker_lost: the claim expired"}';

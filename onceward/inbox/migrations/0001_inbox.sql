@@ -126,6 +126,15 @@ create table onceward.unhandled_types (
 comment on table onceward.unhandled_types is 'Event types without a handler. The first node that sees a type logs one warning.';
 grant select, insert, update, delete on onceward.unhandled_types to onceward_engine;
 
+create table onceward.sql_claim_expiry (
+    one boolean primary key default true check (one),
+    seconds int not null check (seconds > 0)
+);
+comment on table onceward.sql_claim_expiry is
+    'How long a claim through SQL lasts: a copy of ONCEWARD_SQL_CLAIM_EXPIRY_S, which every node writes when it starts.';
+insert into onceward.sql_claim_expiry (seconds) values (900);
+grant select, update on onceward.sql_claim_expiry to onceward_engine;
+
 -- Events for other languages: plain INSERT and UPDATE of webhook_events, and functions that claim an event and mark its result.
 -- They hand out only events of sources in mode `external`. An unknown webhook_id belongs to the source `sql`.
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-State = Literal["pending", "processing", "success", "dead_letter", "failed", "cancelled", "discarded", "unknown"]
+State = Literal[
+    "pending", "processing", "overdue", "success", "dead_letter", "failed", "cancelled", "discarded", "unknown"
+]
 
 Id = Annotated[int, typer.Argument(metavar="ID", help="The id of the job.")]
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.")]

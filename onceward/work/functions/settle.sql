@@ -7,6 +7,11 @@ declare
     v record;
     v_recorded int;
 begin
+    -- An operator cancelled the work, and its attempt failed before the worker heard of it: it does not run again.
+    if p_outcome in ('retry', 'snoozed', 'crashed')
+       and exists (select from onceward.work where id = p_id and lease = p_lease and cancel for update) then
+        p_outcome := 'cancelled';
+    end if;
     if p_outcome = 'crashed' then
         -- The handler lost its connection. A restart of the server or a failover is not counted; anything else counts as a crash, because a
         -- statement that ends its own session would run for ever. p_reason is the reason of the dead letter after the third crash.

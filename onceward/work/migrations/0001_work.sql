@@ -122,7 +122,8 @@ create table onceward.workers (
     beat bigint not null default 0,        -- increased by the worker; a rescuer compares it only with earlier values
     started_at timestamptz not null default clock_timestamp(),
     beat_at timestamptz not null default clock_timestamp(),   -- shown to people, never compared
-    stopping boolean not null default false
+    stopping boolean not null default false,
+    overdue bigint[] not null default '{}' -- work whose handlers exceed their timeout and cannot be stopped
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
 

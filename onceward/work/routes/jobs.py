@@ -29,7 +29,7 @@ class JobRow(BaseModel):
     created_at: datetime
     caused_by: int | None
     tags: list[str] | None
-    state: str = Field(examples=["pending", "processing", "dead_letter", "success"])
+    state: str = Field(examples=["pending", "processing", "overdue", "dead_letter", "success"])
     attempts: int | None
     due_at: datetime | None
     queue: str | None

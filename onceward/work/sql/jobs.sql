@@ -3,8 +3,9 @@ select * from (
     select j.id, j.task, j.organization_id, j.created_at, j.caused_by, j.tags,
            case when w.id is null then coalesce(last.outcome, 'unknown')
                 when w.dead_reason is not null then 'dead_letter'
-                when w.lease is not null then 'processing'
-                else 'pending' end as state,
+                when w.lease is null then 'pending'
+                when exists (select from onceward.workers o where w.id = any(o.overdue)) then 'overdue'
+                else 'processing' end as state,
            -- The attempt that made a dead letter is not counted in its row.
            coalesce(w.attempts + (w.dead_reason is not null)::int, last.number) as attempts,
            w.sort_at as due_at, w.queue, last.finished_at

@@ -1,6 +1,6 @@
 -- Return the state of work items: that of the unfinished row, or that of the last attempt.
-select w.id, case when w.dead_reason is not null then 'dead_letter' when w.lease is not null then 'processing'
-                  else 'pending' end as state,
+select w.id, case when w.dead_reason is not null then 'dead_letter' when w.lease is null then 'pending'
+                  when exists (select from onceward.workers o where w.id = any(o.overdue)) then 'overdue' else 'processing' end as state,
        w.attempts::int as attempts, null::timestamptz as finished_at
 from onceward.work w where w.id = any($1)
 union all

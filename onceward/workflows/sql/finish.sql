@@ -1,9 +1,9 @@
 -- End many workflows in one commit: delete the work, record the attempt, set the final state, answer a waiting parent.
 -- A workflow does not end if its lease was lost, or if the history lacks a step that the run relies on.
 with input as materialized (
-    select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
+    select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[],
                          $8::bigint[], $9::text[], $10::text[])
-        as i (id, lease, state, outcome, result, error, started_at, worker, required, finished)
+        as i (id, lease, state, outcome, result, error, elapsed_s, worker, required, finished)
 ), gone as (
     delete from onceward.work w
      where w.id = any($1::bigint[]) and w.lease = any($2::bigint[])
@@ -12,7 +12,8 @@ with input as materialized (
     returning id, lease, organization_id, attempts, earlier, task
 ), recorded as materialized (
     select onceward.record_attempts(array_agg(row(
-               g.id, g.organization_id, g.attempts + 1, 'workflow', g.task, i.outcome, i.worker, i.started_at, clock_timestamp(),
+               g.id, g.organization_id, g.attempts + 1, 'workflow', g.task, i.outcome, i.worker,
+               clock_timestamp() - make_interval(secs => i.elapsed_s), clock_timestamp(),
                case when strpos(i.result, '\u0000') = 0 and length(i.result) <= 65536 then i.result::jsonb end, i.error::jsonb,
                g.earlier
            )::onceward.attempt))

@@ -1,0 +1,71 @@
+"""Report handlers that run on after they should have stopped: functions in threads, and coroutines that swallow a cancellation.
+
+Nothing can end them except the end of the process. Their work stays leased, so that no second attempt runs beside them. The
+worker's row names them: `jobs list` shows the state `overdue`, `onceward doctor` and a metric name the task.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from onceward.db import Database
+from onceward.work.claimed import Claimed
+from onceward.work.slot import Slot
+from onceward.work.threads import HandlerThreads
+
+log = structlog.get_logger(__name__)
+
+HINT = "it runs longer than its timeout and cannot be stopped; its work waits until it ends or the worker is restarted"
+WRITE = "update onceward.workers set overdue = $2 where id = $1"
+COUNT = """
+select w.task, count(*)::int as count, min(w.id) as first_id
+  from onceward.workers o join onceward.work w on w.id = any(o.overdue) group by w.task order by w.task
+"""
+"""Overdue handlers by task, on all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A handler that should have stopped. `at` is the line of its code, if it runs in a thread."""
+
+    work: Claimed
+    at: str | None
+
+
+class OverdueReport:
+    """The overdue handlers of one worker. Each `report` logs those that are new and updates the worker's row."""
+
+    def __init__(self, db: Database, worker: int, threads: HandlerThreads) -> None:
+        self._db = db
+        self._worker = worker
+        self._threads = threads
+        self.found: dict[int, Overdue] = {}
+        self._written: list[int] = []
+
+    async def report(self, slots: Iterable[Slot]) -> None:
+        """Look for overdue handlers. Writes to the database only when they have changed."""
+        found = self._look(slots)
+        for id, each in found.items():
+            if id not in self.found:
+                log.error("handler.overdue", id=id, kind=each.work.kind, task=each.work.task, at=each.at, hint=HINT)
+        for id in self.found.keys() - found.keys():
+            log.warning("handler.overdue_ended", id=id, task=self.found[id].work.task)
+        self.found = found
+        if (ids := sorted(found)) != self._written:
+            await self._db.execute(WRITE, self._worker, ids)
+            self._written = ids
+
+    def _look(self, slots: Iterable[Slot]) -> dict[int, Overdue]:
+        now = time.monotonic()
+        found: dict[int, Overdue] = {}
+        for slot in slots:
+            if slot.stop_with is not None and slot.work is not None and slot.is_overdue(now):
+                found[slot.work.id] = Overdue(slot.work, None if slot.call is None else slot.call.at)
+        for call in tuple(self._threads.cancelled):
+            if call.work is not None:
+                found[call.work.id] = Overdue(call.work, call.at)
+        return found
