@@ -23,6 +23,15 @@ from onceward.testing.databases import TestServer
 from tests.crossings.machine import check_crossings
 
 
+def lines_of(error: BaseException) -> list[str]:
+    """Return what went wrong and the verbs that led to it. Hypothesis runs a failing example again and groups the errors."""
+    lines = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])]
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            lines += lines_of(each)
+    return lines
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=5.0, help="how long to go on (default 5)")
@@ -45,7 +54,7 @@ def main() -> int:
             except Exception as error:
                 failed += 1
                 outcome = "FAILED"
-                print("\n".join([str(error), *getattr(error, "__notes__", [])]), flush=True)
+                print("\n".join(lines_of(error)), flush=True)
             rounds += 1
             left_s = max(0.0, end - time.monotonic())
             print(
