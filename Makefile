@@ -100,9 +100,11 @@ bench: $(READY) ## measure, next to the peers that are installed
 bench-peers: $(READY) ## install what we measure ourselves against, each in its own directory below .bench
 	@if [ -x benchmarks/install-peers ]; then benchmarks/install-peers; else echo "no peers to install"; fi
 
-lock: $(READY) ## resolve the dependencies anew into requirements.lock
+lock: $(READY) ## resolve the dependencies anew into requirements.lock, and those of the image into deploy/requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
+	@echo 'hatchling>=1.25' | $(BIN)/uv pip compile pyproject.toml - --extra apps --extra otel --extra redis --universal --python-version 3.11 \
+	  --constraints requirements.lock --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
 
 clean: ## remove the environment and caches; the data in .onceward stay
 	@rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -109,7 +109,7 @@ class Onceward:
             traced=tuple(traced),
             sealed=tuple(sealed),
         )
-        self.registry = Registry(sealed=set(sealed))
+        self.registry = Registry(apps={name}, sealed=set(sealed))
         self.registry.add_kind(EventKind())
         self.handlers: dict[str, Handler] = {}
         self._followers: dict[str, list[str]] = {}
@@ -136,6 +136,7 @@ class Onceward:
         Two apps may handle the same type of a provider. Each then serves the sources that name it as their app.
         """
         self._include_handlers(other)
+        self.registry.apps |= other.registry.apps
         for task in other.registry:
             if task.name not in self.handlers and task.name not in other.handlers:
                 self.registry.add(task)

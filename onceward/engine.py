@@ -12,6 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from onceward import limits, workflows
+from onceward.background import Tasks
 from onceward.db import FAILED, Cause, Connection, Database, Unavailable, loudness
 from onceward.durations import Duration, in_seconds
 from onceward.feature import SealedColumn
@@ -82,7 +83,7 @@ class Engine:
         """Refuses over-limit requests through Redis or Valkey; None if neither is configured."""
         self.endpoints: Endpoints | None = None
         """Manages the endpoints of outbound webhooks, also those of `tx.publish(url=...)`. The outbox of the process sets it."""
-        self._notes: set[asyncio.Task[None]] = set()
+        self._notes = Tasks("background note")
         self._starts: GroupCommit[workflows.StartRequest, workflows.Started[Any]] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
         self.sealed_columns = SealedColumns(registry.sealed, box)
@@ -93,8 +94,7 @@ class Engine:
     async def stop(self) -> None:
         await self._commits.close()
         await self._starts.close()
-        if self._notes:
-            await asyncio.wait(self._notes, timeout=5)
+        await self._notes.wait(timeout_s=5)
         await self.waker.stop()
 
     @property
@@ -173,14 +173,7 @@ class Engine:
 
     def later(self, what: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background. `stop` waits 5 seconds for it; use it only for work that may be lost."""
-        note = asyncio.create_task(what)
-        self._notes.add(note)
-        note.add_done_callback(self._note_ended)
-
-    def _note_ended(self, note: asyncio.Task[None]) -> None:
-        self._notes.discard(note)
-        if not note.cancelled() and (error := note.exception()) is not None:
-            log.log(loudness(error), "background_note.failed", error=type(error).__name__)
+        self._notes.start(what)
 
     # -- transactions -----------------------------------------------------------------------------------------------
 
@@ -242,7 +235,9 @@ class Engine:
 
     def open_tx(self, conn: Connection, work: Claimed) -> Tx:
         """Return the transaction of a handler, with the organization and the cause of its work item."""
-        return Tx(conn, self, organization=work.organization, cause=work.cause)
+        patient = self.registry.idle_limits_s
+        idle_limit_s = patient.get(work.task) if patient else None
+        return Tx(conn, self, organization=work.organization, cause=work.cause, idle_limit_s=idle_limit_s)
 
     # -- results -----------------------------------------------------------------------------------------------------
 

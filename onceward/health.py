@@ -6,6 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from onceward.errors import OncewardError
+
+
+class Unhealthy(OncewardError):
+    """The reason why a check fails, for everybody who may call `/readyz`: it contains no address and no secret."""
+
+
 Check = Callable[[], Awaitable[None]]
 
 
@@ -38,6 +45,8 @@ class Health:
                 await check()
         except TimeoutError:
             return CheckResult(name, f"no answer within {self._timeout_s:g} s")
+        except Unhealthy as error:
+            return CheckResult(name, str(error))
         except Exception as error:  # only the class name is reported: the message may contain addresses
             return CheckResult(name, type(error).__name__)
         return CheckResult(name, None)

@@ -30,6 +30,7 @@ async def open_engine(app: Any, settings: Settings | None = None) -> AsyncGenera
     try:
         database = await opening.open()
         await _check_schema(opening)
+        await database.act_as_engine()
         # A function: a script that encrypts nothing needs no key and creates none in the data directory.
         engine = Engine(database, app.registry, event_types=app.event_types, box=partial(secret_box, settings))
         engine.tiers = Tiers.parse(settings.limit_tiers)

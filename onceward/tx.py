@@ -39,8 +39,9 @@ class Tx(Transaction):
         role: Role = "app",
         organization: UUID | None = None,
         cause: Cause | None = None,
+        idle_limit_s: float | None = None,
     ) -> None:
-        super().__init__(conn, role=role, organization=organization, cause=cause)
+        super().__init__(conn, role=role, organization=organization, cause=cause, idle_limit_s=idle_limit_s)
         self.engine = engine
 
     async def enqueue(self, job: ConfiguredJob[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:

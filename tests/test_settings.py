@@ -82,6 +82,24 @@ def test_all_bad_values_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(str(caught.value).splitlines()) == 2
 
 
+def test_a_proxy_is_an_address_or_network_and_everybody_is_trusted_in_development_only() -> None:
+    for word in ("proxy.example", "10.0.0.1/16"):
+        with pytest.raises(SettingsError, match="addresses or networks"):
+            load_settings(trusted_proxies=word)
+    for everybody in ("*", "10.0.0.1,0.0.0.0/0", "::/0"):
+        load_settings(trusted_proxies=everybody)
+        with pytest.raises(SettingsError, match="every client choose the address"):
+            load_settings(trusted_proxies=everybody, environment="production")
+
+
+def test_a_key_set_comes_over_https_or_from_this_machine() -> None:
+    for url in ("http://login.example/keys", "http://localhost.example/keys", "file:///keys"):
+        with pytest.raises(SettingsError, match="must start with https"):
+            load_settings(jwt_jwks_url=url)
+    for url in ("https://login.example/keys", "http://127.0.0.1:9000/keys"):
+        assert load_settings(jwt_jwks_url=url).jwt_jwks_url == url
+
+
 def test_pool_must_be_a_range() -> None:
     with pytest.raises(SettingsError, match="ONCEWARD_POOL_MIN=30 is above ONCEWARD_POOL_MAX=20"):
         load_settings(pool_min=30)

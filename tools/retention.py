@@ -24,12 +24,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from onceward.work.loop import AT_ONCE
+
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.inbox.upkeep import FORGET, STRIP
 from onceward.runtime import FEATURES
 from onceward.work import Stripping
-from onceward.work.loop import AT_ONCE
 from onceward.work.stripping import TURNS
 
 FILL = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from onceward.background import Loop
 from onceward.capacity import reap
 from onceward.context import Context
-from onceward.work import Loop
 
 
 def expired_holds(context: Context) -> Loop:

@@ -70,6 +70,7 @@ def create_project(target: Path, *, name: str, package: str) -> None:
         "project-name": name,
         "generated_webhook_secret": b64encode(secrets.token_bytes(24)).decode(),
         "generated_password": secrets.token_urlsafe(24),
+        "generated_runtime_password": secrets.token_urlsafe(24),
         "generated_secret_key": secrets.token_urlsafe(32),
     }
     _copy(files("onceward.cli").joinpath("project_template"), target, replacements)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -48,8 +48,11 @@ FEATURES_HERE: ContextVar[CommandFeatures] = ContextVar("features", default=NO_F
 """The features of the command that runs. The root of the command line sets them."""
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on uvloop if it is installed, otherwise on the loop of asyncio."""
+def run(main: Coroutine[Any, Any, T], *, on_exit: Callable[[BaseException], None] | None = None) -> T:
+    """Run a coroutine on uvloop if it is installed, otherwise on the loop of asyncio.
+
+    `on_exit` is called if SystemExit or KeyboardInterrupt ends the loop, before the other tasks are cancelled.
+    """
     import asyncio
 
     try:
@@ -57,7 +60,12 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     except ImportError:
         new_event_loop = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(main)
+        try:
+            return runner.run(main)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if on_exit is not None:
+                on_exit(error)
+            raise
 
 
 def features_here() -> Features:
@@ -95,11 +103,16 @@ def configure_process(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, migrations: Sequence[Migrations] = ()) -> AsyncGenerator[ConfiguredDatabase]:
-    """Open the database. Starts nothing else and does not change the schema."""
+async def opened(
+    settings: Settings, migrations: Sequence[Migrations] = (), *, as_owner: bool = False
+) -> AsyncGenerator[ConfiguredDatabase]:
+    """Open the database. Starts nothing else and does not change the schema.
+
+    `as_owner`: as the login that owns the tables, for commands that change the schema or need all rights.
+    """
     from onceward.db.configured import ConfiguredDatabase
 
-    configured = ConfiguredDatabase(settings, migrations)
+    configured = ConfiguredDatabase(settings, migrations, as_owner=as_owner)
     try:
         await configured.open()
         yield configured
@@ -108,7 +121,7 @@ async def opened(settings: Settings, migrations: Sequence[Migrations] = ()) -> A
 
 
 @asynccontextmanager
-async def opened_database() -> AsyncGenerator[Database]:
+async def opened_database(*, as_owner: bool = False) -> AsyncGenerator[Database]:
     """Open the configured database for a command that needs no app. Logs only warnings and errors."""
     from onceward.settings import load_settings, unknown_names, warn_of_unknown_names
 
@@ -116,5 +129,5 @@ async def opened_database() -> AsyncGenerator[Database]:
     configure_process(settings)
     if unknown_names(os.environ):  # perhaps settings of the app, which must be imported to know
         warn_of_unknown_names(features_here().settings)
-    async with opened(settings) as configured:
+    async with opened(settings, as_owner=as_owner) as configured:
         yield configured.database

@@ -6,7 +6,6 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.db.backoff import Backoff, retry
-    from onceward.db.ending import end
     from onceward.db.errors import (
         BROKEN,
         FAILED,
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
         MigrationError,
         OutcomeUnknown,
         RoleChanged,
+        RoleRefused,
         RolledBack,
         TransactionEnded,
         Unavailable,
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from onceward.db.migration_plan import Pending, plan
     from onceward.db.migrations import migrate
     from onceward.db.outage import loudness
-    from onceward.db.pool import Database, RawJson, dump_json
+    from onceward.db.pool import ENGINE_ROLE, Database, RawJson, dump_json
     from onceward.db.text import clean_json, clean_text, is_storable, json_contains_nul
     from onceward.db.transaction import Cause, Connection, Role, Transaction, literal, quote
     from onceward.db.waiting import wait_for_server
 
 __all__ = [
     "BROKEN",
+    "ENGINE_ROLE",
     "FAILED",
     "OUTAGE",
     "Backoff",
@@ -50,6 +51,7 @@ __all__ = [
     "RawJson",
     "Role",
     "RoleChanged",
+    "RoleRefused",
     "RolledBack",
     "Transaction",
     "TransactionEnded",
@@ -57,7 +59,6 @@ __all__ = [
     "clean_json",
     "clean_text",
     "dump_json",
-    "end",
     "is_storable",
     "json_contains_nul",
     "literal",

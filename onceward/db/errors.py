@@ -3,6 +3,7 @@
 DatabaseError
 ├── Unavailable        no connection was available, or it broke before COMMIT was sent: nothing was changed
 ├── RolledBack         PostgreSQL answered COMMIT with ROLLBACK: a statement failed and the handler caught its error
+├── RoleRefused        the login may not act as the role of the engine
 ├── TransactionEnded   a handler ended its own transaction: what it wrote may be lost or committed
 │   └── RoleChanged    a handler changed the role of its transaction: nothing is committed
 ├── OutcomeUnknown     the connection broke during COMMIT: it is unknown whether the commit happened
@@ -32,6 +33,10 @@ class Unavailable(DatabaseError):
 
 class OutcomeUnknown(DatabaseError):
     """The connection was lost during COMMIT. Look up the effect by its key before you retry."""
+
+
+class RoleRefused(DatabaseError):
+    """The login may not act as the role of the engine, or the role does not exist."""
 
 
 class RolledBack(DatabaseError):

@@ -16,6 +16,7 @@ from typing import Any
 import asyncpg
 import structlog
 
+from onceward.background.tasks import spawn
 from onceward.db.errors import FAILED, LockNotAcquired, MigrationError
 from onceward.statements import read_statement
 
@@ -117,7 +118,7 @@ class LockWaits:
             yield blockers
             return
         started = time.monotonic() if started is None else started
-        watching = asyncio.create_task(self._watch(conn.get_server_pid(), name, blockers, started))
+        watching = spawn(self._watch(conn.get_server_pid(), name, blockers, started))
         try:
             yield blockers
         finally:

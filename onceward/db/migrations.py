@@ -61,12 +61,12 @@ async def migrate(
     waits = LockWaits() if waits is None else waits
     await _lock(conn)
     try:
-        await conn.execute(CREATE_MIGRATIONS)
         planned = await plan_by_owner(conn, lines, reapply_functions=reapply_functions)
+        if any(owner.before_tables or owner.migrations or owner.after_tables for owner in planned):
+            await _prepare(conn, lines)  # first: without the roles nothing is created, and nobody finds half a schema
+        await conn.execute(CREATE_MIGRATIONS)
         owners = [await _without_deferred(conn, owner) for owner in planned]
         pending = [item for owner in owners for item in (*owner.before_tables, *owner.migrations, *owner.after_tables)]
-        if pending:
-            await _prepare(conn, lines)
         for batch in _batches(owners):
             await _apply(conn, batch, waits)
         return pending

@@ -16,10 +16,11 @@ import asyncpg
 import orjson
 import structlog
 
-from onceward.db.errors import FAILED, OUTAGE, Unavailable
+from onceward.background.loop import Loop
+from onceward.db.errors import FAILED, OUTAGE, RoleRefused, Unavailable
 from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
-from onceward.db.servers import Servers
+from onceward.db.servers import WATCH_EVERY_S, Servers
 from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.db.turns import Turns
 from onceward.providers import exact_json
@@ -27,12 +28,17 @@ from onceward.settings.database_url import servers_of
 
 log = structlog.get_logger(__name__)
 
+IDLE_LIMIT_S = 60.0
+"""PostgreSQL ends a session whose transaction waits longer for its next statement. Handlers with a longer timeout have a longer limit."""
+ENGINE_ROLE = "onceward_engine"
+"""The role of every session of a process. It sees all organizations, owns nothing and cannot change the audit log."""
+
 SESSION_SETTINGS = {
     "timezone": "UTC",
     "search_path": "public",  # the default starts with "$user", and a user named onceward would use our schema
     "jit": "off",
     "default_transaction_isolation": "read committed",
-    "idle_in_transaction_session_timeout": "60000",
+    "idle_in_transaction_session_timeout": str(int(IDLE_LIMIT_S * 1000)),
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
@@ -92,7 +98,7 @@ class Database:
         self.url = servers.url
         self.pgbouncer = pgbouncer
         self._servers = servers
-        self._watch = asyncio.create_task(servers.watch(), name="primary-watch") if servers.several else None
+        self._watch = Loop("primary watch", servers.look, every_s=WATCH_EVERY_S, waits_first=True)
         self._turns = Turns(pool.get_max_size())
         self._waiting = 0
         self._outage = Outage()
@@ -107,10 +113,15 @@ class Database:
         pgbouncer: bool = False,
         application_name: str = "onceward",
         connect_timeout_s: float = 10.0,
+        role: str | None = None,
     ) -> Database:
-        """Open a pool. Raises `Unavailable` with the reason if PostgreSQL cannot be reached."""
+        """Open a pool. Raises `Unavailable` with the reason if PostgreSQL cannot be reached.
+
+        The sessions act as `role`, or as the login if none is given. Until the first migration the role does not exist, and
+        they act as the login too: see `act_as_engine`. Behind PgBouncer the role is set on the login (docs/pgbouncer.md).
+        """
         settings = {} if pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
-        servers = Servers(url)
+        servers = Servers(url, role=None if pgbouncer else role)
         try:
             pool = await asyncpg.create_pool(
                 url,
@@ -128,13 +139,29 @@ class Database:
             raise Unavailable(
                 f"cannot connect to PostgreSQL at {server_of(url)}: {error or type(error).__name__}"
             ) from error
-        return cls(pool, servers, pgbouncer=pgbouncer)
+        database = cls(pool, servers, pgbouncer=pgbouncer)
+        if servers.several:
+            await database._watch.start()
+        return database
+
+    async def act_as_engine(self) -> None:
+        """Make sure that sessions act as the role of the pool. Raises `RoleRefused` if the login may not.
+
+        Sessions that opened before the role existed act as the login: they are replaced.
+        """
+        if self._servers.role_refused:
+            await self.pool.expire_connections()
+            async with self.acquire():
+                pass
+        if self._servers.role_refused:
+            raise RoleRefused(
+                f"{self._servers.role_refused}: `onceward migrate` creates and grants the role, if its login may do so; `onceward doctor` prints the"
+                " statements for an administrator"
+            )
 
     async def close(self) -> None:
         """Wait up to 10 seconds for connections in use, then terminate them."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait({self._watch})
+        await self._watch.stop()
         try:
             async with asyncio.timeout(10):
                 await self.pool.close()
@@ -204,9 +231,11 @@ class Database:
         try:
             if not is_gone(conn) and conn.is_in_transaction():
                 await _roll_back(conn)
-            await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
         finally:
-            self._turns.leave()
+            try:
+                await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
+            finally:
+                self._turns.leave()
 
     @property
     def most_connections(self) -> int:
@@ -253,3 +282,8 @@ async def _roll_back(conn: Connection) -> None:
         log.info("connection.discarded", error=type(error).__name__)
         if not is_gone(conn):
             conn.terminate()
+    except BaseException:
+        # The caller was cancelled once more. The pool replaces a closed connection, and keeps one that is not returned forever.
+        if not is_gone(conn):
+            conn.terminate()
+        raise

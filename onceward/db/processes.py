@@ -6,7 +6,6 @@ code does not have the migration that the file names. A process that was not cou
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import structlog
 
+from onceward.background.loop import Loop
 from onceward.db.errors import FAILED, NewerSchema
 from onceward.db.pool import Database
 from onceward.statements import read_statement
@@ -32,7 +32,7 @@ NOTE = read_statement("db", "note_process")
 OLDER = read_statement("db", "older_processes")
 REQUIRED = "select owner, max(requires) as requires from onceward.migrations where requires > 0 group by owner"
 LIST = (
-    "select service, host, pid, version, knows, started_at, seen_at, seen_at > clock_timestamp() - make_interval(secs => $1) "
+    "select service, host, pid, version, knows, failing, started_at, seen_at, seen_at > clock_timestamp() - make_interval(secs => $1) "
     "as running from onceward.processes order by host, pid"
 )
 
@@ -75,10 +75,15 @@ class ProcessNote:
     service: str
     version: str
     on_too_old: Callable[[NewerSchema], None]
+    failing: Callable[[], Mapping[str, str]] = field(default=dict)
+    """Returns the loops of the process that keep failing."""
     every_s: float = EVERY_S
     id: UUID = field(default_factory=uuid4)
     failure: NewerSchema | None = None
-    _task: asyncio.Task[None] | None = None
+    _loop: Loop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._loop = Loop("process note", self.note, every_s=self.every_s, waits_first=True)
 
     async def start(self) -> None:
         """Note the process. Raises `NewerSchema` if its code is too old."""
@@ -89,12 +94,10 @@ class ProcessNote:
         await self.note()
         if self.failure is not None:
             raise self.failure
-        self._task = asyncio.create_task(self._run(), name="process-note")
+        await self._loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        await self._loop.stop()
         try:
             await self.db.execute("delete from onceward.processes where id = $1", self.id)
         except FAILED as error:  # the row stops counting by itself
@@ -103,18 +106,17 @@ class ProcessNote:
     async def note(self) -> None:
         """Write the note, then read what the schema requires: in this order, see `_refuse_older` in migrations.py."""
         await self.db.execute(
-            NOTE, self.id, self.service, socket.gethostname(), os.getpid(), self.version, dict(self.knows)
+            NOTE,
+            self.id,
+            self.service,
+            socket.gethostname(),
+            os.getpid(),
+            self.version,
+            dict(self.knows),
+            self.failing(),
         )
         required = {row["owner"]: row["requires"] for row in await self.db.fetch(REQUIRED)}
         failure = too_old(self.knows, required)
         if failure is not None and self.failure is None:
             self.failure = failure
             self.on_too_old(failure)
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(self.every_s)
-            try:
-                await self.note()
-            except FAILED as error:
-                log.info("process.note_failed", error=type(error).__name__)

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import asyncpg
 import structlog
 
+from onceward.background.tasks import spawn
 from onceward.db.errors import BROKEN, FAILED
 from onceward.db.transaction import Connection as Session
 from onceward.settings.database_url import Server, selects_primary, servers_of, split_servers
@@ -39,8 +40,12 @@ SOCKET_OPTIONS = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP
 class Servers:
     """The servers of one URL, as used by one event loop."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, role: str | None = None) -> None:
+        """With `role`, every session acts as this role from its start, and again after `reset role`."""
         self.url = url
+        self.role = role
+        self.role_refused = ""
+        """Why the newest session acts as its login: the role does not exist yet, or was not granted to the login."""
         self._servers = _servers(url)
         self._current: Server | None = None
         self._opened: WeakKeyDictionary[Session, Server] = WeakKeyDictionary()
@@ -51,6 +56,20 @@ class Servers:
 
     async def connect(self, dsn: str | None = None, *, timeout: float = 10.0, **options: Any) -> Session:
         """Open a session. The signature is that of `asyncpg.connect`, which the pool calls through this method."""
+        if self.role is None:
+            return await self._open(timeout, options)
+        settings: dict[str, str] = options.pop("server_settings", None) or {}
+        try:
+            conn = await self._open(timeout, {**options, "server_settings": {**settings, "role": self.role}})
+        except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
+            if self.role not in str(error):
+                raise
+            self.role_refused = str(error)
+            return await self._open(timeout, {**options, "server_settings": settings})
+        self.role_refused = ""
+        return conn
+
+    async def _open(self, timeout: float, options: dict[str, Any]) -> Session:
         if not self.several:
             conn = await asyncpg.connect(self.url, timeout=timeout, **options)
         else:
@@ -60,16 +79,14 @@ class Servers:
         _detect_lost_host(conn)
         return conn
 
-    async def watch(self) -> None:
-        """Find out regularly which server accepts writes, also while all sessions wait for a server that is frozen."""
-        while True:
-            await asyncio.sleep(WATCH_EVERY_S)
-            try:
-                conn = await self.connect(timeout=WATCH_TIMEOUT_S, statement_cache_size=0)
-            except FAILED as error:
-                log.debug("primary.not_found", error=type(error).__name__)
-            else:
-                conn.terminate()
+    async def look(self) -> None:
+        """Find out which server accepts writes, also while all sessions wait for a server that is frozen. A loop calls this."""
+        try:
+            conn = await self.connect(timeout=WATCH_TIMEOUT_S, statement_cache_size=0)
+        except FAILED as error:
+            log.debug("primary.not_found", error=type(error).__name__)
+        else:
+            conn.terminate()
 
     async def _race(self, timeout_s: float, options: dict[str, Any]) -> tuple[Server, Session]:
         waiting = sorted(self._servers, key=lambda server: server != self._current)
@@ -83,7 +100,7 @@ class Servers:
                     attempt = asyncpg.connect(
                         split_servers(self.url)[0], host=server.host, port=int(server.port), timeout=left_s, **options
                     )
-                    tasks[asyncio.ensure_future(attempt)] = server
+                    tasks[spawn(attempt)] = server
                 pause_s = min(left_s, STAGGER_S) if waiting else left_s
                 done, _ = await asyncio.wait(tasks, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:

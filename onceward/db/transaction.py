@@ -80,7 +80,17 @@ class Transaction:
     done so; an exception rolls it back.
     """
 
-    __slots__ = ("_after", "_lock_timeout_s", "_opened", "cause", "conn", "organization", "role", "was_ended")
+    __slots__ = (
+        "_after",
+        "_idle_limit_s",
+        "_lock_timeout_s",
+        "_opened",
+        "cause",
+        "conn",
+        "organization",
+        "role",
+        "was_ended",
+    )
 
     def __init__(
         self,
@@ -90,6 +100,7 @@ class Transaction:
         organization: UUID | None = None,
         cause: Cause | None = None,
         lock_timeout_s: float | None = None,
+        idle_limit_s: float | None = None,
     ) -> None:
         self.conn = conn
         self.role: Role = role
@@ -97,6 +108,8 @@ class Transaction:
         self.cause = cause
         self._after: list[Callable[[], None]] = []
         self._lock_timeout_s = lock_timeout_s
+        self._idle_limit_s = idle_limit_s
+        """How long the transaction may wait for its next statement, or 0 for any time; None is the limit of the session."""
         self._opened = False
         self.was_ended = False
         """Whether `rollback` found no open transaction: the handler had ended it, so its effects may be committed."""
@@ -181,6 +194,8 @@ class Transaction:
         timeout = (
             "" if self._lock_timeout_s is None else f"set local lock_timeout = {int(self._lock_timeout_s * 1000)}; "
         )
+        if self._idle_limit_s is not None:
+            timeout += f"set local idle_in_transaction_session_timeout = {int(self._idle_limit_s * 1000)}; "
         role = "set local role onceward_app; " if self.role == "app" else ""
         organization = "" if self.organization is None else self.organization
         cause = "" if self.cause is None else f"; set local onceward.cause = '{self.cause.kind}:{int(self.cause.id)}'"

@@ -11,19 +11,18 @@ import platform
 import shutil
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import asyncpg
 
 from onceward import __version__
 from onceward.connections import connection_budget
-from onceward.db import Connection, DatabaseError, Migration, MigrationError, plan
+from onceward.db import ENGINE_ROLE, Connection, DatabaseError, Migration, MigrationError, plan
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.servers import Servers
-from onceward.doctor import secrets, space
+from onceward.doctor import logins, running, secrets, space
 from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
@@ -37,6 +36,9 @@ class Patient:
     """The installation that the database checks examine."""
 
     conn: Connection
+    """A session of the engine, or of the login if the engine's role does not exist yet."""
+    login: Connection
+    """A session that acts as the login itself."""
     settings: Settings
     features: Features
 
@@ -98,11 +100,16 @@ def check_disk(settings: Settings) -> Finding:
 
 async def examine_database(url: str, settings: Settings, features: Features) -> list[Finding]:
     """Connect to the database and run all database checks, or return why the connection failed."""
+    login: Connection | None = None
     try:
-        conn = await Servers(url).connect(timeout=5, statement_cache_size=0)
+        login = await Servers(url).connect(timeout=5, statement_cache_size=0)
+        engine = Servers(url, role=None if settings.pgbouncer else ENGINE_ROLE)
+        conn = await engine.connect(timeout=5, statement_cache_size=0)
     except Exception as error:
+        if login is not None:
+            login.terminate()
         return [explain_refusal(error)]
-    patient = Patient(conn, settings, features)
+    patient = Patient(conn, login, settings, features)
     findings: list[Finding] = []
     try:
         for check in (*DATABASE_CHECKS, *(one for checks in features.load("doctor") for one in checks)):
@@ -111,18 +118,8 @@ async def examine_database(url: str, settings: Settings, features: Features) -> 
                 break  # our SQL does not support this server: further findings would mislead
     finally:
         await conn.close(timeout=5)
+        await login.close(timeout=5)
     return findings
-
-
-@asynccontextmanager
-async def _rolled_back(conn: Connection) -> AsyncGenerator[None]:
-    """Open a transaction that is always rolled back."""
-    transaction = conn.transaction()
-    await transaction.start()
-    try:
-        yield
-    finally:
-        await transaction.rollback()
 
 
 async def _try(check: Callable[[Patient], Awaitable[Finding]], patient: Patient) -> Finding:
@@ -188,7 +185,7 @@ async def check_clock(patient: Patient) -> Finding:
 
 
 async def check_connections(patient: Patient) -> Finding:
-    row = await patient.conn.fetchrow(
+    row = await patient.login.fetchrow(
         "select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as room,"
         " (select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()) as used"
     )
@@ -226,24 +223,11 @@ async def check_durability(patient: Patient) -> Finding:
 
 
 async def check_rights(patient: Patient) -> Finding:
-    """Try the first steps of `migrate`: create a schema and the roles. The check rolls everything back."""
-    conn = patient.conn
-    row = await conn.fetchrow(
-        "select current_user as who, current_database() as name,"
-        " has_database_privilege(current_database(), 'create') as may_create"
-    )
-    assert row is not None
-    who, name = row["who"], row["name"]
-    if not row["may_create"]:
-        remedy = f'run as an administrator: grant create on database "{name}" to "{who}"'
-        return Finding("rights", "fail", f"user {who} may not create schemas in database {name}", remedy)
-    try:
-        async with _rolled_back(conn):
-            for script in (each.before for each in patient.features.migrations if each.before is not None):
-                await conn.execute(script.read_text(encoding="utf-8"))
-    except asyncpg.InsufficientPrivilegeError as error:
-        return Finding("rights", "fail", str(error.args[0]), error.hint or "")
-    return Finding("rights", "ok", f"user {who} has the privileges that Onceward needs in database {name}")
+    return await logins.check_rights(patient.login, patient.settings, patient.features.migrations)
+
+
+async def check_login(patient: Patient) -> Finding:
+    return await logins.check_login(patient.login, patient.conn, patient.settings)
 
 
 async def check_migrations(patient: Patient) -> Finding:
@@ -263,25 +247,7 @@ async def check_migrations(patient: Patient) -> Finding:
 
 
 async def check_roles(patient: Patient) -> Finding:
-    """Check that row-level security binds `onceward_app` and that a handler can write as this role."""
-    row = await patient.conn.fetchrow("select rolsuper, rolbypassrls from pg_roles where rolname = 'onceward_app'")
-    if row is None:
-        return Finding("roles", "warn", "role onceward_app does not exist yet", "`onceward migrate` creates it")
-    if row["rolsuper"] or row["rolbypassrls"]:
-        remedy = "run as an administrator: alter role onceward_app nosuperuser nobypassrls"
-        return Finding("roles", "fail", "onceward_app can bypass row-level security", remedy)
-    if await patient.conn.fetchval("select to_regprocedure('onceward.organization()') is null"):
-        return Finding("roles", "warn", "role onceward_app has no tables here yet", "`onceward migrate` creates them")
-    try:
-        async with _rolled_back(patient.conn):
-            await patient.conn.execute("set local role onceward_app; set local onceward.organization = ''")
-            await patient.conn.execute("select onceward.enqueue('onceward.doctor', '{}')")
-    except asyncpg.PostgresError as error:
-        who = await patient.conn.fetchval("select current_user")
-        options = " with inherit false, set true" if patient.conn.get_server_version().major >= 16 else ""
-        remedy = f'run `onceward migrate`, or as an administrator: grant onceward_app to "{who}"{options}'
-        return Finding("roles", "fail", f"user {who} cannot write as onceward_app: {error}", remedy)
-    return Finding("roles", "ok", "a handler can write as onceward_app, which is bound by row-level security")
+    return await logins.check_roles(patient.login)
 
 
 async def check_secrets(patient: Patient) -> Finding:
@@ -293,7 +259,11 @@ async def check_vacuum(patient: Patient) -> Finding:
 
 
 async def check_old_snapshots(patient: Patient) -> Finding:
-    return await space.check_old_snapshots(patient.conn)
+    return await space.check_old_snapshots(patient.login)
+
+
+async def check_loops(patient: Patient) -> Finding:
+    return await running.check_loops(patient.conn)
 
 
 async def check_overdue_handlers(patient: Patient) -> Finding:
@@ -313,10 +283,12 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_connections,
     check_durability,
     check_rights,
+    check_login,
     check_migrations,
     check_roles,
     check_secrets,
     check_vacuum,
     check_old_snapshots,
+    check_loops,
     check_overdue_handlers,
 )

@@ -25,7 +25,7 @@ from onceward.trust.errors import TrustError
 log = structlog.get_logger(__name__)
 
 LIST = "select * from onceward.sources where origin <> 'builtin' and deleted_at is null"
-ALIVE = "select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping"
+ALIVE = "select distinct t from onceward.workers w, unnest(w.tasks) t"
 LOOKS_APART_S = 0.25
 
 DECLARE = read_statement("inbox", "declare_source")

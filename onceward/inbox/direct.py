@@ -8,13 +8,13 @@ which alone decides how they are answered.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 
 import structlog
 
+from onceward.background import Tasks
 from onceward.db import FAILED
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
@@ -85,7 +85,7 @@ class Direct:
         self._waiting = waiting
         self._take = take
         self._clock = clock
-        self._patient: set[asyncio.Task[None]] = set()
+        self._patient = Tasks("answer to a webhook")
         self._spreads: dict[tuple[str, str], Spread] = {}
 
     def __call__(self, path: str, headers: Pairs, body: bytes, reply: Reply) -> bool:
@@ -139,9 +139,7 @@ class Direct:
 
     def _answer_later(self, sender: _Sender, answer: Awaitable[Answer]) -> None:
         """Send the answer from a separate task."""
-        task = asyncio.create_task(self._respond(sender, answer))
-        self._patient.add(task)
-        task.add_done_callback(self._patient.discard)
+        self._patient.start(self._respond(sender, answer))
 
     async def _respond(self, sender: _Sender, answer: Awaitable[Answer]) -> None:
         try:

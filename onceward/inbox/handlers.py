@@ -39,7 +39,6 @@ from onceward.work.outcomes import Again, Dead
 
 QUEUE = "events"
 UNHANDLED_QUEUE = "unhandled"
-PAUSED_QUEUE = "paused"
 EXTERNAL_QUEUE = "external"
 
 Ordering = bool | str | Callable[[Any], str | None]

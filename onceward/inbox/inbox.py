@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from onceward.background import Loop
 from onceward.db import Database
 from onceward.inbox import environment
 from onceward.inbox.catalog import Catalog
@@ -21,7 +22,7 @@ from onceward.inbox.upkeep import Upkeep, UpkeepOptions
 from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound.provider import Fetch
 from onceward.trust import SecretBox
-from onceward.work import Loop, Registry, Waker
+from onceward.work import Registry, Waker
 
 
 class Inbox:
@@ -71,6 +72,7 @@ class Inbox:
         await self.catalog.declare()
         await self.catalog.refresh()
         self.catalog.require_clear_routes()
+        await self._waiting.start()
         for each in self._loops:
             await each.start()
         await self.upkeep.start()

@@ -35,6 +35,7 @@ from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.failure_text import loggable, own_frame
 from onceward.work.gate import gate
+from onceward.work.leaks import LEAKS, failure_of
 from onceward.work.settle import describe, final_statement, result_json, settle
 
 log = structlog.get_logger(__name__)
@@ -159,8 +160,8 @@ class Inline:
                 raise
             except TimeoutError:
                 failure = TimedOut(f"{work.task} ran longer than its time limit")
-            except Exception as error:
-                failure = error
+            except (Exception, *LEAKS) as error:
+                failure = failure_of(error)
             if tx.conn.is_closed() or not tx.conn.is_in_transaction():
                 raise Unavailable(f"the transaction was lost: {type(failure).__name__}") from failure
             await tx.rollback_to("handler")

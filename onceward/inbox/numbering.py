@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
+from onceward.background import Tasks
+
 
 class Numbered(NamedTuple):
     """The number of an event, which is the id of its work, and the time at which the database gave it."""
@@ -21,14 +23,16 @@ class Numbering:
     def __init__(self, take: Callable[[int], Awaitable[Sequence[Any]]]) -> None:
         self._take = take
         self._waiting: list[asyncio.Future[Numbered]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks("numbers of events")
+        self._serving = False
 
     async def next(self) -> Numbered:
         """Return the next number. Raises what the database raises."""
         future: asyncio.Future[Numbered] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
-        if self._task is None:
-            self._task = asyncio.create_task(self._serve())
+        if not self._serving:
+            self._serving = True
+            self._tasks.start(self._serve())
         return await future
 
     async def _serve(self) -> None:
@@ -37,16 +41,14 @@ class Numbering:
                 batch, self._waiting = self._waiting, []
                 await self._answer(batch)
         finally:
-            self._task = None
+            self._serving = False
 
     async def _answer(self, batch: Sequence[asyncio.Future[Numbered]]) -> None:
         try:
-            rows = await self._take(len(batch))
+            for each, row in zip(batch, await self._take(len(batch)), strict=True):
+                if not each.done():
+                    each.set_result(Numbered(cast("int", row[0]), cast("datetime", row[1])))
         except Exception as error:
             for each in batch:
                 if not each.done():
                     each.set_exception(error)
-            return
-        for each, row in zip(batch, rows, strict=True):
-            if not each.done():
-                each.set_result(Numbered(cast("int", row[0]), cast("datetime", row[1])))

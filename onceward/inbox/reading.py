@@ -12,7 +12,8 @@ from onceward.inbox.event import payload_of
 from onceward.statements import read_statement
 
 SHOW = """
-select e.*, coalesce(s.name, 'sql') as source, w.lease is not null as running, w.sort_at as due_at, w.queue
+select e.*, coalesce(s.name, 'sql') as source, w.lease is not null as running, w.sort_at as due_at, w.queue,
+       w.id is not null and s.paused_at is not null as paused
   from onceward.webhook_events e
   left join onceward.sources s on s.webhook_id = e.webhook_id
   left join onceward.work w on w.id = e.seq
@@ -56,6 +57,7 @@ class Known:
     processed_at: datetime | None
     due_at: datetime | None
     queue: str | None
+    paused: bool
     caused_by: int | None
     origin: str
     payload: Any

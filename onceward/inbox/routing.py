@@ -10,7 +10,7 @@ from typing import NamedTuple
 import structlog
 
 from onceward.inbox.catalog import Catalog
-from onceward.inbox.handlers import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE, Handler, task_name
+from onceward.inbox.handlers import EXTERNAL_QUEUE, QUEUE, UNHANDLED_QUEUE, Handler, task_name
 from onceward.inbox.headers import Kept, as_json
 from onceward.inbox.source import Source
 from onceward.providers import exact_json
@@ -121,8 +121,8 @@ class Placer:
         queue = QUEUE if known is not None else UNHANDLED_QUEUE
         if source.mode == "external":
             queue, lane, by_event = EXTERNAL_QUEUE, str(source.webhook_id), False
-        if source.paused:
-            queue = PAUSED_QUEUE
+        elif source.paused and not by_event:
+            lane = source.lane  # a claim skips the lane of a paused source, however many events it has
         followers = () if known is None else self._catalog.followers(known)
         return Route(task, queue, lane, handler, followers, by_event)
 
@@ -134,10 +134,10 @@ class Placer:
             # A rate belongs to a lane, so all events of a rate-limited source share one lane.
             return route.lane, subject is not None
         if subject is None:
-            return None, False
+            return (source.lane if source.paused else None), False
         if len(subject) > 200 or not subject.isprintable():
             subject = sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
-        return f"order:{source.webhook_id}:{subject}", True
+        return f"{source.lane}:{subject}", True
 
     def _subject(self, item: ReceivedItem, route: Route) -> str | None:
         if route.handler is None or item.unstorable:

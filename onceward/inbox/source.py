@@ -97,7 +97,7 @@ class Source:
 
     @property
     def lane(self) -> str:
-        """Return the lane of a rate-limited source. All of its events share this lane."""
+        """Return the lane that the events of a source share while it has a rate limit or is paused. Claims know this name."""
         return f"source:{self.webhook_id}"
 
 

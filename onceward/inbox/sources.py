@@ -12,13 +12,14 @@ import asyncpg
 
 from onceward.db import Connection, Transaction
 from onceward.inbox.environment import variable_of
-from onceward.inbox.handlers import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE
+from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.source import NAME, Mode, Secret, build, seal, unseal
 from onceward.providers.inbound.provider import ConfigError
 from onceward.statements import read_statement
 from onceward.trust import Identity, NotFound, SecretBox, record
 from onceward.trust.errors import NotAllowed
 from onceward.work.wake import CHANNEL
+from onceward.work.walk import LAST
 
 RESERVED = frozenset({"payments", "sql"})
 OVERLAP = timedelta(hours=24)
@@ -28,7 +29,7 @@ CHANGED = "sources changed"
 
 INSERT = read_statement("inbox", "add_source")
 LIST = read_statement("inbox", "list_sources")
-PARK = read_statement("inbox", "move_waiting_events")
+GROUP_PAUSED = read_statement("inbox", "group_paused_events")
 
 
 class SourceExists(ConfigError):
@@ -273,7 +274,7 @@ async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:
         raise ConfigError(f"source {source.name!r} {where}", field="source")
     if source.paused_at is not None:
         raise ConfigError(
-            f"source {source.name!r} is paused: resume it first, or its parked events would never be handled",
+            f"source {source.name!r} is paused: resume it first, or its waiting events would never be handled",
             field="source",
         )
     await tx.execute(
@@ -294,13 +295,13 @@ async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:
 
 
 async def pause(tx: Transaction, name: str, *, actor: str | Identity) -> Listed:
-    """Keep receiving, but park waiting and new events instead of handling them. `tx` must run as the engine."""
+    """Keep receiving, but let no claim take events of the source. `tx` must run as the engine."""
     who = actor if isinstance(actor, str) else actor.actor
     return await _set_paused(tx, name, who, actor, paused=True)
 
 
 async def resume(tx: Transaction, name: str, *, actor: str | Identity) -> Listed:
-    """Handle parked events in the order of their arrival. `tx` must run as the engine."""
+    """Let claims take events of the source again, in the order of their arrival. `tx` must run as the engine."""
     return await _set_paused(tx, name, None, actor, paused=False)
 
 
@@ -312,7 +313,8 @@ async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | 
         source.webhook_id,
         who,
     )
-    await park(tx, source.webhook_id, source.mode, paused=paused)
+    if paused:
+        await tx.execute(GROUP_PAUSED, 0, LAST)
     await record(
         tx,
         "source.paused" if paused else "source.resumed",
@@ -321,17 +323,8 @@ async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | 
         actor=actor,
         organization=source.organization_id,
     )
-    await _notify_nodes(tx, *(() if paused else (UNHANDLED_QUEUE,)))
+    await _notify_nodes(tx, *(() if paused else (QUEUE, UNHANDLED_QUEUE)))
     return await find(tx, str(source.webhook_id))
-
-
-async def park(conn: Connection | Transaction, webhook_id: UUID, mode: str, *, paused: bool) -> None:
-    """Move waiting events of a source into the queue `paused`, which no worker reads, or out of it."""
-    if paused:
-        await conn.execute(PARK, webhook_id, [QUEUE, UNHANDLED_QUEUE, EXTERNAL_QUEUE], PAUSED_QUEUE)
-    else:
-        # Through the queue `unhandled`: `Upkeep.route` moves the events whose type has a handler within a second.
-        await conn.execute(PARK, webhook_id, [PAUSED_QUEUE], EXTERNAL_QUEUE if mode == "external" else UNHANDLED_QUEUE)
 
 
 async def _pace(tx: Transaction, webhook_id: UUID, rate_per_s: float) -> None:

@@ -12,19 +12,19 @@ from functools import partial
 import structlog
 from asyncpg import Record
 
+from onceward.background import Loop
 from onceward.db import Connection, Database
 from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.statements import read_statement
-from onceward.work import Loop, Stripping, Waker, Walk, in_batches
+from onceward.work import Stripping, Waker, Walk, in_batches
+from onceward.work.unserved import PATIENCE, note
 
 log = structlog.get_logger(__name__)
 
-ROUTE = read_statement("inbox", "route_unhandled")
-STRAYED = read_statement("inbox", "move_strayed")
-GIVE_UP = read_statement("inbox", "finish_unhandled")
-STRAY_PAUSED = read_statement("inbox", "park_strays")
+VISIT = read_statement("inbox", "visit_unhandled")
+GROUP_PAUSED = read_statement("inbox", "group_paused_events")
 
 WARN_ONCE = """
 insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflict do nothing returning 1
@@ -59,15 +59,14 @@ class Upkeep:
         self._catalog = catalog
         self._waker = waker
         self._options = options or UpkeepOptions()
-        self._strayed, self._stray_paused = Walk(), Walk()
-        self._routed = self._given_up = 0
-        """Ids of the last unhandled events that were examined. Zero: the next step begins with the first."""
-        self._routing = Loop("unhandled", self.route, every_s=1.0)
+        self._paused = Walk()
+        self._position = 0
+        """The id of the last unhandled event that was examined. Zero: the next step begins with the first."""
+        self._unhandled = Loop("unhandled", self.visit_unhandled, every_s=1.0)
         self._loops = [
-            self._routing,
-            Loop("unhandled given up", self.give_up, every_s=5.0),
+            self._unhandled,
             Loop("sql claims", self.expire, every_s=10.0),
-            Loop("paused sources", self.park_strays, every_s=5.0),
+            Loop("paused sources", self.group_paused, every_s=5.0),
             Loop("paced sources", self.pace, every_s=0.05),
             Loop("webhook counts", self.count, every_s=5.0),
             Loop("old events", self.prune, every_s=60.0),
@@ -88,43 +87,32 @@ class Upkeep:
 
     def _woken(self, queue: str) -> None:
         if queue == UNHANDLED_QUEUE:
-            self._routing.nudge()
+            self._unhandled.nudge()
 
-    async def route(self) -> int:
-        """Move unhandled events to the queue `events` if a live worker handles their type; return how many.
+    async def visit_unhandled(self) -> int:
+        """Move events to the queue `events` if a live worker handles their type by now, or end those that nobody can handle.
 
-        Looks at the next events after those of the last call, and goes on for as long as it finds some to move.
+        Looks at the next events after those of the last call, and goes on for as long as it moves or ends some. Returns
+        how many. Each type is logged once.
         """
-        moved = 0
+        total = 0
         while True:
-            row = await self._db.fetchrow(ROUTE, self._routed, AT_ONCE)
-            assert row is not None
-            self._routed = _position(row)
-            moved += row["done"]
-            if row["done"]:
-                self._waker.wake(QUEUE)
-            if not row["done"] or not self._routed:
-                return moved
-
-    async def give_up(self) -> int:
-        """Mark events that had no handler for `unhandled_after_s` as done; return how many. Log each type once.
-
-        Looks at the next events after those of the last call, and goes on for as long as it finds some to mark.
-        """
-        patience_s = self._options.unhandled_after_s
-        given_up = 0
-        async with self._db.acquire() as conn:
-            window = await self._strayed.next(conn)
-            await conn.fetch(STRAYED, patience_s, window.after, window.through)
-            while True:
-                row = await conn.fetchrow(GIVE_UP, patience_s, patience_s, self._given_up, AT_ONCE)
+            async with self._db.acquire() as conn:
+                row = await conn.fetchrow(
+                    VISIT, self._options.unhandled_after_s, PATIENCE.total_seconds(), self._position, AT_ONCE
+                )
                 assert row is not None
-                self._given_up = _position(row)
-                given_up += row["done"]
+                self._position = _position(row)
                 for each in row["types"] or ():
                     await self._warn_once(conn, each["provider"], each["type"], each["source"])
-                if not row["done"] or not self._given_up:
-                    return given_up
+            for task in row["new_tasks"] or ():
+                note(UNHANDLED_QUEUE, task, "no_app")
+            if row["moved"]:
+                self._waker.wake(QUEUE)
+            done: int = row["moved"] + row["unhandled"] + row["dead"]
+            total += done
+            if not done or not self._position:
+                return total
 
     async def _warn_once(self, conn: Connection, provider: str, type: str, source: str | None) -> None:
         """Warn at the first event of a type. Other sources of the same provider may send the type too."""
@@ -137,12 +125,12 @@ class Upkeep:
         age = timedelta(seconds=self._options.sql_claim_expiry_s)
         return await self._db.fetchval("select webhook.release_expired($1)", age)
 
-    async def park_strays(self) -> None:
-        """Park events of paused sources that were committed while the source was being paused."""
+    async def group_paused(self) -> None:
+        """Put events of paused sources that wait outside lanes, such as retries, into the lanes of their sources."""
         if any(source.paused for source in self._catalog.sources()):
             async with self._db.acquire() as conn:
-                window = await self._stray_paused.next(conn)
-                await conn.execute(STRAY_PAUSED, window.after, window.through)
+                window = await self._paused.next(conn)
+                await conn.execute(GROUP_PAUSED, window.after, window.through)
 
     async def pace(self) -> None:
         """Wake the workers when a rate-limited source may run its next event, instead of waiting for their next poll."""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from onceward.db import FAILED, Database, end, loudness
+from onceward.background import Loop
+from onceward.db import FAILED, Database, loudness
 from onceward.inbox.store import Stored, standing
 from onceward.statements import read_statement
 
@@ -35,7 +36,8 @@ class Waiting:
         self._waiters: dict[int, int] = {}
         self._count = 0
         self._looked = asyncio.Condition()
-        self._looking: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._loop = Loop("waiting for results", self._look)
 
     async def until_idle(self, stored: Sequence[Stored]) -> list[Stored] | None:
         """Return the events once none is running, or None if one still runs after `WAIT_S` or too many requests wait."""
@@ -52,18 +54,18 @@ class Waiting:
         """Return the finished event, or None if it does not finish within `WAIT_S`."""
         return await self._wait(seq, time.monotonic() + WAIT_S, ended=True)
 
+    async def start(self) -> None:
+        await self._loop.start()
+
     async def stop(self) -> None:
-        if self._looking is not None:
-            await end(self._looking)
-            self._looking = None
+        await self._loop.stop()
 
     async def _wait(self, seq: int, deadline: float, *, ended: bool) -> Stored | None:
         if self._count >= MOST_WAITING:
             return None
         self._count += 1
         self._waiters[seq] = self._waiters.get(seq, 0) + 1
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look(), name="waiting for results")
+        self._wanted.set()
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())), self._looked:
                 while True:
@@ -81,6 +83,9 @@ class Waiting:
 
     async def _look(self) -> None:
         """Poll while requests wait. If the queries fail, the requests time out and their senders are asked to retry."""
+        self._wanted.clear()
+        if not self._waiters:
+            await self._wanted.wait()
         await asyncio.sleep(FIRST_LOOK_S)
         while self._waiters:
             try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from onceward.background import Loop
 from onceward.context import Context
 from onceward.ledger import checkpoint
-from onceward.work import Loop
 
 
 def checkpoints(context: Context) -> Loop:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import structlog
 
+from onceward.background import Loop
 from onceward.db import Connection, Database
 from onceward.limits.admission import GLOBAL
 from onceward.statements import read_statement
-from onceward.work.loop import Loop
 from onceward.work.statements import QUEUES
 
 log = structlog.get_logger(__name__)

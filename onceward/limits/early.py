@@ -13,10 +13,10 @@ from uuid import UUID
 
 import structlog
 
+from onceward.background import Loop
 from onceward.db import Database
 from onceward.limits.admission import GLOBAL, Limit, LimitReached
 from onceward.statements import read_statement
-from onceward.work.loop import Loop
 
 log = structlog.get_logger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from onceward.background import Loop
 from onceward.context import Context
 from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, forget_idle, reconcile
-from onceward.work import Loop
 
 
 def tiers(context: Context) -> None:

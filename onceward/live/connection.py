@@ -204,7 +204,7 @@ class Connection:
             except GONE:
                 self.close()
                 return
-            self._pump = asyncio.get_running_loop().create_task(self._finish(_resumed(sending, waits_for)))
+            self._pump = self.hub.sending.start(self._finish(_resumed(sending, waits_for)))
 
     async def _finish(self, sending: Awaitable[None]) -> None:
         try:

@@ -20,6 +20,8 @@ class Credentials:
     token: str | None = None
     session: str | None = None
     organization: UUID | None = None
+    address: str = "unknown"
+    """The address of the client, for keys that may be used from some addresses only."""
 
     def __repr__(self) -> str:
         return "Credentials(...)"
@@ -45,13 +47,18 @@ def authenticator(db: Database, verifier: TokenVerifier | None = None) -> Authen
         if credentials.token:
             if looks_like_key(credentials.token):
                 async with db.acquire() as conn:
-                    return acting(await authenticate_key(conn, credentials.token), credentials.organization)
+                    identity = await authenticate_key(conn, credentials.token, client=credentials.address)
+                if identity.limits is not None or not identity.scopes:
+                    raise NotAllowed(f"key {identity.label!r} is limited to some routes and cannot use live queries")
+                return acting(identity, credentials.organization)
             if verifier is None:
                 raise NotAuthenticated("end user tokens are not configured; set ONCEWARD_JWT_SECRET or a key set")
             return acting(await verifier.authenticate(credentials.token), credentials.organization)
         if credentials.session:
             async with db.acquire() as conn:
-                return await authenticate_session(conn, credentials.session, organization=credentials.organization)
+                return await authenticate_session(
+                    conn, credentials.session, organization=credentials.organization, is_activity=False
+                )
         return None
 
     return authenticate

@@ -16,6 +16,7 @@ from uuid import UUID
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from onceward.background import spawn
 from onceward.db import loudness
 from onceward.live import client_files, metrics, origin
 from onceward.live.connection import Connection, Write
@@ -118,7 +119,7 @@ class LiveEndpoint:
         async def send_text(text: str) -> None:
             await send({"type": "websocket.send", "text": text})
 
-        from_headers = _credentials(headers)
+        from_headers = _credentials(scope, headers)
         if "origin" not in headers:
             # A cookie counts only with an Origin header, which has been checked above.
             from_headers = replace(from_headers, session=None)
@@ -182,7 +183,7 @@ class LiveEndpoint:
             return
         try:
             hello, messages = await self._read_request(scope, receive, headers)
-            credentials = _with_hello(_credentials(headers), hello)
+            credentials = _with_hello(_credentials(scope, headers), hello)
             identity = await self._authenticate(credentials)
         except LiveError as error:
             await _respond(send, 400, str(error), cross)
@@ -225,7 +226,7 @@ class LiveEndpoint:
             disconnected.set()
 
         self._open[connection] = OpenConnection(connection, credentials, self._next_recheck(), end)
-        watching = asyncio.create_task(wait_for_disconnect())
+        watching = spawn(wait_for_disconnect())
         try:
             await send(
                 {
@@ -324,7 +325,7 @@ def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _credentials(headers: dict[str, str]) -> Credentials:
+def _credentials(scope: Scope, headers: dict[str, str]) -> Credentials:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     try:
         cookies = {name: each.value for name, each in SimpleCookie(headers.get("cookie", "")).items()}
@@ -333,11 +334,12 @@ def _credentials(headers: dict[str, str]) -> Credentials:
     return Credentials(
         token=token.strip() if scheme.lower() == "bearer" and token else None,
         session=secret_cookie(cookies, headers, SESSION),
+        address=scope["client"][0] if scope.get("client") else "unknown",
     )
 
 
 def _with_hello(from_headers: Credentials, hello: Hello) -> Credentials:
-    return Credentials(hello.token or from_headers.token, from_headers.session, hello.organization)
+    return replace(from_headers, token=hello.token or from_headers.token, organization=hello.organization)
 
 
 def _from_url(query_string: bytes, headers: dict[str, str]) -> tuple[Hello, list[Message]]:

@@ -12,7 +12,8 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from onceward.db import FAILED, Database, end
+from onceward.background import Loop, Tasks
+from onceward.db import FAILED, Database
 from onceward.live import metrics
 from onceward.live.access import Viewer
 from onceward.live.connection import Connection
@@ -49,6 +50,8 @@ class Hub:
         """The number of connections per organization."""
         self.waiting: set[Connection] = set()
         self.frames = FrameSender()
+        self.sending = Tasks("live send")
+        """Frames that the network did not accept at once."""
         self.versions = VersionLog()
         self.index = DependencyIndex()
         self.in_use = asyncio.Event()
@@ -61,17 +64,16 @@ class Hub:
         """Set to make the feed loop read without delay."""
         self._readers: list[asyncio.Future[Version]] = []
         self._ready: asyncio.Queue[Group] = asyncio.Queue()
-        self._runners: list[asyncio.Task[None]] = []
+        self._runners = [Loop(f"live runner {n}", self._run_ready) for n in range(options.runners)]
         self._per_organization: dict[UUID | None, int] = {}
 
     async def start(self) -> None:
-        self._runners = [
-            asyncio.create_task(self._run_ready(), name=f"live runner {n}") for n in range(self.options.runners)
-        ]
+        for runner in self._runners:
+            await runner.start()
 
     async def stop(self) -> None:
-        await end(*self._runners)
-        self._runners.clear()
+        for runner in self._runners:
+            await runner.stop()
         for group in self.groups.values():
             group.cancel_timers()
         self.frames.stop()
@@ -205,18 +207,19 @@ class Hub:
             self._ready.put_nowait(group)
 
     async def _run_ready(self) -> None:
-        while True:
-            group = await self._ready.get()
-            try:
-                if self.groups.get(group.key) is group:
-                    await self._run(group)
-            except Exception:
-                log.exception("live_runner.failed", query=group.definition.name)
-            finally:
-                group.queued = False
-            if self.groups.get(group.key) is group and group.behind is not None and not group.failures:
-                self._enqueue(group)
-            self.frames.send_ready([each.connection for each in group.subscribers])
+        """Run the next query that is due."""
+        group = await self._ready.get()
+        try:
+            if self.groups.get(group.key) is group:
+                await self._run(group)
+        except BaseException:
+            asyncio.get_running_loop().call_later(LONGEST_RETRY_S, self._retry, group)
+            raise
+        finally:
+            group.queued = False
+        if self.groups.get(group.key) is group and group.behind is not None and not group.failures:
+            self._enqueue(group)
+        self.frames.send_ready([each.connection for each in group.subscribers])
 
     async def _run(self, group: Group) -> None:
         await self.positioned.wait()

@@ -6,6 +6,7 @@ import asyncio
 import time
 from uuid import uuid4
 
+from onceward.background import Loop
 from onceward.db import Database
 from onceward.live import presence, report
 from onceward.live.credentials import Authenticate, authenticator
@@ -19,7 +20,7 @@ from onceward.live.trimming import trim
 from onceward.live.watched import Tables
 from onceward.telemetry import get_logger
 from onceward.trust import SealedColumns
-from onceward.work import Loop, Waker
+from onceward.work import Waker
 
 log = get_logger("onceward.live")
 

@@ -6,17 +6,16 @@ import asyncio
 import contextlib
 import time
 
-from onceward.db import FAILED, Connection, end
+from onceward.background import Loop
+from onceward.db import Connection
 from onceward.live import metrics
 from onceward.live.feed import FeedReader
 from onceward.live.hub import Hub
-from onceward.telemetry import get_logger
-
-log = get_logger("onceward.live")
 
 BUSY_FOR_S = 1.0
 """How long after a change the loop uses the shorter interval."""
-RECONNECT_S = 0.25
+LONGEST_PAUSE_S = 1.0
+"""The longest pause between attempts to read a feed that cannot be read."""
 
 
 class FeedLoop:
@@ -27,17 +26,15 @@ class FeedLoop:
         self.reader = FeedReader()
         self.progress_at: float | None = None
         """The time of the last read, on the monotonic clock."""
-        self.failing_since: float | None = None
         self._conn: Connection | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._changed_at = 0.0
+        self._loop = Loop("live feed", self._read, longest_pause_s=LONGEST_PAUSE_S)
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="live feed")
+        await self._loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            await end(self._task)
-            self._task = None
+        await self._loop.stop()
         if self._conn is not None and not self._conn.is_closed():
             await self._conn.close()
             self._conn = None
@@ -60,7 +57,7 @@ class FeedLoop:
         except BaseException:
             hub.give_back(waiting)
             raise
-        self.progress_at, self.failing_since = time.monotonic(), None
+        self.progress_at = time.monotonic()
         for future in waiting:
             if not future.done():
                 future.set_result(advance.version)
@@ -68,31 +65,23 @@ class FeedLoop:
             metrics.ADVANCES.inc()
         return has_news
 
-    async def _run(self) -> None:
+    async def _read(self) -> None:
+        """Read the feed, then wait for a wake-up or the next interval."""
         hub, options = self.hub, self.hub.options
-        changed_at = 0.0
-        while True:
-            await hub.in_use.wait()
-            hub.nudged.clear()
-            try:
-                if await self.step():
-                    changed_at = time.monotonic()
-            except FAILED as error:
-                await self._failed(error)
-                continue
-            if hub.rest():
-                continue
-            busy = time.monotonic() - changed_at < BUSY_FOR_S
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(options.poll_busy_s if busy else options.poll_quiet_s):
-                    await hub.nudged.wait()
-
-    async def _failed(self, error: BaseException) -> None:
-        # The position is kept, so the next read after the interruption misses nothing.
-        if self.failing_since is None:
-            self.failing_since = time.monotonic()
-            log.warning("live_feed.interrupted", error=type(error).__name__)
-        if self._conn is not None:
-            self._conn.terminate()
-            self._conn = None
-        await asyncio.sleep(RECONNECT_S)
+        await hub.in_use.wait()
+        hub.nudged.clear()
+        try:
+            if await self.step():
+                self._changed_at = time.monotonic()
+        except BaseException:
+            # The position is kept, so the next read after the interruption misses nothing.
+            if self._conn is not None:
+                self._conn.terminate()
+                self._conn = None
+            raise
+        if hub.rest():
+            return
+        busy = time.monotonic() - self._changed_at < BUSY_FOR_S
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(options.poll_busy_s if busy else options.poll_quiet_s):
+                await hub.nudged.wait()

@@ -15,6 +15,7 @@ import asyncpg
 import orjson
 from pydantic import BaseModel
 
+from onceward.background import spawn
 from onceward.db import BROKEN, Connection, Database, Unavailable
 from onceward.live.access import Viewer
 from onceward.live.errors import NotWatched, QueryFault
@@ -62,7 +63,7 @@ async def _end(conn: Connection) -> None:
     """Roll back, also on cancellation: a busy connection must not return to the pool. Nothing was written."""
     if conn.is_closed():
         return
-    rollback = asyncio.ensure_future(conn.execute("rollback", timeout=ROLLBACK_S))
+    rollback = spawn(conn.execute("rollback", timeout=ROLLBACK_S))
     try:
         await asyncio.shield(rollback)
     except asyncio.CancelledError:

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
         save_recipient,
         unsubscribe_by_token,
     )
+    from onceward.messages.public_forms import TooManyMails, limit_public_mail, plain_name
     from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
     from onceward.messages.sender import Sender, SendingOptions
+    from onceward.messages.senders import NumberSender, SenderKind, list_senders, organization_of_sender
     from onceward.messages.templates import BadTemplate, Template, Templates
 
 __all__ = [
@@ -52,25 +54,32 @@ __all__ = [
     "Notification",
     "Notified",
     "Notifier",
+    "NumberSender",
     "Queued",
     "Quiet",
     "Recipient",
     "Rendered",
     "Sender",
+    "SenderKind",
     "Sending",
     "SendingOptions",
     "SlackChannels",
     "Template",
     "Templates",
+    "TooManyMails",
     "UnknownTemplate",
     "Window",
     "cancel",
     "cancel_many",
     "heard_from",
+    "limit_public_mail",
+    "list_senders",
     "notify",
     "notify_admins",
     "opt_in",
     "opt_out",
+    "organization_of_sender",
+    "plain_name",
     "preferred_channel",
     "queue",
     "render",

@@ -13,12 +13,13 @@ from typing import Any
 import asyncpg
 import structlog
 
+from onceward.background import Loop
 from onceward.db import Database, Transaction
 from onceward.messages.notifications import Notification, SlackChannels, notify
 from onceward.messages.recipient import ChannelName, Recipient
 from onceward.messages.templates import Templates
 from onceward.statements import read_statement
-from onceward.work import Loop, Waker
+from onceward.work import Waker
 
 log = structlog.get_logger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -31,6 +32,8 @@ else:
     exceptions = lazy_module("jinja2.exceptions")
     sandbox = lazy_module("jinja2.sandbox")
 
+LITERAL_URL = re.compile(r"https?://[^\s<>\"'{}]+(?![^\s<>\"'])")
+"""A whole URL in the source of a template, without variables."""
 LAYOUT = Path(__file__).parent / "layout.html"
 
 WORDS: dict[str, dict[str, str]] = {
@@ -68,7 +71,8 @@ def render(
     parts = template.locales[chosen]
     # Numbers and dates follow the requested region if the template has its language.
     region = locale if locale and locale.replace("_", "-").split("-")[0] == chosen.split("-")[0] else chosen
-    values = {**data, "_locale": region, "_zone": zone or ZoneInfo("UTC")}
+    links: set[str] = set()
+    values = {**data, "_locale": region, "_zone": zone or ZoneInfo("UTC"), "_links": links}
 
     def fill(source: str, *, html: bool, **more: Any) -> str:
         try:
@@ -79,10 +83,15 @@ def render(
             raise PayloadInvalid(f"template {template.name!r} ({chosen}): {error}") from None
 
     subject = " ".join(fill(parts["subject"], html=False).split())
-    text = fill(parts.get(channel, parts["text"]), html=False)
+    source = parts.get(channel, parts["text"])
+    text = fill(source, html=False)
     if channel != "email":
         return Rendered(chosen, subject, text, "")
-    content = fill(parts["html"], html=True) if "html" in parts else _paragraphs(text)
+    content = (
+        fill(parts["html"], html=True)
+        if "html" in parts
+        else _paragraphs(text, links | {url.rstrip(".,;:!?)") for url in LITERAL_URL.findall(source)})
+    )
     words = WORDS.get(chosen.split("-")[0], WORDS["en"])
     html = fill(
         _layout(),
@@ -110,13 +119,17 @@ def check(template: Template) -> None:
                 ) from None
 
 
-def _paragraphs(text: str) -> str:
-    """Convert plain text to HTML: an empty line ends a paragraph, URLs become links."""
-    return str(
-        _compiled(
-            "{% for part in parts %}<p>{{ part|urlize|replace('\n', '<br>'|safe) }}</p>\n{% endfor %}", True
-        ).render(parts=text.split("\n\n"))
-    )
+def _paragraphs(text: str, links: set[str]) -> str:
+    """Convert plain text to HTML: an empty line ends a paragraph, and `links` become links.
+
+    No other URL does, because a value may come from a stranger, who would then put a link into our mail.
+    """
+    escaped = str(markupsafe.escape(text))
+    if links:
+        known = sorted((str(markupsafe.escape(link)) for link in links), key=len, reverse=True)
+        pattern = rf"(?<!\S)({'|'.join(map(re.escape, known))})(?=[.,;:!?)]*(?:\s|$))"
+        escaped = re.sub(pattern, r'<a href="\1" rel="noopener">\1</a>', escaped)
+    return "".join(f"<p>{part.replace(chr(10), '<br>')}</p>\n" for part in escaped.split("\n\n"))
 
 
 @lru_cache(maxsize=1)
@@ -141,6 +154,7 @@ def _environment(html: bool) -> sandbox.ImmutableSandboxedEnvironment:
         ("date", _date),
         ("time", _time),
         ("datetime", _datetime),
+        ("link", _html_link if html else _text_link),
     ):
         filters[name] = jinja2.pass_context(function)
     filters["cut"] = cut
@@ -154,6 +168,23 @@ def cut(text: Any, most: int) -> str:
     """Cut the text to at most `most` characters, with an ellipsis at the end."""
     text = str(text)
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _url(value: Any) -> str:
+    url = str(value)
+    if not url.startswith(("https://", "http://")) or any(each.isspace() for each in url):
+        raise ValueError(f"{cut(url, 60)!r} is not a URL that can be a link: it must start with https:// or http://")
+    return url
+
+
+def _text_link(context: Any, value: Any) -> str:
+    """Mark a URL of our own, so that it becomes a link in the HTML version of a mail."""
+    context["_links"].add(_url(value))
+    return str(value)
+
+
+def _html_link(_context: Any, value: Any) -> markupsafe.Markup:
+    return markupsafe.Markup('<a href="{0}" rel="noopener">{0}</a>').format(_url(value))
 
 
 def _locale(context: Any) -> babel.Locale:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from onceward.background import Loop
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.accounts import OrganizationChannels
@@ -20,7 +21,7 @@ from onceward.messages.sender import Sender, SendingOptions
 from onceward.messages.templates import Templates
 from onceward.services import Files, Services
 from onceward.settings import Settings
-from onceward.work import Loop, Registry, Waker
+from onceward.work import Registry, Waker
 
 if TYPE_CHECKING:
     from onceward.providers.outbound.smtp import Encryption

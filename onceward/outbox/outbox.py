@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from onceward.background import Loop
 from onceward.db import Database
 from onceward.http import GuardedClient
 from onceward.outbox import resends, upkeep
@@ -19,7 +20,7 @@ from onceward.outbox.owners import TEMPLATES, Tell, tell_owners
 from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 from onceward.outbox.targets import Targets
 from onceward.trust import SecretBox, audit
-from onceward.work import Loop, Registry, Waker
+from onceward.work import Registry, Waker
 from onceward.work.pacing import LENT
 
 TEST_TYPE = "endpoint.test"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from onceward.background import Loop
 from onceward.context import Context
 from onceward.db import Database
 from onceward.process.metrics import CLOCK
 from onceward.telemetry import get_logger
-from onceward.work import Loop
 
 log = get_logger("onceward.process")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -70,6 +72,8 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
     pause_collector()
     from onceward.process.process import Process
     from onceward.settings import load_settings
+    from onceward.telemetry import get_logger
+    from onceward.work.overdue import EXIT_CODE
 
     settings = load_settings(**overrides)
     configure_process(settings)
@@ -88,4 +92,21 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
             say("for a new login link: `onceward users login-link ADDRESS` (`onceward users ls` lists the addresses)")
         spare_collector()
 
-    run(process.run(roles, ready=ready))
+    def on_exit(error: BaseException) -> None:
+        """A task that a handler had created ended the event loop. Nothing is released: what was running counts a crash."""
+        get_logger("onceward.process").error("process.ended_by_handler", error=type(error).__name__)
+        end_at_once(EXIT_CODE)
+
+    async def main() -> None:
+        await process.run(roles, ready=ready)
+        if process.worker is not None and process.worker.is_stuck:
+            end_at_once(0)  # asyncio would wait for a coroutine that swallows its cancellation
+
+    run(main(), on_exit=on_exit)
+
+
+def end_at_once(code: int) -> NoReturn:
+    """End the process without waiting for tasks and threads."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from onceward import __version__
 from onceward.app import Onceward
+from onceward.background import Supervisor, spawn, supervised_by
 from onceward.connections import connection_budget
 from onceward.context import Context
 from onceward.db import Database, FunctionFile, Migration, MigrationError, Unavailable, wait_for_server
@@ -24,14 +25,17 @@ from onceward.db.migration_files import known
 from onceward.db.processes import ProcessNote
 from onceward.engine import Engine
 from onceward.feature import EVERY_ROLE, Features, Role, resolve
-from onceward.health import Health
+from onceward.health import Health, Unhealthy
+from onceward.process.metrics import FAILING_LOOPS, LOOP_FAILURES
 from onceward.process.stages import Stages
+from onceward.process.watchdog import Watchdog
 from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
 
 if TYPE_CHECKING:
     from onceward.web.server import WebServer
+    from onceward.work import Worker
 
 log = get_logger("onceward.process")
 
@@ -69,6 +73,8 @@ class Process:
         self.settings = settings
         self.features = features.plus(app.features())
         self.health = Health()
+        self.supervisor = Supervisor(count=lambda name: LOOP_FAILURES.labels(name).inc())
+        self.health.add("loops", self._ask_loops)
         self.context: Context | None = None
         self.engine: Engine | None = None
         self.login_url: str | None = None
@@ -94,8 +100,22 @@ class Process:
 
         return self.context.part(WebServer)
 
+    @property
+    def worker(self) -> Worker | None:
+        """Return the worker, or None if the process does not have the role `worker`."""
+        if self.context is None or "worker" not in self.context.roles:
+            return None
+        from onceward.work import Worker
+
+        return self.context.part(Worker)
+
     async def start(self, roles: Iterable[Role] = EVERY_ROLE) -> None:
         """Open the database, apply pending migrations and start the parts that these roles need."""
+        FAILING_LOOPS.set_function(lambda: len(self.supervisor.failing()))
+        with supervised_by(self.supervisor):
+            await self._start(roles)
+
+    async def _start(self, roles: Iterable[Role]) -> None:
         chosen = frozenset(roles)
         check_prefixes(self.features.settings)
         warn_of_unknown_names(self.features.settings)
@@ -109,7 +129,7 @@ class Process:
             self._undo.append(("database", self._opening.close))
             wait_s = self.settings.database_wait_s
             # The modules of the parts are imported in a thread while PostgreSQL answers.
-            loading = asyncio.create_task(asyncio.to_thread(self._import_parts, chosen))
+            loading = spawn(asyncio.to_thread(self._import_parts, chosen))
             self._undo.append(("imports", partial(_ended, loading)))
             await self._opening.open(wait_s=wait_s)
             self.health.add("database", self._ask_database)
@@ -120,6 +140,7 @@ class Process:
             await loading
             parts = self._make_parts(chosen)
             self._stages.end("parts_made")
+            await self._watch_loop()
             for name, component in parts:
                 await wait_for_server(component.start, limit_s=wait_s)
                 self._undo.append((name, component.stop))
@@ -174,8 +195,8 @@ class Process:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, on_signal)
         try:
-            starting = asyncio.create_task(self.start(roles))
-            stopping = asyncio.create_task(stop_requested.wait())
+            starting = spawn(self.start(roles))
+            stopping = spawn(stop_requested.wait())
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():  # a running migration rolls back completely
                 starting.cancel()
@@ -211,6 +232,18 @@ class Process:
                 self.login_url = f"{url}/login?token={link.token}"
                 self.login_account = link.email
 
+    async def _watch_loop(self) -> None:
+        watchdog = Watchdog(
+            warn_s=self.settings.blocked_warn_s, limit_s=self.settings.blocked_limit_s, worker=lambda: self.worker
+        )
+        await watchdog.start()
+        self._undo.append(("watchdog", watchdog.stop))
+
+    async def _ask_loops(self) -> None:
+        """The check of `/readyz` that fails while a background loop keeps failing. `/readyz` and `doctor` name the loop."""
+        if failing := self.supervisor.failing():
+            raise Unhealthy(f"these loops keep failing: {', '.join(failing)}")
+
     async def _ask_database(self) -> None:
         await self.database.fetchval("select 1")
         if self.database.is_away:
@@ -223,6 +256,7 @@ class Process:
             service=self.settings.service,
             version=__version__,
             on_too_old=self._on_too_old,
+            failing=self.supervisor.failing,
         )
         await note.start()
         self._undo.append(("process note", note.stop))
@@ -247,6 +281,7 @@ class Process:
                 "ONCEWARD_AUTO_MIGRATE is false: run `onceward migrate`"
             )
         applied = await self._opening.migrate() if pending and self.settings.auto_migrate else []
+        await self.database.act_as_engine()
         if not applied:
             return
         migrations = [str(file) for file in applied if isinstance(file, Migration)]

@@ -13,12 +13,13 @@ from typing import Any
 
 import structlog
 
+from onceward.background import Loop
 from onceward.db import Database, Transaction
 from onceward.schedules.schedule import Schedule, decide
 from onceward.schedules.timing import jitter_s, next_after
 from onceward.statements import read_statement
 from onceward.trust import severity
-from onceward.work import Loop, Waker, in_batches
+from onceward.work import Waker, in_batches
 
 log = structlog.get_logger(__name__)
 

@@ -9,13 +9,16 @@ refuses to start with an invalid value.
 from __future__ import annotations
 
 import json
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from onceward.settings.database_url import selects_primary, servers_of
 from onceward.settings.environment import AsText, EnvironmentModel
+from onceward.settings.sign_in import SignInSettings
 
 PREFIX = "ONCEWARD_"
 
@@ -23,7 +26,7 @@ Words = Annotated[tuple[str, ...], AsText]
 """A list of values separated by commas."""
 
 
-class Settings(EnvironmentModel):
+class Settings(SignInSettings):
     """The settings of one process. They are frozen, and the composition root passes them to every part."""
 
     environment_prefix: ClassVar[str] = PREFIX
@@ -47,6 +50,17 @@ class Settings(EnvironmentModel):
         ge=0,
         description="Seconds that running work may take to finish at shutdown; after that, the worker releases it.",
     )
+    blocked_warn_s: float = Field(
+        default=5.0,
+        gt=0,
+        description="Log the work and the line that block the event loop for this many seconds.",
+    )
+    blocked_limit_s: float = Field(
+        default=60.0,
+        ge=0,
+        description="End the process when its event loop is blocked, or when overdue handlers hold all slots of a queue, for this "
+        "many seconds, so that other workers take over; 0: never.",
+    )
 
     # -- Database ----------------------------------------------------------------------------------
     database_url: SecretStr | None = Field(
@@ -69,9 +83,10 @@ class Settings(EnvironmentModel):
         default=False,
         description="The database URL points to PgBouncer in transaction mode (docs/pgbouncer.md).",
     )
-    direct_url: SecretStr | None = Field(
+    migration_url: SecretStr | None = Field(
         default=None,
-        description="URL of the same database without PgBouncer, for migrations; needed only with `pgbouncer`.",
+        description="URL of the same database for `onceward migrate`: with the login that owns the tables, and without PgBouncer. "
+        "If not set, the database URL is used for migrations too.",
     )
     auto_migrate: bool = Field(
         default=True,
@@ -103,7 +118,10 @@ class Settings(EnvironmentModel):
         description="Public URL of this service, used in email links and in signatures that cover the URL.",
     )
     trusted_proxies: Words = Field(
-        default=("127.0.0.1",), description="Proxy addresses whose `X-Forwarded-*` headers are trusted; `*` means all."
+        default=("127.0.0.1",),
+        description="Addresses and networks of the proxies whose `X-Forwarded-*` headers are trusted: `10.0.3.7,10.4.0.0/16`. The client is "
+        "the last address in `X-Forwarded-For` that is not in this list. `*` trusts everybody, and is refused unless `environment` is "
+        "`development`.",
     )
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024, description="Maximum size of a request body, in bytes.")
     http_max_head_bytes: int = Field(
@@ -207,17 +225,6 @@ class Settings(EnvironmentModel):
         description="Keys for stored secrets, separated by commas: the first encrypts, all decrypt. If not set, a key is "
         "created in the data directory.",
     )
-    session_hours: int = Field(default=12, ge=1, description="Hours that a dashboard session lasts.")
-    jwt_algorithm: Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"] = Field(
-        default="HS256", description="Algorithm that signs the tokens of end users."
-    )
-    jwt_secret: SecretStr | None = Field(default=None, description="Shared key for the HS algorithms.")
-    jwt_jwks_url: str | None = Field(
-        default=None, description="URL of the public keys (JWKS) for the other algorithms."
-    )
-    jwt_jwks_file: Path | None = Field(default=None, description="File with the public keys, instead of the URL.")
-    jwt_audience: str | None = Field(default=None, description="Audience (`aud`) that a token must have.")
-    jwt_issuer: str | None = Field(default=None, description="Issuer (`iss`) that a token must have.")
 
     # -- Live --------------------------------------------------------------------------------------
     live_max_connections: int = Field(
@@ -427,12 +434,14 @@ class Settings(EnvironmentModel):
     def _lower(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("database_url", "direct_url", "secret_key", "public_url", "redis_url", "smtp_host", mode="before")
+    @field_validator(
+        "database_url", "migration_url", "secret_key", "public_url", "redis_url", "smtp_host", mode="before"
+    )
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
 
-    @field_validator("database_url", "direct_url")
+    @field_validator("database_url", "migration_url")
     @classmethod
     def _postgresql_only(cls, value: SecretStr | None) -> SecretStr | None:
         if value is None:
@@ -458,6 +467,41 @@ class Settings(EnvironmentModel):
         if value is not None and not value.startswith(("https://", "http://")):
             raise ValueError("must start with https:// or http://")
         return value.rstrip("/") if value is not None else None
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _addresses_or_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for word in value:
+            if word == "*":
+                continue
+            try:
+                ip_network(word)
+            except ValueError as error:
+                raise ValueError(f"must be addresses or networks such as 10.4.0.0/16: {error}") from None
+        return value
+
+    @field_validator("jwt_jwks_url")
+    @classmethod
+    def _https_or_loopback(cls, value: str | None) -> str | None:
+        """An attacker who can change the key set on its way can sign tokens for everybody."""
+        if value is not None and not value.startswith("https://"):
+            host = urlsplit(value).hostname or ""
+            if not (value.startswith("http://") and host in ("localhost", "127.0.0.1", "::1")):
+                raise ValueError(
+                    "must start with https:// (http:// only to this machine): the keys decide which tokens are valid"
+                )
+        return value
+
+    @model_validator(mode="after")
+    def _trusts_no_stranger(self) -> Settings:
+        """With `*`, or a network of all addresses, every client could choose its address and escape all limits."""
+        everybody = [word for word in self.trusted_proxies if word == "*" or ip_network(word).prefixlen == 0]
+        if everybody and self.environment != "development":
+            raise ValueError(
+                f"ONCEWARD_TRUSTED_PROXIES={everybody[0]} lets every client choose the address that limits and logs see: list the "
+                "addresses or networks of your proxies (docs/security.md#behind-a-reverse-proxy)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _pool_is_a_range(self) -> Settings:

@@ -65,7 +65,8 @@ def all_settings(declared: Declared = (), *, current: Settings | None = None) ->
 
 def _rows(prefix: str, model: type[EnvironmentModel], current: EnvironmentModel | None) -> list[Setting]:
     rows: list[Setting] = []
-    for name, field in model.model_fields.items():
+    for name in sorted(model.model_fields, key=lambda name: name not in model.__annotations__):  # inherited ones last
+        field = model.model_fields[name]
         default = _show(field.get_default(call_default_factory=True))
         value = "" if current is None else _show(getattr(current, name))
         rows.append(

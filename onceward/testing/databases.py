@@ -103,7 +103,10 @@ class TestDatabases:
             await self._build_template(self._template)
         name = f"test_{uuid.uuid4().hex[:12]}"
         # wal_log: copying the files of the template would need a checkpoint before and after.
-        await self._run(f"create database {name} template {self._template} strategy wal_log")
+        await self._run(
+            f"create database {name} template {self._template} strategy wal_log",
+            f"revoke temporary on database {name} from public",  # as roles.sql does; a copy has the rights of a new database
+        )
         return with_database(self.server_url, name)
 
     def release(self, url: str) -> None:

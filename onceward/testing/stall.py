@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from onceward.app import Onceward
+from onceward.background import spawn
 from onceward.db import Database
 from onceward.engine import Engine
 from onceward.testing.inbox import BOX
@@ -173,7 +174,7 @@ async def _take_over(scenario: StallScenario[Any], host: Any, db: Database, appl
         await rescue_all(db)
         await scenario.run(host)
 
-    running = asyncio.ensure_future(rescue_and_run())
+    running = spawn(rescue_and_run())
     try:
         while not (await asyncio.wait({running}, timeout=POLL_INTERVAL_S))[0]:
             await db.execute(CUT_BLOCKERS, application_name)

@@ -9,13 +9,15 @@ from uuid import UUID
 from onceward.engine import Engine
 from onceward.telemetry.logs import running
 from onceward.work import Claimed, JobTask, Registry
-from onceward.work.claim import claim, claim_lanes, claim_suspect, new_lease
+from onceward.work.claim import claim, claim_lanes, new_lease
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
 
 MOST_ROUNDS = 1000
+
+QUEUES = "select distinct queue from onceward.work where queue not in ('external', 'unhandled')"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,10 +36,8 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
     ran = 0
     for _ in range(MOST_ROUNDS):
         ran_now = 0
-        for queue, names in engine.registry.queues().items():
-            if queues and queue not in queues:
-                continue
-            for batch in _batches(engine.registry, await _take(engine, queue, names, worker)):
+        for queue in queues or [row["queue"] for row in await engine.db.fetch(QUEUES)]:
+            for batch in _batches(engine.registry, await _take(engine, queue, sorted(engine.registry.tasks), worker)):
                 task = engine.registry.tasks[batch[0].task]
                 token = running.set(batch[0])
                 try:
@@ -76,10 +76,8 @@ def _batches(registry: Registry, taken: list[Claimed]) -> list[list[Claimed]]:
 
 async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> list[Claimed]:
     async with engine.db.acquire() as conn:
-        taken = await claim(conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker)
+        taken = await claim(conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker, suspect=True)
         work = taken.work
-        if not work:
-            work = await claim_suspect(conn, queue=queue, tasks=names, lease=new_lease(), worker=worker)
         if not work:
             lanes = await claim_lanes(
                 conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker, cursor="", suspect=True

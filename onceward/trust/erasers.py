@@ -31,7 +31,7 @@ async def close_accounts(tx: Transaction, _person: Person, found: Sequence[Found
         organization,
     )
     closed = [row["user_id"] for row in await tx.fetch(CLOSE, ids, organization)]
-    for table in ("sessions", "login_links"):
+    for table in ("sessions", "login_links", "second_factors", "recovery_codes", "provider_accounts"):
         await tx.execute(f"delete from onceward.{table} where user_id = any($1)", closed)
 
 
@@ -96,11 +96,18 @@ ERASERS: tuple[Eraser, ...] = (
 UNSEARCHED: dict[str, str] = {
     "onceward.erasures.*": "hashes of those who were erased",
     "onceward.memberships.*": "only ids; deleted with the account",
-    "onceward.sessions.*": "only hashes and ids; deleted with the account",
+    "onceward.sessions.*": "hashes, and where the person signed in; deleted with the account and when the session ends",
+    "onceward.second_factors.*": "encrypted secrets, public keys and names of devices; deleted with the account",
+    "onceward.recovery_codes.*": "only hashes and ids; deleted with the account",
+    "onceward.provider_accounts.*": "the id at the provider of single sign-on; deleted with the account",
     "onceward.login_links.*": "only hashes and ids; deleted with the account",
     "onceward.api_keys.prefix": "random",
     "onceward.api_keys.hash": "a hash",
     "onceward.api_keys.scopes": "a fixed set of values",
+    "onceward.api_keys.apps": "names of apps",
+    "onceward.api_keys.sources": "names of sources",
+    "onceward.api_keys.addresses": "networks of the organization's servers, which its owner entered",
+    "onceward.key_addresses.*": "the hash of an address, deleted after 90 days",
     "onceward.proofs.*": "names of checks, ids and hashes",
     "onceward.audit_log.action": "a name given by code",
     "onceward.audit_log.entity_type": "a name given by code",

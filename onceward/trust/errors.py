@@ -2,7 +2,9 @@
 
 TrustError
 ├── NotAuthenticated      the credential is missing, wrong, expired or revoked
+│   └── SecondFactorRequired  the session has not used its second factor yet
 ├── NotAllowed            the caller is known but does not have the required scope
+│   └── ConfirmationRequired  the person must prove who they are again
 ├── TooManyFailures       too many wrong credentials from one client address
 ├── UnknownOrganization   the organization does not exist
 ├── AlreadyActing         the transaction already acts for another organization
@@ -30,6 +32,25 @@ class NotAuthenticated(TrustError):
 
 class NotAllowed(TrustError):
     """The caller does not have the required scope, which the message names."""
+
+
+class SecondFactorRequired(NotAuthenticated):
+    """The session is valid, but its second factor is missing. `enrolled` says whether the person has one."""
+
+    def __init__(self, *, enrolled: bool) -> None:
+        super().__init__(
+            "this session still needs its second factor: sign in at /login/second-factor"
+            if enrolled
+            else "a second factor is required here and you have none: add one at /dashboard/account"
+        )
+        self.enrolled = enrolled
+
+
+class ConfirmationRequired(NotAllowed):
+    """The last proof of identity is too old for a sensitive change. The person can repeat it at `/login/confirm`."""
+
+    def __init__(self) -> None:
+        super().__init__("this needs a recent proof of who you are: confirm it at /login/confirm and try again")
 
 
 class TooManyFailures(TrustError):

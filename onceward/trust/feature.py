@@ -24,8 +24,11 @@ FEATURE = Feature(
     traced=(Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),),
     sealed=(
         SealedColumn("onceward.secrets", "secret_id", "value"),
+        SealedColumn("onceward.second_factors", "factor_id", "secret"),
         SealedColumn("onceward.signing_keys", "key_id", "private_key"),
     ),
+    metrics="onceward.trust.metrics",
+    alerts=Path(__file__).parent / "alerts.yml",
     errors=("onceward.trust.errors:TrustError",),
     sqlstates="onceward.trust.sqlstates:SQLSTATES",
 )

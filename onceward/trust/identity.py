@@ -8,13 +8,18 @@ from typing import Literal, get_args
 from uuid import UUID
 
 from onceward.db import Database, Transaction
-from onceward.trust.errors import NotAllowed
+from onceward.trust.errors import ConfirmationRequired, NotAllowed
 
 Scope = Literal["user", "viewer", "operator", "owner", "admin"]
 """From the lowest to the highest: an end user; may read; may replay and pause; manages an organization; the instance."""
 
 Kind = Literal["key", "session", "token", "operator"]
 """An API key, a dashboard session, an end user's JWT, or a user of the command line."""
+
+Permission = Literal["publish", "message", "replay", "refund", "scan"]
+"""What an API key can be allowed to do and nothing else: publish events, send messages, repeat failed work, pay money back,
+admit tickets. The scope operator includes all of them."""
+PERMISSIONS: tuple[str, ...] = get_args(Permission)
 
 RANK: dict[str, int] = {scope: rank for rank, scope in enumerate(get_args(Scope))}
 
@@ -50,6 +55,38 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """The apps and sources that an API key is limited to. A key with limits can use nothing else."""
+
+    apps: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
+
+    def allow(self, path: str) -> bool:
+        """Return whether the key may call this path of the API at all."""
+        if path == "/api/v1/me":
+            return True
+        _, _, rest = path.partition("/api/v1/")
+        area, _, of = rest.partition("/")
+        if area in self.apps:
+            return True
+        # The routes of events check the source of each event.
+        return bool(self.sources) and (area == "events" or (area == "sources" and of.partition("/")[0] in self.sources))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What a dashboard session has proven."""
+
+    session_id: UUID
+    method: str
+    confirmed_s_ago: float
+    is_pending: bool
+    """Whether the session lacks the second factor that it needs. Such a session can only add or use a second factor."""
+    is_enrolled: bool
+    """Whether the person has a second factor."""
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """An authenticated caller, which acts for `organization`.
 
@@ -65,6 +102,11 @@ class Identity:
     csrf: str | None = None
     tier: str | None = None
     """The tier that the token of an end user names, for limits and log lines."""
+    session: SessionState | None = None
+    permissions: frozenset[Permission] = frozenset()
+    """What a key may do in addition to its scopes."""
+    limits: KeyLimits | None = None
+    """The apps and sources that a key is limited to, or None."""
 
     @property
     def principal(self) -> Principal:
@@ -93,10 +135,28 @@ class Identity:
         """Return whether the identity has this scope or a higher one."""
         return any(RANK[own] >= RANK[scope] for own in self.scopes)
 
-    def require(self, scope: Scope) -> None:
-        if not self.may(scope):
-            own = ", ".join(sorted(self.scopes)) or "none"
-            raise NotAllowed(f"this requires the scope {scope}; {self.kind} {self.label!r} has: {own}")
+    def require(self, scope: Scope, permission: Permission | None = None) -> None:
+        """Raise `NotAllowed` unless the identity has this scope, or the permission that is enough here."""
+        if self.may(scope) or (permission is not None and permission in self.permissions):
+            return
+        own = ", ".join(sorted({*self.scopes, *self.permissions})) or "none"
+        needed = f"the scope {scope}" if permission is None else f"the scope {scope} or {permission}"
+        raise NotAllowed(f"this requires {needed}; {self.kind} {self.label!r} has: {own}")
+
+    def may_use_source(self, source: str | None) -> bool:
+        """Return whether the identity may see and replay events of this source. A key can be limited to some."""
+        return self.limits is None or source in self.limits.sources
+
+    def require_source(self, source: str | None) -> None:
+        """Raise `NotAllowed` if the key is limited to other sources, or if it is limited and no source is named."""
+        if self.limits is not None and not self.may_use_source(source):
+            allowed = ", ".join(sorted(self.limits.sources))
+            raise NotAllowed(f"key {self.label!r} is limited to the sources {allowed}: name one of them as `source`")
+
+    def require_recent(self, minutes: float) -> None:
+        """Raise `ConfirmationRequired` if this is a session whose person proved who they are too long ago."""
+        if self.session is not None and self.session.confirmed_s_ago > minutes * 60:
+            raise ConfirmationRequired
 
 
 COMMAND_LINE = Identity("operator", None, frozenset({"admin"}), label="cli")

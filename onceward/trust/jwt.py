@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
+from onceward.background import spawn
 from onceward.lazy import lazy_module
 from onceward.trust.errors import NotAuthenticated, TrustError
 from onceward.trust.identity import Identity
@@ -145,7 +146,7 @@ class TokenVerifier:
     async def _fetch_once(self) -> None:
         """Fetch the key set, or wait for the fetch that already runs. A cancelled caller does not cancel the fetch."""
         if self._fetching is None:
-            self._fetching = asyncio.create_task(self._refresh())
+            self._fetching = spawn(self._refresh())
         await asyncio.shield(self._fetching)
 
     async def _refresh(self) -> None:

@@ -10,7 +10,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import cast
 from uuid import UUID
@@ -18,16 +18,23 @@ from uuid import UUID
 from onceward.db import Connection, Transaction
 from onceward.statements import read_statement
 from onceward.trust import audit
-from onceward.trust.errors import NotAuthenticated, NotFound, TrustError
-from onceward.trust.identity import Identity, Scope
+from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound, TrustError
+from onceward.trust.failures import fingerprint
+from onceward.trust.identity import PERMISSIONS, RANK, Identity, KeyLimits, Permission, Scope
+from onceward.trust.key_restrictions import KeyRestrictions, allows
+from onceward.trust.metrics import SECURITY_EVENTS
 
 FORM = re.compile(r"^(ow_[a-z2-7]{10})_[A-Za-z0-9_-]{43}$")
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
-GRANTABLE = ("viewer", "operator", "owner", "admin")
+GRANTABLE = ("viewer", "operator", "owner", "admin", *PERMISSIONS)
 
-COLUMNS = "key_id, organization_id, name, prefix, scopes, created_by, created_at, expires_at, revoked_at, last_used_at"
+COLUMNS = (
+    "key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, created_at, expires_at,"
+    " revoked_at, last_used_at"
+)
 
 FIND = read_statement("trust", "find_keys")
+RECORD_ADDRESS = read_statement("trust", "record_key_address")
 
 TOUCH = "update onceward.api_keys set last_used_at = onceward.now() where key_id = $1"
 """Runs at most once a minute per key, so that most requests with the key write nothing."""
@@ -42,6 +49,9 @@ class Key:
     name: str
     prefix: str
     scopes: list[str]
+    apps: list[str]
+    sources: list[str]
+    addresses: list[str]
     created_by: str
     created_at: datetime
     expires_at: datetime | None
@@ -63,11 +73,12 @@ async def create_key(
     name: str,
     organization: UUID | None,
     scopes: Iterable[str],
+    restrictions: KeyRestrictions | None = None,
     expires_at: datetime | None = None,
     actor: str | Identity,
 ) -> NewKey:
     """Create a key for an organization, or for the instance (`organization=None`, scope admin). Runs as the engine."""
-    requested = sorted(set(scopes))
+    requested, limits = sorted(set(scopes)), restrictions or KeyRestrictions()
     unknown = [scope for scope in requested if scope not in GRANTABLE]
     if unknown or not requested:
         raise TrustError(f"scopes {unknown or requested} must be one or more of {', '.join(GRANTABLE)}")
@@ -80,8 +91,8 @@ async def create_key(
     prefix = "ow_" + "".join(secrets.choice(LETTERS) for _ in range(10))
     text = f"{prefix}_{secrets.token_urlsafe(32)}"
     row = await tx.fetchrow(
-        "insert into onceward.api_keys (organization_id, name, prefix, hash, scopes, created_by, expires_at)"
-        f" values ($1, $2, $3, $4, $5, $6, $7) returning {COLUMNS}",
+        "insert into onceward.api_keys (organization_id, name, prefix, hash, scopes, created_by, expires_at, apps,"
+        f" sources, addresses) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning {COLUMNS}",
         organization,
         name,
         prefix,
@@ -89,6 +100,9 @@ async def create_key(
         requested,
         actor.actor if isinstance(actor, Identity) else actor,
         expires_at,
+        limits.apps,
+        limits.sources,
+        limits.addresses,
     )
     assert row is not None
     key = Key(**dict(row))
@@ -98,7 +112,7 @@ async def create_key(
         entity_type="api_key",
         entity_id=key.key_id,
         organization=organization,
-        changes={"prefix": prefix, "scopes": requested, "expires_at": expires_at},
+        changes={"prefix": prefix, "scopes": requested, "expires_at": expires_at, **asdict(limits)},
         actor=actor,
     )
     return NewKey(key, text)
@@ -141,21 +155,55 @@ async def revoke_key(
     return key
 
 
-async def authenticate_key(conn: Connection, text: str) -> Identity:
-    """Return the identity of a key. Every rejection takes the same work, so that its duration reveals nothing."""
+async def authenticate_key(conn: Connection, text: str, *, client: str) -> Identity:
+    """Return the identity of a key that the address `client` sent.
+
+    Every rejection takes the same work, so that its duration reveals nothing. Raises `NotAllowed` if the key is valid and may
+    not be used from this address.
+    """
     form = FORM.match(text) if len(text) <= 100 else None
     if form is None:
         raise NotAuthenticated("the API key is malformed")
-    row = await conn.fetchrow(FIND, form[1])
+    row = await conn.fetchrow(FIND, form[1], fingerprint(client))
     stored: bytes = row["hash"] if row is not None else bytes(32)
     if not hmac.compare_digest(_hash(text), stored) or row is None:
         raise NotAuthenticated(f"the API key {form[1]} is unknown")
     if row["revoked"] or row["expired"]:
         raise NotAuthenticated(f"the API key {form[1]} is {'revoked' if row['revoked'] else 'expired'}")
+    if not allows(row["addresses"], client):
+        raise NotAllowed(f"the API key {form[1]} may not be used from the address {client}")
     if row["touch"]:
         await conn.execute(TOUCH, row["key_id"])
-    scopes = frozenset(cast(list[Scope], row["scopes"]))
-    return Identity("key", row["organization_id"], scopes, sub=str(row["key_id"]), label=row["name"])
+    granted = frozenset(cast(list[str], row["scopes"]))
+    limits = KeyLimits(frozenset(row["apps"]), frozenset(row["sources"])) if row["apps"] or row["sources"] else None
+    identity = Identity(
+        "key",
+        row["organization_id"],
+        cast("frozenset[Scope]", granted & RANK.keys()),
+        sub=str(row["key_id"]),
+        label=row["name"],
+        permissions=cast("frozenset[Permission]", granted - RANK.keys()),
+        limits=limits,
+    )
+    if not row["known_address"]:
+        await _remember_address(conn, row["key_id"], identity, client)
+    return identity
+
+
+async def _remember_address(conn: Connection, key_id: UUID, identity: Identity, client: str) -> None:
+    """Remember from where the key was used. A use from a new address is written to the audit log."""
+    is_new = await conn.fetchval(
+        RECORD_ADDRESS, key_id, fingerprint(client), identity.organization, identity.actor, {"address": client}
+    )
+    if is_new:
+        SECURITY_EVENTS.labels("key.used_from_new_address").inc()
+
+
+async def forget_old_addresses(conn: Connection, *, days: int = 90) -> None:
+    """Delete addresses from which a key was first used long ago. A later use is news again."""
+    await conn.execute(
+        "delete from onceward.key_addresses where first_used_at < onceward.now() - make_interval(days => $1)", days
+    )
 
 
 def looks_like_key(text: str) -> bool:

@@ -14,6 +14,7 @@ from onceward.db import Connection, Transaction, is_storable
 from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import AlreadyActing, NotFound, TrustError, UnknownOrganization, UserDisabled
+from onceward.trust.identity import Identity
 
 SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 Role = Literal["owner", "operator", "viewer"]
@@ -32,6 +33,7 @@ class Organization:
     slug: str
     name: str
     created_at: datetime
+    second_factor_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ async def create_organization(tx: Transaction, slug: str, *, name: str = "", act
 async def find_organization(conn: Connection, ref: str) -> Organization:
     """Return the organization with this id or slug. Raises `UnknownOrganization`."""
     rows = await conn.fetch(
-        "select organization_id, slug, name, created_at from onceward.organizations"
+        "select organization_id, slug, name, created_at, second_factor_required from onceward.organizations"
         " where slug = $1 or organization_id = $2",
         ref,
         _uuid(ref),
@@ -96,7 +98,9 @@ async def find_organization(conn: Connection, ref: str) -> Organization:
 
 async def list_organizations(conn: Connection) -> list[Organization]:
     """Return the organizations that the connection may see: all as the engine, otherwise its own."""
-    rows = await conn.fetch("select organization_id, slug, name, created_at from onceward.organizations order by slug")
+    rows = await conn.fetch(
+        "select organization_id, slug, name, created_at, second_factor_required from onceward.organizations order by slug"
+    )
     return [Organization(**dict(row)) for row in rows]
 
 
@@ -180,6 +184,34 @@ async def set_disabled(tx: Transaction, email: str, *, disabled: bool, actor: st
         reason=reason,
     )
     return user_id
+
+
+async def find_user(tx: Transaction, email: str) -> UUID:
+    """Return the id of the account with this address. Raises `NotFound`. Runs as the engine."""
+    user_id = await tx.fetchval("select user_id from onceward.users where lower(email) = lower($1)", email.strip())
+    if user_id is None:
+        raise NotFound(f"user {email!r} does not exist")
+    return user_id
+
+
+async def set_second_factor_required(
+    tx: Transaction, organization: UUID, *, required: bool, actor: str | Identity
+) -> None:
+    """Require a second factor of everybody who acts for the organization in a session, or no longer. Runs as the engine."""
+    await tx.execute(
+        "update onceward.organizations set second_factor_required = $2 where organization_id = $1",
+        organization,
+        required,
+    )
+    await audit.record(
+        tx,
+        "organization.second_factor_required",
+        entity_type="organization",
+        entity_id=organization,
+        organization=organization,
+        changes={"required": required},
+        actor=actor,
+    )
 
 
 async def set_member(tx: Transaction, organization: UUID, email: str, role: Role, *, actor: str) -> UUID:

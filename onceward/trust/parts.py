@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from onceward.background import Loop
 from onceward.context import Context
 from onceward.trust.erase import finish_erasures
 from onceward.trust.failures import forget_old
+from onceward.trust.keys import forget_old_addresses
 from onceward.trust.sealer import Sealer
 from onceward.trust.sessions import forget_expired
-from onceward.work import Loop
 
 
 def sealer(context: Context) -> Sealer:
@@ -18,12 +19,13 @@ def sealer(context: Context) -> Sealer:
 
 
 def expired_logins(context: Context) -> Loop:
-    """Return the loop that deletes expired login links, sessions and failure counts."""
+    """Return the loop that deletes expired login links, sessions, failure counts and old addresses of keys."""
 
     async def delete_expired() -> None:
         async with context.database.acquire() as conn:
             await forget_expired(conn)
             await forget_old(conn)
+            await forget_old_addresses(conn)
 
     return Loop("expired logins", delete_expired, every_s=3600)
 

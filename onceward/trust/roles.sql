@@ -1,4 +1,4 @@
--- Create the three roles if needed, and allow the current user to act as each of them. Repeatable.
+-- Create the three roles if needed, allow the current user to act as each of them, and refuse temporary tables. Repeatable.
 -- Roles belong to the whole cluster, so another database or another node may create them at the same time.
 do $$
 declare
@@ -39,5 +39,25 @@ begin
             message = format('user %s may neither create nor use all the roles that keep tenants apart', current_user),
             hint = 'as an administrator of the server, run: ' || array_to_string(missing, '; ') || ';';
     end if;
+end
+$$;
+
+-- A pooled session serves one organization after another, and a temporary table would stay for the next one: handlers may create
+-- none. Everybody who could create them before keeps that right, except these roles. The database itself is not in a dump.
+do $$
+declare
+    login name;
+begin
+    if has_database_privilege('onceward_app', current_database(), 'temporary') then
+        for login in
+            select rolname from pg_roles where rolcanlogin and not rolsuper
+               and has_database_privilege(oid, current_database(), 'temporary')
+        loop
+            execute format('grant temporary on database %I to %I', current_database(), login);
+        end loop;
+        execute format('revoke temporary on database %I from public', current_database());
+    end if;
+exception when insufficient_privilege then
+    null;  -- not the owner of the database: `onceward verify` and `onceward doctor` report it
 end
 $$;

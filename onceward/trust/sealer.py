@@ -6,15 +6,16 @@ Chaining inside the writing transactions would make them wait for each other. In
 
 from __future__ import annotations
 
-import asyncio
-
-from onceward.db import Connection, Database, loudness
+from onceward.background import Loop
+from onceward.db import Connection, Database
 from onceward.statements import read_statement
 from onceward.telemetry import get_logger
 from onceward.trust.chain import FRAME, HASH_BYTES, START, Head, entry_hash, link_hash
 
 LOCK = 0x7365616C  # "seal"
 MISSING = bytes(HASH_BYTES)
+GRACE_S = 10.0
+"""How long a stop waits for the batch that is being sealed."""
 
 TAKE = read_statement("trust", "take_pending")
 
@@ -26,21 +27,15 @@ class Sealer:
 
     def __init__(self, db: Database, *, interval_s: float = 2.0, batch: int = 1000) -> None:
         self.db = db
-        self.interval_s = interval_s
         self.batch = batch
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
+        self._loop = Loop("audit sealer", self._seal_pending, every_s=interval_s)
 
     async def start(self) -> None:
-        self._stopping.clear()
-        self._task = asyncio.create_task(self._run(), name="audit sealer")
+        await self._loop.start()
 
     async def stop(self) -> None:
         """Stop after the current batch."""
-        self._stopping.set()
-        if self._task is not None:
-            await self._task
-            self._task = None
+        await self._loop.stop(grace_s=GRACE_S)
 
     async def step(self) -> int:
         """Seal up to one batch. Returns how many entries: 0 if none is pending or another node is sealing."""
@@ -73,24 +68,10 @@ class Sealer:
         )
         return Head(number, link)
 
-    async def _run(self) -> None:
-        while not self._stopping.is_set():
-            sealed = 0
-            try:
-                sealed = await self.step()
-            except Exception as error:
-                log.log(
-                    loudness(error),
-                    "audit.seal_failed",
-                    error=type(error).__name__,
-                    sqlstate=getattr(error, "sqlstate", None),
-                )
-            if sealed < self.batch:
-                try:
-                    async with asyncio.timeout(self.interval_s):
-                        await self._stopping.wait()
-                except TimeoutError:
-                    continue
+    async def _seal_pending(self) -> None:
+        """Seal until a batch is not full. The next full batch follows at the next turn, so that a stop need not wait for it."""
+        if await self.step() >= self.batch:
+            self._loop.nudge()
 
 
 async def head(conn: Connection) -> Head:

@@ -1,7 +1,8 @@
-"""Dashboard sessions. A one-time login link opens a session; there are no passwords.
+"""Dashboard sessions. A one-time login link, a passkey or single sign-on opens a session; there are no passwords.
 
 The database stores only hashes of tokens. The CSRF token is derived from the session token, so it is not stored and ends
-with the session.
+with the session. A session ends when it expires, when it has been idle, and when the person or an administrator ends it.
+A session that lacks a second factor that it needs is pending: it can only add or use a second factor.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
 from onceward.statements import read_statement
 from onceward.trust import audit
-from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound
-from onceward.trust.identity import Identity, Scope
+from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound, SecondFactorRequired
+from onceward.trust.identity import Identity, Scope, SessionState
 
 FIRST_ADMIN = "admin@localhost"
 FIRST_ADMIN_LOCK = 0x61646D696E  # "admin"
@@ -27,7 +29,32 @@ TOKEN_LENGTH = 43
 
 ADMIN_USE = read_statement("trust", "find_admin_use")
 FIND = read_statement("trust", "find_session")
+OPEN = read_statement("trust", "open_session")
 USE_LINK = read_statement("trust", "use_login_link")
+
+TOUCH = "update onceward.sessions set last_seen_at = onceward.now() where session_id = $1"
+"""Runs at most once a minute per session, so that most requests write nothing."""
+
+Method: TypeAlias = Literal["link", "passkey", "single_sign_on"]
+"""How a session was opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPolicy:
+    """How long a session lasts, and for whom the instance requires a second factor."""
+
+    hours: float = 12
+    idle_minutes: float = 0
+    """Minutes without a request after which the session ends; 0 means never."""
+    second_factor: Literal["optional", "admins", "required"] = "optional"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where a session was opened, for the list of the person's own sessions."""
+
+    browser: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +142,9 @@ async def link_for(tx: Transaction, email: str, *, hours: float = 24, actor: str
     return await create_link(tx, user_id, hours=hours, actor=actor)
 
 
-async def redeem_link(tx: Transaction, token: str, *, session_hours: float = 12) -> Session:
+async def redeem_link(
+    tx: Transaction, token: str, *, policy: SessionPolicy | None = None, device: Device | None = None
+) -> Session:
     """Mark a link as used and open a session. A second use of the link fails. Runs as the engine."""
     user_id = None
     if len(token) == TOKEN_LENGTH:
@@ -125,28 +154,75 @@ async def redeem_link(tx: Transaction, token: str, *, session_hours: float = 12)
         )
     if user_id is None:
         raise NotAuthenticated("the login link is unknown, used or expired")
-    session = secrets.token_urlsafe(32)
+    return await open_session(tx, user_id, method="link", policy=policy, device=device)
+
+
+async def open_session(
+    tx: Transaction,
+    user_id: UUID,
+    *,
+    method: Method,
+    has_second_factor: bool = False,
+    policy: SessionPolicy | None = None,
+    device: Device | None = None,
+) -> Session:
+    """Open a session of a user who has just signed in. Runs as the engine."""
+    policy, device = policy or SessionPolicy(), device or Device()
+    token = secrets.token_urlsafe(32)
     expires_at = await tx.fetchval(
-        "insert into onceward.sessions (hash, user_id, expires_at)"
-        " values ($1, $2, onceward.now() + make_interval(secs => $3)) returning expires_at",
-        _hash(session),
+        OPEN,
+        _hash(token),
         user_id,
-        session_hours * 3600,
+        policy.hours * 3600,
+        policy.idle_minutes * 60 or None,
+        policy.second_factor,
+        has_second_factor,
+        method,
+        device.browser,
+        device.address,
     )
-    await audit.record(tx, "session.opened", entity_type="user", entity_id=user_id, actor=f"session:{user_id}")
-    return Session(session, user_id, expires_at)
+    await audit.record(
+        tx,
+        "session.opened",
+        entity_type="user",
+        entity_id=user_id,
+        metadata={"method": method, "address": device.address},
+        actor=f"session:{user_id}",
+    )
+    return Session(token, user_id, expires_at)
 
 
-async def authenticate_session(conn: Connection, token: str, *, organization: UUID | None = None) -> Identity:
-    """Return the identity of a session, which acts for `organization` or for the person's only organization."""
+async def authenticate_session(
+    conn: Connection,
+    token: str,
+    *,
+    organization: UUID | None = None,
+    allow_pending: bool = False,
+    is_activity: bool = True,
+) -> Identity:
+    """Return the identity of a session, which acts for `organization` or for the person's only organization.
+
+    Raises `SecondFactorRequired` for a pending session. With `allow_pending` it returns an identity that may nothing but
+    add or use a second factor. `is_activity` says whether the session counts as used: an open page does not use it.
+    """
     row = await conn.fetchrow(FIND, _hash(token)) if len(token) == TOKEN_LENGTH else None
     if row is None:
         raise NotAuthenticated("the session is unknown or expired")
     roles: dict[UUID, Scope] = dict(zip(row["organizations"], row["roles"], strict=True))
     acting, scopes = _acting(roles, organization, admin=row["admin"])
-    return Identity(
-        "session", acting, scopes, sub=str(row["user_id"]), label=str(row["user_id"]), csrf=csrf_token(token)
+    is_needed = row["enrolled"] or row["required_everywhere"] or acting in row["requiring"]
+    is_pending = is_needed and not row["has_second_factor"]
+    if is_pending and not allow_pending:
+        raise SecondFactorRequired(enrolled=row["enrolled"])
+    if is_pending:
+        acting, scopes = None, frozenset[Scope]({"user"})
+    if is_activity and row["touch"]:
+        await conn.execute(TOUCH, row["session_id"])
+    user_id = str(row["user_id"])
+    state = SessionState(
+        row["session_id"], row["method"], row["confirmed_s_ago"], is_pending=is_pending, is_enrolled=row["enrolled"]
     )
+    return Identity("session", acting, scopes, sub=user_id, label=user_id, csrf=csrf_token(token), session=state)
 
 
 def _acting(roles: dict[UUID, Scope], requested: UUID | None, *, admin: bool) -> tuple[UUID | None, frozenset[Scope]]:
@@ -161,14 +237,43 @@ def _acting(roles: dict[UUID, Scope], requested: UUID | None, *, admin: bool) ->
     return requested, frozenset({roles[requested]})
 
 
-async def close_session(conn: Connection, token: str) -> None:
-    """Delete a session. An unknown session is not an error."""
-    await conn.execute("delete from onceward.sessions where hash = $1", _hash(token))
+async def close_session(tx: Transaction, token: str) -> None:
+    """Delete a session. An unknown session is not an error. Runs as the engine."""
+    user_id = await tx.fetchval("delete from onceward.sessions where hash = $1 returning user_id", _hash(token))
+    if user_id is not None:
+        await audit.record(tx, "session.closed", entity_type="user", entity_id=user_id, actor=f"session:{user_id}")
+
+
+async def replace_token(tx: Transaction, session_id: UUID) -> str:
+    """Record that the session used its second factor, and give it a new token. The old token stops working.
+
+    A token that somebody planted or saw before the person signed in completely is worth nothing afterwards.
+    """
+    token = secrets.token_urlsafe(32)
+    await tx.execute(
+        "update onceward.sessions set hash = $2, second_factor_at = onceward.now(), confirmed_at = onceward.now()"
+        " where session_id = $1",
+        session_id,
+        _hash(token),
+    )
+    return token
+
+
+async def confirm_session(tx: Transaction, session_id: UUID, *, second_factor: bool) -> None:
+    """Record that the person has just proven again who they are, with or without a second factor."""
+    await tx.execute(
+        "update onceward.sessions set confirmed_at = onceward.now(),"
+        " second_factor_at = case when $2 then onceward.now() else second_factor_at end where session_id = $1",
+        session_id,
+        second_factor,
+    )
 
 
 async def forget_expired(conn: Connection) -> None:
-    """Delete expired sessions, and expired login links that were never used."""
-    await conn.execute("delete from onceward.sessions where expires_at < onceward.now()")
+    """Delete expired and idle sessions, and expired login links that were never used."""
+    await conn.execute(
+        "delete from onceward.sessions where expires_at < onceward.now() or last_seen_at + idle < onceward.now()"
+    )
     await conn.execute("delete from onceward.login_links where expires_at < onceward.now() and used_at is null")
 
 

@@ -9,6 +9,13 @@ if TYPE_CHECKING:
     from onceward.web.api import create_api, database_of, engine_of, settings_of
     from onceward.web.asgi import Dispatcher
     from onceward.web.auth import authenticator_of, client_of, require
+    from onceward.web.cookies import (
+        delete_secret_cookie,
+        is_secure,
+        require_private_transport,
+        secret_cookie,
+        set_secret_cookie,
+    )
     from onceward.web.dashboard.action import Action, ActionRefused, Done, back
     from onceward.web.dashboard.contribution import Pages
     from onceward.web.dashboard.navigation import Section
@@ -39,10 +46,15 @@ __all__ = [
     "client_of",
     "create_api",
     "database_of",
+    "delete_secret_cookie",
     "engine_of",
+    "is_secure",
     "log_in_with_link",
     "request_id_of",
     "require",
+    "require_private_transport",
+    "secret_cookie",
+    "set_secret_cookie",
     "settings_of",
 ]
 

@@ -26,9 +26,11 @@ from onceward.telemetry import bind, get_logger
 from onceward.telemetry.caller import calling
 from onceward.trust.errors import (
     BadSecret,
+    ConfirmationRequired,
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    SecondFactorRequired,
     SecretError,
     TooManyFailures,
     TrustError,
@@ -36,11 +38,12 @@ from onceward.trust.errors import (
     UserDisabled,
 )
 from onceward.trust.failures import FailureLimit
-from onceward.trust.identity import Identity, Scope
+from onceward.trust.identity import Identity, Permission, Scope
 from onceward.trust.jwt import BadVerifier, FetchKeys, Rules, TokenVerifier, jwks_from_file, jwks_from_url
 from onceward.trust.keys import authenticate_key, looks_like_key
 from onceward.trust.organizations import find_organization
 from onceward.trust.secrets import secret_box
+from onceward.trust.security_events import SecurityLog
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import authenticate_session, csrf_matches
 from onceward.web.cookies import secret_cookie
@@ -71,10 +74,14 @@ class Authenticator:
         self.database = database
         self.tokens = tokens
         self.limit = limit or FailureLimit()
+        self.security = SecurityLog(database)
         self._public_host = urlsplit(public_url).netloc if public_url else None
 
-    async def identify(self, connection: HTTPConnection) -> Identity:
-        """Return the identity of the caller. Raises `NotAuthenticated`, `NotAllowed` or `TooManyFailures`."""
+    async def identify(self, connection: HTTPConnection, *, allow_pending: bool = False) -> Identity:
+        """Return the identity of the caller. Raises `NotAuthenticated`, `NotAllowed` or `TooManyFailures`.
+
+        With `allow_pending`, a session that lacks its second factor has an identity too, with the scope `user` only.
+        """
         bearer, session = _credentials(connection)
         if bearer is None and session is None:
             raise NotAuthenticated("no credential was sent")
@@ -82,20 +89,45 @@ class Authenticator:
             # Before a database connection is acquired: verifying a token may fetch keys from another server.
             holder = None if bearer is None or looks_like_key(bearer) else await self._from_token(bearer)
             async with self.database.acquire() as conn:
-                identity = await self._recognise(conn, connection, bearer, session, holder)
+                identity = await self._recognise(conn, connection, bearer, session, holder, allow_pending)
+        except SecondFactorRequired:  # not a wrong credential
+            raise
         except NotAuthenticated as error:
             await self.count_failure(connection, str(error))
             raise
+        connection.scope[IDENTITY] = identity  # for the access log, and for the record of a refusal
         if identity.kind == "session":
             await self._refuse_forgery(connection, identity)
+        if identity.limits is not None and not identity.limits.allow(connection.url.path):
+            allowed = ", ".join(sorted(identity.limits.apps | identity.limits.sources))
+            raise NotAllowed(f"key {identity.label!r} is limited to {allowed} and may not use {route_of(connection)}")
         return identity
 
     async def count_failure(self, connection: HTTPConnection, reason: str) -> None:
         """Log and count a wrong credential. Raises `TooManyFailures` if the client is over the limit."""
         client = client_of(connection)
         log.warning("auth.failed", ip=client, reason=reason)
-        async with self.database.acquire() as conn:
-            await self.limit.count(conn, client)
+        about = {"address": client, "reason": reason, "route": route_of(connection)}
+        try:
+            async with self.database.acquire() as conn:
+                await self.limit.count(conn, client)
+        except TooManyFailures:
+            await self.security.record("login.blocked", subject=client, actor="stranger", metadata=about)
+            raise
+        await self.security.record("login.failed", subject=client, actor="stranger", metadata=about)
+
+    async def record_refusal(self, connection: HTTPConnection, error: NotAllowed) -> None:
+        """Record that a known caller was refused. An expired proof of identity is not a refusal."""
+        identity = cast("Identity | None", connection.scope.get(IDENTITY))
+        if identity is None or isinstance(error, ConfirmationRequired):
+            return
+        await self.security.record(
+            "access.refused",
+            subject=identity.actor,
+            actor=identity,
+            organization=identity.organization,
+            metadata={"address": client_of(connection), "reason": str(error)[:300], "route": route_of(connection)},
+        )
 
     async def _from_token(self, token: str) -> Identity:
         if self.tokens is None:
@@ -109,12 +141,15 @@ class Authenticator:
         bearer: str | None,
         session: str | None,
         holder: Identity | None,
+        allow_pending: bool,
     ) -> Identity:
         requested = connection.headers.get("x-organization") or connection.query_params.get("organization")
         if bearer is None:
             requested = requested or unquote(connection.cookies.get(ORGANIZATION_COOKIE, "")) or None
-            return await _in_session(conn, session or "", requested)
-        return await _acting(conn, holder or await authenticate_key(conn, bearer), requested)
+            return await _in_session(conn, session or "", requested, allow_pending)
+        return await _acting(
+            conn, holder or await authenticate_key(conn, bearer, client=client_of(connection)), requested
+        )
 
     def refuse_other_sites(self, connection: HTTPConnection) -> None:
         """Raise `NotAllowed` if a browser sends the request from another site. Other clients send no `Origin`."""
@@ -136,24 +171,33 @@ class Authenticator:
             raise NotAllowed("the CSRF token is missing or wrong: send it as X-CSRF-Token or csrf_token")
 
 
-def require(scope: Scope, *, own_key: bool = False) -> Callable[[Request], AsyncGenerator[Identity]]:
+def require(
+    scope: Scope, *, permission: Permission | None = None, own_key: bool = False, recent: bool = False
+) -> Callable[[Request], AsyncGenerator[Identity]]:
     """Return a dependency for `Depends` that yields the identity and requires at least this scope.
 
-    It also handles the header `Idempotency-Key` of a POST, unless the route does so itself (`own_key`).
+    A key that has only the `permission` may use the route too. It also handles the header `Idempotency-Key` of a POST, unless the route does so itself (`own_key`). With `recent`, the
+    person behind a session must have proven who they are a short time ago: for keys, secrets and exports.
     """
 
     async def identified(request: Request) -> AsyncGenerator[Identity]:
         identity = await authenticator_of(request).identify(request)
-        identity.require(scope)
+        identity.require(scope, permission)
+        if recent:
+            identity.require_recent(cast(Settings, request.app.state.settings).reauthentication_minutes)
         if scope != "admin" and scope != "user" and identity.organization is None and not identity.may("admin"):
             raise NotAllowed("choose the organization to act for with the header X-Organization")
-        request.scope[IDENTITY] = identity  # for the line that the access log writes after the response
         with bind(organization=identity.organization), calling(user=identity.label or None, tier=identity.tier):
             if not own_key:
                 await key_store_of(request).take(request, identity)
             yield identity
 
     return identified
+
+
+async def authenticated(request: Request) -> Identity:
+    """Return the identity of any valid credential, for `Depends`. Also of a key that has single permissions only."""
+    return await authenticator_of(request).identify(request)
 
 
 def key_store_of(request: Request) -> KeyStore:
@@ -197,6 +241,8 @@ def install(api: FastAPI) -> None:
     """Add the handler that turns each `TrustError` into a response."""
 
     async def on_refusal(request: Request, error: Exception) -> Response:
+        if isinstance(error, NotAllowed):
+            await authenticator_of(request).record_refusal(request, error)
         problem = _problem(cast(TrustError, error))
         if problem.status_code >= 500:
             log.error("secret.unreadable", error=type(error).__name__, reason=str(error))
@@ -207,6 +253,8 @@ def install(api: FastAPI) -> None:
 
 def _problem(error: TrustError) -> Problem:
     match error:
+        case SecondFactorRequired():
+            return Problem(401, str(error))
         case NotAuthenticated():
             return Problem(401, "a valid credential is required", headers={"WWW-Authenticate": "Bearer"})
         case TooManyFailures():
@@ -236,13 +284,15 @@ async def _acting(conn: Connection, identity: Identity, requested: str | None) -
     return identity
 
 
-async def _in_session(conn: Connection, session: str, requested: str | None) -> Identity:
+async def _in_session(conn: Connection, session: str, requested: str | None, allow_pending: bool) -> Identity:
     """Check the session before the organization: a caller without a session must not learn which ones exist."""
     if requested is None:
-        return await authenticate_session(conn, session)
+        return await authenticate_session(conn, session, allow_pending=allow_pending)
     organization = await _organization(conn, requested)
     try:
-        identity = await authenticate_session(conn, session, organization=organization or NO_ORGANIZATION)
+        identity = await authenticate_session(
+            conn, session, organization=organization or NO_ORGANIZATION, allow_pending=allow_pending
+        )
     except NotAllowed:
         raise _not_theirs(requested) from None
     if organization is None:
@@ -278,6 +328,12 @@ async def _form_token(connection: HTTPConnection) -> str | None:
         return None
     value = (await connection.form()).get("csrf_token")
     return value if isinstance(value, str) else None
+
+
+def route_of(connection: HTTPConnection) -> str:
+    """Return the method and the template of the route, which contains no values of the request."""
+    template = cast(str, getattr(connection.scope.get("route"), "path", "unknown"))
+    return f"{connection.scope.get('method', connection.scope['type'])} {template}"
 
 
 def client_of(connection: HTTPConnection) -> str:

@@ -216,19 +216,26 @@ class Edge:
     # -- time ------------------------------------------------------------------------------------------------------------
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        at = loop.time()
+        try:
+            self._visit_slot(loop.time())
+        finally:  # a visit that fails must not end the time limits of all connections
+            waits = self.count or self.refused
+            self._timer = loop.call_later(TICK_S, self._tick, loop) if waits else None
+
+    def _visit_slot(self, at: float) -> None:
         self.now += min(at - self._ticked_at, 2 * TICK_S)
         self._ticked_at = at
         self._turn = (self._turn + 1) % SLOTS
         for connection in list(self._slots[self._turn]):
-            connection.visit(self.now)
+            try:
+                connection.visit(self.now)
+            except Exception:
+                log.exception("web.visit_failed")
         metrics.CONNECTIONS.set(self.count)
         if self.refused and self.now >= self._report_at:
             self._report()
         if self.now >= self._tidy_at:
             self._tidy()
-        waits = self.count or self.refused
-        self._timer = loop.call_later(TICK_S, self._tick, loop) if waits else None
 
     def _report(self) -> None:
         self._report_at = self.now + REPORT_S

@@ -1,16 +1,24 @@
-"""Redeem a login link and set the cookie of the session."""
+"""Open a session for somebody who has signed in, and set its cookie."""
 
 from __future__ import annotations
+
+import re
 
 from fastapi import Request
 from starlette.responses import Response
 
+from onceward.settings import Settings
 from onceward.trust.errors import NotAuthenticated
 from onceward.trust.session_cookie import SESSION
-from onceward.trust.sessions import redeem_link
+from onceward.trust.sessions import Device, SessionPolicy, close_session, redeem_link
 from onceward.web.api import database_of, settings_of
-from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
-from onceward.web.cookies import require_private_transport, set_secret_cookie
+from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of, client_of
+from onceward.web.cookies import require_private_transport, secret_cookie, set_secret_cookie
+
+BROWSERS = ("Edg", "OPR", "Firefox", "Chrome", "Safari")
+"""In this order: Edge and Opera also name Chrome, and Chrome also names Safari."""
+NAMES = {"Edg": "Edge", "OPR": "Opera"}
+SYSTEMS = ("iPhone", "iPad", "Android", "Windows", "Macintosh", "Linux")
 
 
 async def log_in_with_link(request: Request, token: str, reply: Response) -> None:
@@ -18,15 +26,41 @@ async def log_in_with_link(request: Request, token: str, reply: Response) -> Non
 
     A request that another site has sent is refused, and one over plain http, before the link is used.
     """
-    database, settings = database_of(request), settings_of(request)
     authenticator = authenticator_of(request)
     authenticator.refuse_other_sites(request)
     require_private_transport(request)
     try:
-        async with database.transaction(role="engine") as tx:
-            session = await redeem_link(tx, token, session_hours=settings.session_hours)
+        async with database_of(request).transaction(role="engine") as tx:
+            session = await redeem_link(tx, token, policy=policy_from(settings_of(request)), device=device_of(request))
+            await close_session(tx, secret_cookie(request, SESSION) or "")  # the browser forgets this one
     except NotAuthenticated as error:
         await authenticator.count_failure(request, str(error))
         raise
-    set_secret_cookie(request, reply, SESSION, session.token, max_age_s=settings.session_hours * 3600)
+    set_session(request, reply, session.token)
     reply.delete_cookie(ORGANIZATION_COOKIE)  # another person may have chosen it in this browser
+
+
+def set_session(request: Request, reply: Response, token: str) -> None:
+    """Set the cookie of a session."""
+    set_secret_cookie(request, reply, SESSION, token, max_age_s=settings_of(request).session_hours * 3600)
+
+
+def policy_from(settings: Settings) -> SessionPolicy:
+    """Return how long sessions last and who needs a second factor."""
+    return SessionPolicy(settings.session_hours, settings.session_idle_minutes, settings.second_factor)
+
+
+def device_of(request: Request) -> Device:
+    """Return where the request comes from, for the list of sessions."""
+    return Device(describe_browser(request.headers.get("user-agent", "")), client_of(request))
+
+
+def describe_browser(agent: str) -> str:
+    """Return the browser and the system that a `User-Agent` names, such as `Firefox on Windows`."""
+    agent = agent[:500]
+    browser = next((name for name in BROWSERS if f"{name}/" in agent), None)
+    system = next((name for name in SYSTEMS if name in agent), None)
+    if browser is None:
+        return re.sub(r"[^A-Za-z0-9 ._/-]", "", agent)[:40] or "Unknown browser"
+    name = NAMES.get(browser, browser)
+    return name if system is None else f"{name} on {'macOS' if system == 'Macintosh' else system}"

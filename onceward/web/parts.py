@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from onceward import __version__
+from onceward.background import Loop
 from onceward.context import Context
 from onceward.live import QueryDefinition
 from onceward.web.api import create_api
@@ -16,7 +17,6 @@ from onceward.web.dashboard import Site, dashboard_router, icon_router
 from onceward.web.dashboard.live import part_query
 from onceward.web.idempotency import PRUNE
 from onceward.web.server import WebServer
-from onceward.work import Loop
 
 
 def dashboard(context: Context) -> Site:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from onceward.background import Loop
 from onceward.errors import OncewardError
 from onceward.settings import Settings
 from onceward.telemetry import get_logger
@@ -57,20 +58,22 @@ class WebServer:
             forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
         )
+        self._config = config
         self._server = _QuietServer(config)
-        self._serving: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
+        self._loop = Loop("web", self._serve)
         self.port = settings.port
 
     async def start(self) -> None:
         if not self._listens:
             return
-        listener = self._bind()
-        self.port = listener.getsockname()[1]
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="web")
+        self._listener = self._bind(self._settings.port)
+        self.port = self._listener.getsockname()[1]
+        await self._loop.start()
         while not self._server.started:
-            if self._serving.done():
-                await self._serving
-                raise CannotListen("the web server stopped during its start")
+            if self._loop.failures:
+                await self._loop.stop()
+                raise CannotListen(f"the web server stopped during its start: {self._loop.error}")
             await asyncio.sleep(0.005)
         log.info(
             "web_server.started",
@@ -79,11 +82,22 @@ class WebServer:
         )
 
     async def stop(self) -> None:
-        if self._serving is not None:
+        if self._loop.task is not None:
             self._server.should_exit = True
-            await self._serving
-            self._serving = None
+            self._loop.leave()
+            await asyncio.wait({self._loop.task})
             self._edge.close()
+
+    async def _serve(self) -> None:
+        """Serve until `stop`. After a failure it listens on the same port again."""
+        listener, self._listener = self._listener or self._bind(self.port), None
+        try:
+            self._server = _QuietServer(self._config)
+            await self._server.serve(sockets=[listener])
+        finally:
+            for each in getattr(self._server, "servers", ()):  # open only after a failure
+                each.close()
+            listener.close()
 
     @property
     def url(self) -> str:
@@ -91,20 +105,20 @@ class WebServer:
         host = "127.0.0.1" if self._settings.host in ("0.0.0.0", "::", "") else self._settings.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
-    def _bind(self) -> socket.socket:
-        return listen(self._settings, backlog=self._edge.backlog)
+    def _bind(self, port: int) -> socket.socket:
+        return listen(self._settings, port, backlog=self._edge.backlog)
 
 
 class HealthServer(WebServer):
     """The server of a process without the role `web`: it answers probes and shows metrics, nothing else."""
 
-    def _bind(self) -> socket.socket:
-        return listen(self._settings, backlog=self._edge.backlog, setting="ONCEWARD_HEALTH_PORT")
+    def _bind(self, port: int) -> socket.socket:
+        return listen(self._settings, port, backlog=self._edge.backlog, setting="ONCEWARD_HEALTH_PORT")
 
 
-def listen(settings: Settings, *, backlog: int, setting: str = "ONCEWARD_PORT") -> socket.socket:
-    """Return a listening socket at the configured address, or raise `CannotListen`."""
-    host, port = settings.host, settings.port
+def listen(settings: Settings, port: int, *, backlog: int, setting: str = "ONCEWARD_PORT") -> socket.socket:
+    """Return a listening socket at the configured host, or raise `CannotListen`."""
+    host = settings.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=backlog)
@@ -122,4 +136,4 @@ def listen(settings: Settings, *, backlog: int, setting: str = "ONCEWARD_PORT") 
 def check_address(settings: Settings) -> None:
     """Raise `CannotListen` if the configured address is in use now, before the rest of the process starts."""
     if settings.port != 0:
-        listen(settings, backlog=1).close()
+        listen(settings, settings.port, backlog=1).close()

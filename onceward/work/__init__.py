@@ -6,6 +6,7 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.work.arguments import Arguments, ResultInvalid, ResultType
+    from onceward.work.batching import in_batches
     from onceward.work.claimed import Claimed
     from onceward.work.consequences import Node, Trace, trace
     from onceward.work.endings import EndOutcome, JobEnd
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from onceward.work.group_commit import GroupCommit, Overloaded
     from onceward.work.job import Job
     from onceward.work.job_task import BoundJob, ConfiguredJob, JobTask, Options, positional, queue_of, queues_of
-    from onceward.work.loop import Loop, in_batches
     from onceward.work.outcomes import (
         Cancelled,
         Finished,
@@ -56,7 +56,6 @@ __all__ = [
     "JobEnd",
     "JobTask",
     "Kind",
-    "Loop",
     "MessageHook",
     "Node",
     "Options",

@@ -12,7 +12,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 
 from onceward.db import json_contains_nul
 from onceward.errors import OncewardError
-from onceward.work.outcomes import PayloadInvalid
+from onceward.work.outcomes import ArgumentsInvalid
 
 MAX_ARGS_BYTES = 1 << 20
 
@@ -53,7 +53,7 @@ class Arguments:
         try:
             return vars(self._validate(arguments))
         except ValidationError as error:
-            raise PayloadInvalid(f"{self.name}: argument {self._problem(error)}") from None
+            raise ArgumentsInvalid(f"{self.name}: argument {self._problem(error)}") from None
 
     def _problem(self, error: ValidationError) -> str:
         """Describe the first problem. A misspelt argument is named before the required one that it leaves missing."""

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from onceward.db import Connection
 from onceward.work.claimed import Claimed
-from onceward.work.statements import CLAIM, CLAIM_LANES, CLAIM_SUSPECT, RELEASE
+from onceward.work.statements import CLAIM, CLAIM_LANES, RELEASE
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -30,6 +30,10 @@ class ClaimQuery:
     lease: int
     work: list[Claimed]
     reached: datetime
+    lanes: bool | None = None
+    """Whether work waits in lanes. None: the claim found nothing, so it does not know."""
+    suspect: bool = False
+    """Whether one of the rows, in addition to those asked for, is a suspect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class LaneClaim:
     visited: int
     resume_s: float | None = None
     """Seconds until a skipped lane (not due, rate limit, open breaker) may run again."""
+    plain: bool = False
+    """Whether work outside lanes is due."""
 
 
 async def claim(
@@ -53,20 +59,19 @@ async def claim(
     lease: int,
     worker: int,
     mark: datetime = BEGINNING,
+    suspect: bool = False,
 ) -> ClaimQuery:
-    """Claim at most `most` rows of the queue that became due at `mark` or later."""
-    rows = await conn.fetch(CLAIM, queue, mark, tasks, most, lease, worker)
+    """Claim at most `most` rows of the queue that became due at `mark` or later; with `suspect` also one that two dead workers held."""
+    rows = await conn.fetch(CLAIM, queue, mark, tasks, most, lease, worker, suspect)
+    if not rows:
+        return ClaimQuery(lease, [], mark)
     rows.sort(key=_BY_TIME)  # RETURNING does not keep the order of the select
-    reached = rows[-1][13] if rows else mark
-    return ClaimQuery(lease, [Claimed(lease, *row[:13]) for row in rows], reached)
-
-
-async def claim_suspect(
-    conn: Connection, *, queue: str, tasks: Sequence[str], lease: int, worker: int
-) -> list[Claimed]:
-    """Claim one row that two dead workers held, if there is one."""
-    rows = await conn.fetch(CLAIM_SUSPECT, queue, tasks, lease, worker)
-    return [Claimed(lease, *row[:13]) for row in rows]
+    work = [Claimed(lease, *row[:13]) for row in rows]
+    has_suspect = suspect and any(each.suspect for each in work)
+    reached: datetime = rows[-1][13]
+    if has_suspect:  # it is claimed wherever it stands in the queue, so its time says nothing about the others
+        reached = max((row[13] for row, each in zip(rows, work, strict=True) if not each.suspect), default=mark)
+    return ClaimQuery(lease, work, reached, rows[0][14], has_suspect)
 
 
 async def claim_lanes(
@@ -82,9 +87,9 @@ async def claim_lanes(
 ) -> LaneClaim:
     """Claim due work of the lanes after `cursor`, up to the limit of each lane."""
     rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect)
-    work = [Claimed(lease, *row[:9], *row[10:13], *row[16:]) for row in rows if row[0] is not None]
-    last_lane, visited, resume_s = rows[0][13], rows[0][14], rows[0][15]
-    return LaneClaim(lease, work, last_lane or "", visited, resume_s)
+    work = [Claimed(lease, *row[:9], *row[10:13], context=row[16]) for row in rows if row[0] is not None]
+    first = rows[0]
+    return LaneClaim(lease, work, first["last_lane"] or "", first["visited"], first["resume_s"], first["plain"])
 
 
 async def release(conn: Connection, work: Sequence[Claimed]) -> None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any, Protocol
 from uuid import UUID
 
 import structlog
 
-from onceward.db import Database, Transaction
+from onceward.db import Database, Transaction, TransactionEnded
+from onceward.db.transaction import ENDED
 from onceward.statements import read_statement
 from onceward.work.claimed import Claimed
 from onceward.work.endings import JobEnd
 from onceward.work.gate import gate
+from onceward.work.leaks import LEAKS, failure_of
 from onceward.work.task import EndHook, Registry
 
 log = structlog.get_logger(__name__)
@@ -25,6 +28,14 @@ END_OF_WORK = read_statement("work", "end_of_work")
 DEFER = read_statement("work", "defer_end_hook")
 REGISTER = read_statement("work", "register_end_hooks")
 TIMEOUT_S = 30.0
+
+
+class RunHook(Protocol):
+    """Runs or defers the hook of work whose outcome the transaction has written."""
+
+    async def __call__(
+        self, tx: Transaction, work: Claimed, worker: int, hook: EndHook, *, wake: Callable[[str], None]
+    ) -> None: ...
 
 
 async def run_end_hook(
@@ -40,13 +51,30 @@ async def run_end_hook(
             await tx.become_app()
             await hook.run(tx, JobEnd.load(end))
             await tx.become_engine()
-    except Exception as error:
+    except (Exception, *LEAKS) as raised:
+        error = failure_of(raised)
         if tx.conn.is_closed():
             raise
+        if not tx.conn.is_in_transaction():
+            raise TransactionEnded(f"the on_end hook of {work.task} ended the transaction. {ENDED}") from error
         log.warning("on_end.deferred", id=work.id, task=work.task, error=type(error).__name__)
-        await tx.execute(DEFER, hook.job, end, hook.queue, work.organization, work.id)
-        tx.after_commit(lambda: wake(hook.queue))
+        await _defer(tx, work, hook, end, wake)
     gate("after-end-hook")
+
+
+async def defer_end_hook(
+    tx: Transaction, work: Claimed, worker: int, hook: EndHook, *, wake: Callable[[str], None]
+) -> None:
+    """Enqueue the job that runs the hook, instead of running it."""
+    end = await tx.fetchval(END_OF_WORK, work.id, worker)
+    if end is not None:
+        log.warning("on_end.deferred", id=work.id, task=work.task, error="TransactionEnded")
+        await _defer(tx, work, hook, end, wake)
+
+
+async def _defer(tx: Transaction, work: Claimed, hook: EndHook, end: Any, wake: Callable[[str], None]) -> None:
+    await tx.execute(DEFER, hook.job, end, hook.queue, work.organization, work.id)
+    tx.after_commit(lambda: wake(hook.queue))
 
 
 async def _act_for(tx: Transaction, organization: UUID | None) -> None:

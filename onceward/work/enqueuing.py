@@ -12,6 +12,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from onceward.background import spawn
 from onceward.db import Connection, RawJson, Transaction
 from onceward.telemetry.caller import caller_text
 from onceward.work.job_task import BoundJob, ConfiguredJob, Options, same_organization
@@ -176,7 +177,7 @@ async def insert(
             left -= len(chunk)
             if writing is None and left <= 0:
                 return await _write(conn, chunk, 0, bundle)
-            writing = asyncio.create_task(_write(conn, chunk, left, bundle))
+            writing = spawn(_write(conn, chunk, left, bundle))
             await asyncio.sleep(0)  # lets the task send its statement
         return enqueued if writing is None else enqueued + await writing
     finally:

@@ -61,10 +61,13 @@ UNSEARCHED: dict[str, str] = {
     "onceward.work.queue": "a name given by code",
     "onceward.work.dead_reason": "a closed set",
     "onceward.workers.*": "processes, not people",
+    "onceward.apps.*": "names given by code",
+    "onceward.unserved.*": "names given by code",
     "onceward.queues.name": "a name given by code",
     "onceward.queues.paused_by": "the operator who paused it; cleared when it is resumed",
     "onceward.queues.parked_for": "the type of a service's error",
     "onceward.lanes.*": "lanes that an operator configured",
+    "onceward.paused_sources.*": "ids of sources",
     "onceward.prune_marks.*": "names of tables",
     "onceward.prune_later.*": "names of tables",
 }

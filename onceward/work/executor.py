@@ -26,9 +26,9 @@ from onceward.db import (
 from onceward.db.transaction import ENDED
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
-from onceward.work.end_hooks import run_end_hook
+from onceward.work.end_hooks import RunHook, defer_end_hook, run_end_hook
 from onceward.work.failure_text import loggable, own_frame
-from onceward.work.forms import differs_elsewhere
+from onceward.work.forms import wait_for_version
 from onceward.work.gate import gate
 from onceward.work.leaks import failure_of
 from onceward.work.leases import Leases
@@ -61,9 +61,6 @@ log = structlog.get_logger(__name__)
 TRANSIENT = ("40001", "40P01")
 AFTER_LOST_S = (0.05, 1.0, 5.0)
 """Delays before work that lost its connection runs again, by the number of earlier crashes."""
-OTHER_VERSION_S = 5.0
-"""Work that does not fit this version of its task waits this long for a worker that runs another version."""
-
 Opener = Callable[[Connection, Claimed], Transaction]
 
 
@@ -352,15 +349,22 @@ class Executor:
         hook = self._hooks.get(task.name)
 
         async def write(conn: Connection, outcome: Outcome) -> Written:
-            if _does_not_fit(outcome) and await differs_elsewhere(conn, task):
-                outcome = Again(OTHER_VERSION_S, outcome.error, counted=False)
+            if _does_not_fit(outcome):
+                wait_s = await wait_for_version(conn, task, work, outcome.error)
+                outcome = outcome if wait_s is None else Again(wait_s, outcome.error, counted=False)
             if hook is None:
                 return await write_outcome(conn, outcome)
+            try:
+                return await write_with_hook(conn, outcome, run_end_hook, hook)
+            except TransactionEnded:  # the hook ended the transaction, and with it the outcome: its job repeats it
+                return await write_with_hook(conn, outcome, defer_end_hook, hook)
+
+        async def write_with_hook(conn: Connection, outcome: Outcome, run: RunHook, hook: EndHook) -> Written:
             async with self._open_tx(conn, work) as tx:
                 await tx.become_engine()
                 written = await write_outcome(conn, outcome)
                 if written.kept:
-                    await run_end_hook(tx, work, self._worker, hook, wake=self._host.wake)
+                    await run(tx, work, self._worker, hook, wake=self._host.wake)
             return written
 
         async def write_outcome(conn: Connection, outcome: Outcome) -> Written:

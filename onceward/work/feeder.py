@@ -1,28 +1,26 @@
-"""Claim the due work of one queue for its slots: work outside lanes, then one suspect, then the lanes in turn."""
+"""Claim the due work of one queue for its slots. Work outside lanes and work in lanes share the room of every turn."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 
-import structlog
-
-from onceward.db import FAILED, Backoff, Connection, end, loudness
-from onceward.work.claim import BEGINNING, ClaimQuery, claim, claim_lanes, claim_suspect
+from onceward.background import Loop
+from onceward.db import FAILED, Connection
+from onceward.work.claim import BEGINNING, claim, claim_lanes
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.idleness import Idleness, wait_for
 from onceward.work.leases import Leases
 from onceward.work.pacing import Pacing
+from onceward.work.shares import Shares
 from onceward.work.slot import SuspectTurn
 from onceward.work.slots import Slots
 from onceward.work.task import Kind
-
-log = structlog.get_logger(__name__)
 
 GRACE_S = 5.0
 COLLECT_S = 0.004
@@ -45,7 +43,7 @@ class Feeder:
         flags: IdleFlags,
         *,
         queue: str,
-        tasks: Collection[str],
+        tasks: Sequence[str],
         worker: int,
         poll_s: float,
     ) -> None:
@@ -56,68 +54,49 @@ class Feeder:
         self._connections = connections
         self._kinds = kinds
         self._queue = queue
-        self._names = sorted(tasks)
+        self._names = list(tasks)
         self._worker = worker
         self._poll_s = poll_s
         self._idleness = Idleness(flags, queue, poll_s=poll_s)
         self._work_expected = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._next_suspect = 0.0
         self._mark: datetime = BEGINNING
         self._from_start_at = 0.0
         self._cursor = ""
-        self._has_lanes = True
-        self._has_plain = True
+        self._shares = Shares()
         self._resume_s: float | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._loop = Loop(f"feed {queue}", self._feed)
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._feed(), name=f"feed {self._queue}")
+    async def start(self) -> None:
+        await self._loop.start()
 
     async def stop(self) -> None:
         """Let a running claim finish: a cancelled claim may still take rows, and this worker would not know which."""
         self._stopping.set()
         self._work_expected.set()
         self._slots.pause()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=GRACE_S)
-            await end(self._task)
+        await self._loop.stop(grace_s=GRACE_S)
         with contextlib.suppress(*FAILED):  # a flag ends with its connection
             await self._idleness.stop()
 
-    def wake(self, *, rescued: bool = False) -> None:
+    def wake(self) -> None:
         """New or rescued work was committed: start the next claim at the beginning, not at the watermark."""
         self._mark = BEGINNING
-        self._has_lanes = True
-        self._has_plain = True
-        self._next_suspect = 0.0 if rescued else self._next_suspect
+        self._shares.expect_all()
         self._work_expected.set()
 
     def suspect_ended(self) -> None:
         """A suspect of this queue has ended: this process may claim the next one at once."""
         self._suspects.taken = False
-        self._next_suspect = 0.0
-        self._work_expected.set()
+        self.wake()
 
     async def _feed(self) -> None:
-        backoff = Backoff()
-        while not self._stopping.is_set():
-            try:
-                claimed = await self._step()
-                if claimed == 0 and not self._stopping.is_set():
-                    await self._wait_for_work()
-                elif claimed:
-                    await self._idleness.found_work(claimed, full=self._mark != BEGINNING)
-                backoff.reset()
-            except FAILED as error:
-                log.log(
-                    loudness(error),
-                    "claim.failed",
-                    queue=self._queue,
-                    error=type(error).__name__,
-                    retry_in_s=backoff.pause_s,
-                )
-                await backoff.pause(until=self._stopping)
+        """Claim once, and wait if nothing was due."""
+        claimed = await self._step()
+        if claimed == 0 and not self._stopping.is_set():
+            await self._wait_for_work()
+        elif claimed:
+            await self._idleness.found_work(claimed, full=self._mark != BEGINNING)
 
     async def _step(self) -> int | None:
         """Wait until the slots need work, then claim. Return how many rows were claimed, or None without a claim."""
@@ -143,26 +122,18 @@ class Feeder:
         if self._resume_s is not None:
             pause_s = min(pause_s, max(0.001, self._resume_s))
         if pause_s <= 0 or not await wait_for(self._work_expected, pause_s):
-            self._has_lanes = True  # a poll looks for everything
-            self._has_plain = True
+            self._shares.expect_all()  # a poll looks for everything
 
     async def _claim(self, conn: Connection, room: int) -> int:
         claimed = 0
-        full = False
-        if self._has_plain:
-            taken = await self._claim_due(conn, room)
-            claimed = await self._hand_out(conn, taken.work)
-            # While claims return as many rows as requested, the next claim starts where this one ended and skips dead rows.
-            full = claimed >= room
-            self._mark = taken.reached if full else BEGINNING
-            # A queue with lanes only is not searched for work outside lanes until a wake-up or a poll.
-            self._has_plain = claimed > 0 or not self._has_lanes
-        if self._stopping.is_set():
-            return claimed
-        if not full and not self._suspects.taken and self._suspects_due():
-            claimed += await self._hand_out(conn, await self._claim_suspect(conn))
-        if self._has_lanes and claimed < room:
-            claimed += await self._hand_out(conn, await self._claim_lanes(conn, room - claimed))
+        for is_lanes in self._shares.turn():
+            share = self._shares.of(room - claimed, is_lanes=is_lanes, freed=self._leases.freed)
+            if share <= 0 or self._stopping.is_set():
+                continue
+            work = await (self._claim_lanes(conn, share) if is_lanes else self._claim_plain(conn, share))
+            claimed += await self._hand_out(conn, work)
+        if self._shares.has_more:
+            self._work_expected.set()
         return claimed
 
     async def _hand_out(self, conn: Connection, work: list[Claimed]) -> int:
@@ -189,14 +160,6 @@ class Feeder:
             for each in group:
                 each.body = bodies.get(each.id)
 
-    def _suspects_due(self) -> bool:
-        """Return whether to look for suspects now: once in a poll interval."""
-        now = time.monotonic()
-        if now < self._next_suspect:
-            return False
-        self._next_suspect = now + self._poll_s
-        return True
-
     @contextlib.contextmanager
     def _lease(self) -> Generator[int]:
         """Create a lease for one claim. If the reply is lost, forget the lease, so that upkeep releases its rows."""
@@ -218,25 +181,30 @@ class Feeder:
             return BEGINNING
         return self._mark
 
-    async def _claim_due(self, conn: Connection, room: int) -> ClaimQuery:
+    async def _claim_plain(self, conn: Connection, room: int) -> list[Claimed]:
         start = self._start_of_claim()
-        with self._lease() as lease:
+        with self._suspects.reserve() as turn, self._lease() as lease:
             taken = await claim(
-                conn, queue=self._queue, tasks=self._names, most=room, lease=lease, worker=self._worker, mark=start
+                conn,
+                queue=self._queue,
+                tasks=self._names,
+                most=room,
+                lease=lease,
+                worker=self._worker,
+                mark=start,
+                suspect=turn.is_free,
             )
             self._leases.taken(lease, taken.work)
-        return taken
-
-    async def _claim_suspect(self, conn: Connection) -> list[Claimed]:
-        with self._lease() as lease:
-            work = await claim_suspect(conn, queue=self._queue, tasks=self._names, lease=lease, worker=self._worker)
-            self._leases.taken(lease, work)
-        self._suspects.taken = self._suspects.taken or bool(work)
-        return work
+            turn.used = taken.suspect
+        # While claims return as many rows as requested, the next claim starts where this one ended and skips dead rows.
+        full = len(taken.work) - taken.suspect >= room
+        self._mark = taken.reached if full else BEGINNING
+        self._shares.found_plain(len(taken.work), lanes=taken.lanes)
+        return taken.work
 
     async def _claim_lanes(self, conn: Connection, room: int) -> list[Claimed]:
         freed = self._leases.freed
-        with self._lease() as lease:
+        with self._suspects.reserve() as turn, self._lease() as lease:
             taken = await claim_lanes(
                 conn,
                 queue=self._queue,
@@ -245,17 +213,19 @@ class Feeder:
                 lease=lease,
                 worker=self._worker,
                 cursor=self._cursor,
-                suspect=not self._suspects.taken,
+                suspect=turn.is_free,
             )
             self._leases.taken(lease, taken.work)
+            turn.used = any(each.suspect for each in taken.work)
+        # Without work, the next lanes follow at once until every lane has been visited. The order of lanes is that of code points.
+        goes_on = taken.visited >= MOST_LANES and taken.cursor > self._cursor
         self._cursor = taken.cursor
         self._resume_s = taken.resume_s
-        self._has_lanes = taken.visited > 0
-        self._has_plain = self._has_plain or not self._has_lanes
-        self._suspects.taken = self._suspects.taken or any(each.suspect for each in taken.work)
-        if taken.visited and not taken.work:
-            if taken.visited >= MOST_LANES or freed != self._leases.freed:
-                self._work_expected.set()
-            else:  # every lane may be full: claim again when a lane has a free place
+        if taken.work or goes_on:
+            self._shares.found_in_lanes(plain=taken.plain)
+        else:
+            rest_s = self._poll_s if taken.resume_s is None else min(taken.resume_s, self._poll_s)
+            self._shares.found_no_lane(rest_s if taken.visited else None, freed=freed, plain=taken.plain)
+            if taken.visited:  # every lane may be full: claim again when a lane has a free place
                 self._leases.when_freed(self._work_expected)
         return taken.work

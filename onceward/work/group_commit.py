@@ -9,13 +9,13 @@ that item fails. The buffer is bounded; when it is full, callers get `Overloaded
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import asyncpg
 import structlog
 
+from onceward.background import Tasks
 from onceward.db import BROKEN, DatabaseError, OutcomeUnknown, Unavailable
 from onceward.errors import OncewardError
 
@@ -59,7 +59,7 @@ class GroupCommit(Generic[Item, Result]):
         self._most_waiting = most_waiting
         self._commits_at_once = commits_at_once
         self._waiting: list[tuple[Item, Waiter[Result]]] = []
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = Tasks("group commit")
         self._working = 0
         self._last = 0
         self._under_way = 0
@@ -85,9 +85,7 @@ class GroupCommit(Generic[Item, Result]):
         """Start another commit if the limit allows one and enough items wait."""
         if self._working < self._commits_at_once and self._worth_a_commit(beside=self._working):
             self._working += 1
-            task = asyncio.create_task(self._work())
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            self._running.start(self._work())
 
     def _worth_a_commit(self, *, beside: int) -> bool:
         """Return whether to start a commit: no other commit runs, or at least half as many items wait as the last one took.
@@ -107,11 +105,16 @@ class GroupCommit(Generic[Item, Result]):
                 self._begin()  # for the remaining items
                 try:
                     await self._commit(batch)
+                except BaseException as error:
+                    _fail(batch, OutcomeUnknown(f"the commit was interrupted: {type(error).__name__}"))
+                    raise
                 finally:
                     self._under_way -= size
         finally:
             # Not in a done callback, which runs a turn later: no commit would start for items submitted in between.
             self._working -= 1
+            if self._waiting:  # after a failure of this task
+                self._begin()
 
     def _share(self) -> int:
         """Return how many waiting items go into the next commit: an equal share of all uncommitted items."""
@@ -152,9 +155,7 @@ class GroupCommit(Generic[Item, Result]):
 
     async def close(self) -> None:
         """Wait until all waiting items are committed."""
-        while self._running:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(*self._running)
+        await self._running.wait()
 
 
 def _affects_every_item(error: asyncpg.PostgresError) -> bool:

@@ -9,26 +9,26 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 
-import structlog
-
-from onceward.db import FAILED, Connection, Database, loudness
+from onceward.background import Loop
+from onceward.db import Connection, Database
 from onceward.db.servers import Servers
+from onceward.work.overdue import ACCUSE
 from onceward.work.statements import BEAT
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerIdentity:
-    """The worker's row in `onceward.workers`."""
+    """The worker's row in `onceward.workers`. A worker may add queues while it runs."""
 
     id: int
     name: str
     version: str
     queues: list[str]
     tasks: list[str]
+    apps: list[str]
     forms: list[str]
 
 
@@ -51,35 +51,55 @@ class Heartbeat:
         self._every_s = every_s
         self._timeout_s = timeout_s
         self._on_cancel = on_cancel
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-        self.stopping = False
+        self._conn: Connection | None = None
+        self._stop = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_loop = threading.Event()
+        context = copy_context()  # so that the loop belongs to the supervisor of the worker
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name="heartbeat", daemon=True)
+        self._accused: list[int] | None = None
+        self._is_accused = threading.Event()
+
+    def accuse(self, ids: list[int], *, within_s: float) -> None:
+        """Write why this process is about to end itself. Another thread calls this; it returns when that is written, or late."""
+        self._accused = ids
+        self._is_accused.wait(within_s)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread. The worker deletes its row after it has released all work."""
-        self._stop.set()
+        if self._has_loop.wait(timeout=5) and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
         asyncio.run(self._beat_until_stopped())
 
     async def _beat_until_stopped(self) -> None:
-        conn: Connection | None = None
-        while not self._stop.is_set():
-            try:
-                if conn is None or conn.is_closed():
-                    conn = await self._connect()
-                await self.beat(conn)
-            except FAILED as error:
-                log.log(loudness(error), "heartbeat.missed", worker=self._identity.id, error=type(error).__name__)
-                if conn is not None:
-                    conn.terminate()  # a frozen server would answer neither the next beat nor its cancellation
-            await asyncio.to_thread(self._stop.wait, self._every_s)
-        if conn is not None and not conn.is_closed():
-            await conn.close()
+        self._loop = asyncio.get_running_loop()
+        self._has_loop.set()
+        # A beat that comes seconds late makes the worker look dead, so the pauses after a failure do not grow.
+        loop = Loop("heartbeat", self._step, every_s=self._every_s, longest_pause_s=self._every_s)
+        await loop.start()
+        await self._stop.wait()
+        await loop.stop()
+        if self._conn is not None and not self._conn.is_closed():
+            await self._conn.close()
+
+    async def _step(self) -> None:
+        try:
+            if self._conn is None or self._conn.is_closed():
+                self._conn = await self._connect()
+            await self.beat(self._conn)
+            if self._accused is not None:
+                await self._conn.execute(ACCUSE, self._identity.id, self._accused)
+                self._is_accused.set()
+        except BaseException:
+            if self._conn is not None:
+                self._conn.terminate()  # a frozen server would answer neither the next beat nor its cancellation
+            raise
 
     async def _connect(self) -> Connection:
         return await self._servers.connect(
@@ -96,7 +116,7 @@ class Heartbeat:
         """
         who = self._identity
         cancelled: list[int] | None = await conn.fetchval(
-            BEAT, who.id, who.name, who.version, who.queues, who.tasks, self.stopping, who.forms
+            BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms, who.apps
         )
         if cancelled:
             self._on_cancel(set(cancelled))
@@ -104,4 +124,4 @@ class Heartbeat:
     @staticmethod
     async def register(db: Database, who: WorkerIdentity) -> None:
         """Register the worker before its first claim: a worker without a row counts as dead."""
-        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False, who.forms)
+        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, who.forms, who.apps)

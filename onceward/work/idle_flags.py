@@ -13,10 +13,10 @@ flag and notifies the others, so that an idle one sets it. If the holder dies, t
 
 from __future__ import annotations
 
-import asyncio
 from enum import Enum, auto
 
-from onceward.db import Connection
+from onceward.db import BROKEN
+from onceward.work.listen_session import ListenSession
 
 FLAG = 1869505383
 """The class of the locks that are the flags. The function `onceward.wake_idle_workers` has the same number."""
@@ -46,41 +46,46 @@ class IdleState(Enum):
 
 
 class IdleFlags:
-    """The flags that this process holds, on the connection that listens. `turn` allows one statement at a time on it."""
+    """The flags that this process holds, on the connection that listens."""
 
-    def __init__(self, channel: str, turn: asyncio.Lock) -> None:
+    def __init__(self, channel: str, session: ListenSession) -> None:
         self._channel = channel
-        self._conn: Connection | None = None
-        self._turn = turn
+        self._session = session
         self._flags: set[str] = set()
 
-    def use(self, conn: Connection) -> None:
-        """Keep the flags on this connection. Flags of an earlier connection ended with it."""
-        self._conn = conn
+    def forget(self) -> None:
+        """Forget all flags: they ended with the connection that held them."""
         self._flags.clear()
 
     def has(self, queue: str) -> bool:
         """Return whether this process holds the flag of the queue."""
-        return queue in self._flags and self._conn is not None and not self._conn.is_closed()
+        return queue in self._flags and self._session.is_open
 
     async def set(self, queue: str) -> IdleState:
-        """Try to set the flag of the queue."""
-        async with self._turn:
-            conn = self._conn
-            if conn is None or conn.is_closed():
-                return IdleState.NO_SESSION
-            if queue in self._flags:  # another worker of this process has set it
-                return IdleState.SET
-            state = IdleState[await conn.fetchval(SET, queue)]
-            if conn is not self._conn:
-                return IdleState.NO_SESSION
-            if state is IdleState.SET:
-                self._flags.add(queue)
-            return state
+        """Try to set the flag of the queue. A connection that does not answer counts as none: the worker polls."""
+        try:
+            async with self._session.use() as conn:
+                if conn is None:
+                    return IdleState.NO_SESSION
+                if queue in self._flags:  # another worker of this process has set it
+                    return IdleState.SET
+                state = IdleState[await conn.fetchval(SET, queue)]
+                if conn is not self._session.conn:
+                    return IdleState.NO_SESSION
+                if state is IdleState.SET:
+                    self._flags.add(queue)
+                return state
+        except BROKEN:
+            return IdleState.NO_SESSION
 
     async def clear(self, queue: str) -> None:
         """Clear the flag of the queue, and notify the other workers of the queue."""
-        async with self._turn:
-            if self._conn is not None and self.has(queue):
-                self._flags.discard(queue)
-                await self._conn.fetchrow(CLEAR, queue, self._channel)
+        if not self.has(queue):
+            return
+        try:
+            async with self._session.use() as conn:
+                if conn is not None and queue in self._flags:
+                    self._flags.discard(queue)
+                    await conn.fetchrow(CLEAR, queue, self._channel)
+        except BROKEN:
+            return  # a flag ends with its connection; until then enqueues notify, which does no harm

@@ -72,6 +72,10 @@ class PayloadInvalid(Permanent):
     """The payload or arguments do not fit the declared model or signature."""
 
 
+class ArgumentsInvalid(PayloadInvalid):
+    """The stored arguments of a job do not fit the signature of its function in this version of the code."""
+
+
 class Indeterminate(OncewardError):
     """Raise when a service never answered a call without an idempotency key: the call must not be retried automatically."""
 

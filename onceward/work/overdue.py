@@ -19,7 +19,10 @@ from onceward.work.threads import HandlerThreads
 
 log = structlog.get_logger(__name__)
 
+EXIT_CODE = 70
+"""The exit code of a process that ended itself: EX_SOFTWARE."""
 HINT = "it runs longer than its timeout and cannot be stopped; its work waits until it ends or the worker is restarted"
+ACCUSE = "update onceward.workers set ended_by = $2 where id = $1"
 WRITE = "update onceward.workers set overdue = $2 where id = $1"
 COUNT = """
 select w.task, count(*)::int as count, min(w.id) as first_id

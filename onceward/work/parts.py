@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from onceward import __version__
+from onceward.background import Loop
 from onceward.context import Context
-from onceward.work import Loop
 from onceward.work.metrics import count, observe_queues
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def worker(context: Context) -> Worker:
         grace_s=settings.shutdown_grace_s,
         keep_finished=timedelta(days=settings.retention_days),
         version=__version__,
+        blocked_limit_s=settings.blocked_limit_s,
         locks_dir=settings.data_dir / "workers" if settings.database_url is None else None,
     )
     engine = context.engine

@@ -19,10 +19,13 @@ SPARE = 2
 class Ready:
     """Waiting work in the order in which it was claimed, and how many transactions run."""
 
-    def __init__(self, tasks: Mapping[str, Task], *, connections: int) -> None:
+    def __init__(self, tasks: Mapping[str, Task], *, own: Iterable[Task] | None = None, connections: int) -> None:
         self._tasks = tasks
-        self.has_transactions = any(task.transactional for task in tasks.values())
-        """Whether the queue has tasks with a transaction. Without them nothing is counted: fast jobs would pay for it."""
+        self.has_transactions = any(task.transactional for task in (tasks.values() if own is None else own))
+        """Whether `own`, the tasks for which the queue was declared, include some with a transaction.
+
+        Without them nothing is counted: fast jobs would pay for it.
+        """
         self._most = max(1, connections - SPARE)
         self._running = 0
         self._arrived = 0

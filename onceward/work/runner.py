@@ -19,7 +19,11 @@ from onceward.work.threads import HandlerThreads
 
 
 class QueueRunner:
-    """Claims and runs the work of one queue between `start` and `stop`."""
+    """Claims and runs the work of one queue between `start` and `stop`.
+
+    It runs every task that the process knows: a job may be put into another queue than that of its task. Only its pace
+    depends on the tasks for which the queue was declared.
+    """
 
     def __init__(
         self,
@@ -38,10 +42,19 @@ class QueueRunner:
         count: Callable[[str, Task, str, float], None],
     ) -> None:
         self.queue = queue
-        tasks = {task.name: task for task in registry if task.queue == queue}
-        pacing = Pacing(tasks.values(), concurrency=concurrency, connections=db.most_connections)
+        own = [task for task in registry if task.queue == queue] or list(registry)
+        names = sorted({task.name for task in own})
+        pacing = Pacing(own, concurrency=concurrency, connections=db.most_connections)
         self._slots = Slots(
-            db, executor, leases, pacing, tasks, queue=queue, suspect_ended=self._suspect_ended, count=count
+            db,
+            executor,
+            leases,
+            pacing,
+            registry.tasks,
+            own=own,
+            queue=queue,
+            suspect_ended=self._suspect_ended,
+            count=count,
         )
         self._feeder = Feeder(
             self._slots,
@@ -52,7 +65,10 @@ class QueueRunner:
             registry.kinds,
             flags,
             queue=queue,
-            tasks=tasks,
+            tasks=[
+                *names,
+                *sorted(registry.tasks.keys() - set(names)),
+            ],  # a claim compares a row with them in this order
             worker=worker,
             poll_s=poll_s,
         )
@@ -61,9 +77,9 @@ class QueueRunner:
     def slots(self) -> Sequence[Slot]:
         return self._slots.slots
 
-    def start(self, threads: HandlerThreads) -> None:
-        self._slots.start(threads)
-        self._feeder.start()
+    async def start(self, threads: HandlerThreads) -> None:
+        await self._slots.start(threads)
+        await self._feeder.start()
 
     async def stop(self, grace_s: float) -> list[Claimed]:
         """Stop claiming, release work that has not started, wait for running work, then cancel and release it.
@@ -73,9 +89,9 @@ class QueueRunner:
         await self._feeder.stop()
         return await self._slots.stop(grace_s)
 
-    def wake(self, *, rescued: bool = False) -> None:
+    def wake(self) -> None:
         """New or rescued work was committed: claim it at once."""
-        self._feeder.wake(rescued=rescued)
+        self._feeder.wake()
 
     def check_deadlines(self) -> None:
         """Cancel handlers that exceeded their timeout. A loop calls this."""

@@ -12,6 +12,7 @@ from typing import Any, assert_never, cast
 import asyncpg
 import structlog
 
+from onceward.background import Tasks
 from onceward.db import Connection, Database, RawJson, clean_json, clean_text, dump_json, loudness, quote, retry
 from onceward.work.claimed import Claimed
 from onceward.work.failure_text import kept_frames, permission_hint
@@ -148,7 +149,7 @@ class Acknowledger:
         self._most = most_at_once
         self._within_s = within_s
         self._ready: list[tuple[Claimed, Any]] = []
-        self._flushing: set[asyncio.Task[None]] = set()
+        self._flushing = Tasks("acknowledgement")
         self._timer: asyncio.TimerHandle | None = None
 
     def takes(self, work: Claimed, *, outside: bool) -> bool:
@@ -175,7 +176,7 @@ class Acknowledger:
 
     async def settle_down(self) -> None:
         while self._flushing:
-            await asyncio.wait(self._flushing, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(set(self._flushing), return_when=asyncio.FIRST_COMPLETED)
             if not self.congested:
                 return
 
@@ -186,9 +187,16 @@ class Acknowledger:
         ready, self._ready = self._ready, []
         for kind in {work.kind for work, _ in ready}:
             alike = [each for each in ready if each[0].kind == kind]
-            task = asyncio.create_task(self._flush(self._statements[kind], alike))
-            self._flushing.add(task)
-            task.add_done_callback(self._flushing.discard)
+            self._flushing.start(self._flush_or_give_up(self._statements[kind], alike))
+
+    async def _flush_or_give_up(self, statement: str, ready: Sequence[tuple[Claimed, Any]]) -> None:
+        try:
+            await self._flush(statement, ready)
+        except BaseException:
+            # The worker's claims loop releases the rows. What was acknowledged is gone and stays so.
+            for work, _ in ready:
+                self._leases.give_up(work)
+            raise
 
     async def _flush(self, statement: str, ready: Sequence[tuple[Claimed, Any]]) -> None:
         """Acknowledge these successes. A refused batch is halved until the refused one is alone; the others succeed."""
@@ -239,5 +247,4 @@ class Acknowledger:
 
     async def close(self) -> None:
         self._begin()
-        if self._flushing:
-            await asyncio.wait(self._flushing)
+        await self._flushing.wait()

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 import structlog
 
+from onceward.background import Loop
 from onceward.db import FAILED, Database, loudness
 from onceward.telemetry.caller import work_span
 from onceward.telemetry.logs import running
@@ -46,6 +48,7 @@ class Slots:
         pacing: Pacing,
         tasks: Mapping[str, Task],
         *,
+        own: Collection[Task],
         queue: str,
         suspect_ended: Callable[[], None],
         count: Callable[[str, Task, str, float], None],
@@ -58,20 +61,23 @@ class Slots:
         self._queue = queue
         self._suspect_ended = suspect_ended
         self._count = count
-        self.ready = Ready(tasks, connections=db.most_connections)
+        self.ready = Ready(tasks, own=own, connections=db.most_connections)
         self.hungry = asyncio.Event()
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
         self.slots = [Slot(self._following) for _ in range(pacing.most_slots)]
+        self._loops = [Loop(f"slot {queue}", partial(self._slot, slot)) for slot in self.slots]
         self._stopping = False
         self._threads: HandlerThreads | None = None
 
     # -- start and stop ----------------------------------------------------------------------------------------------------
 
-    def start(self, threads: HandlerThreads) -> None:
-        for slot in self.slots:
-            slot.task = asyncio.create_task(self._slot(slot), name=f"slot {self._queue}")
-            threads.register(slot.task, slot)
+    async def start(self, threads: HandlerThreads) -> None:
+        for slot, loop in zip(self.slots, self._loops, strict=True):
+            await loop.start()
+            slot.task = loop.task
+            if loop.task is not None:
+                threads.register(loop.task, slot)
         self._threads = threads
 
     def pause(self) -> None:
@@ -95,6 +101,8 @@ class Slots:
             slot.closing = True
         if self._threads is not None:
             self._threads.abandon()
+        for loop in self._loops:
+            loop.leave()
         for task in tasks:
             task.cancel()
         _, ignoring = await asyncio.wait(tasks, timeout=GRACE_S)
@@ -131,10 +139,12 @@ class Slots:
 
     def _wake(self) -> None:
         """Wake as many idle slots as there are pieces of work that may start and free places."""
-        for _ in range(min(self.ready.startable, len(self._idle), self._pacing.free())):
+        count = min(self.ready.startable, self._pacing.free())
+        while count > 0 and self._idle:
             future = self._idle.popleft()
-            if not future.done():
+            if not future.done():  # a slot that was interrupted while it waited does not wait here any more
                 future.set_result(None)
+                count -= 1
 
     async def _slot(self, slot: Slot) -> None:
         pacing, ready = self._pacing, self.ready

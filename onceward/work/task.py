@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from onceward.db import Connection, Transaction
+from onceward.db.pool import IDLE_LIMIT_S
 from onceward.feature import SealedColumn
 from onceward.work.claimed import Claimed
 from onceward.work.endings import JobEnd
 from onceward.work.policy import JOBS, RetryPolicy
+
+SPARE_S = 15.0
+"""A transaction outlives the timeout of its handler by this time: the handler's timeout ends the attempt, not the session's."""
 
 
 class Kind(Protocol):
@@ -97,6 +101,8 @@ class Registry:
     """All tasks and kinds of one process."""
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
+    apps: set[str] = field(default_factory=set[str])
+    """The names of the app and of the apps that it includes."""
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
     template_folders: list[Path] = field(default_factory=list[Path])
     """Folders with the message templates of the app."""
@@ -104,6 +110,8 @@ class Registry:
     delivery_hooks: list[Callable[[Any, Any], Awaitable[Any]]] = field(
         default_factory=list[Callable[[Any, Any], Awaitable[Any]]]
     )
+    idle_limits_s: dict[str, float] = field(default_factory=dict[str, float])
+    """How long a transaction may wait for its next statement, for tasks whose timeout exceeds the limit of sessions."""
     end_hooks: dict[str, EndHook] = field(default_factory=dict[str, EndHook])
     """By the name of the task."""
     sealed: set[SealedColumn] = field(default_factory=set[SealedColumn])
@@ -113,6 +121,8 @@ class Registry:
         if task.name in self.tasks:
             raise ValueError(f"two tasks are named {task.name!r}: names must be unique within an app")
         self.tasks[task.name] = task
+        if task.timeout_s is None or task.timeout_s > IDLE_LIMIT_S - SPARE_S:
+            self.idle_limits_s[task.name] = 0 if task.timeout_s is None else task.timeout_s + SPARE_S
 
     def set_end_hook(self, task: str, run: Callable[[Any, JobEnd], Awaitable[Any]], *, queue: str = "default") -> None:
         """Run a function when work of this task ends. Also add the job that repeats the function if it fails."""
@@ -132,13 +142,6 @@ class Registry:
         for name, task in self.tasks.items():
             if task.retry.default_of == kind and task.retry.max_attempts != attempts:
                 self.tasks[name] = replace(task, retry=replace(task.retry, max_attempts=attempts))
-
-    def queues(self) -> dict[str, list[str]]:
-        """Return the task names of each queue."""
-        names: dict[str, list[str]] = {}
-        for task in self.tasks.values():
-            names.setdefault(task.queue, []).append(task.name)
-        return names
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks.values())

@@ -1,4 +1,4 @@
-"""Maintenance of the tables of work: release lost claims, set unknown jobs aside, prune finished jobs."""
+"""Maintenance of the tables of work: release lost claims, prune finished jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from onceward.work.statements import (
     PRUNE_LATER,
     RELEASE_ORPHANS,
     RELEASE_UNKNOWN,
-    SET_ASIDE_UNCLAIMED,
 )
 from onceward.work.walk import Walk
 
@@ -53,23 +52,6 @@ async def forget_finished(conn: Connection, leases: Sequence[int]) -> None:
     """Delete the rows of claims that have no outstanding work."""
     if leases:
         await conn.execute("delete from onceward.claims where lease = any($1::bigint[])", leases)
-
-
-async def set_aside_unclaimed(
-    conn: Connection, walk: Walk | None = None, *, dead_after: timedelta = timedelta(hours=24)
-) -> dict[str, str | None]:
-    """Delay jobs of the next window whose name no live worker knows; after `dead_after` they become dead letters.
-
-    Return their names.
-    """
-    window = await (walk or Walk()).next(conn)
-    rows = await conn.fetch(SET_ASIDE_UNCLAIMED, dead_after.total_seconds(), window.after, window.through)
-    reasons = {row["task"]: row["dead_reason"] for row in rows}
-    for task, reason in reasons.items():
-        log.warning(
-            "job.set_aside", task=task, dead=reason is not None, hint="no running worker has a job of this name"
-        )
-    return reasons
 
 
 async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:

@@ -16,8 +16,10 @@ from typing import Any
 
 import structlog
 
-from onceward.db import FAILED, Backoff, Connection, Database, end, loudness
+from onceward.background import Loop
+from onceward.db import FAILED, Database, loudness
 from onceward.work.idle_flags import IdleFlags
+from onceward.work.listen_session import ListenSession
 
 CHANNEL = "onceward_work"
 COALESCE_S = 0.002
@@ -40,12 +42,12 @@ class Waker:
         self._queues_here: list[str] = []
         self._due: set[str] = set()
         self._has_task = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._listening: Connection | None = None
-        self._turn = asyncio.Lock()
+        self._loop = Loop("waker", self._step, longest_pause_s=LONGEST_PAUSE_S)
+        self._next_flush = 0.0
+        self._session = ListenSession()
         self._own: Counter[str] = Counter()
         """How many of our own notifications the listening connection has not returned yet, by queue."""
-        self.idle_flags = IdleFlags(CHANNEL, self._turn)
+        self.idle_flags = IdleFlags(CHANNEL, self._session)
 
     def listen(self, call: Callable[[str], None], *, works_on: Sequence[str] = ()) -> None:
         """Call `call(queue)` on every wake-up from this process or another. A worker lists its queues in `works_on`."""
@@ -53,25 +55,28 @@ class Waker:
         self._queues_here += works_on
         self._has_task.set()
 
+    def also_works_on(self, queue: str) -> None:
+        """A worker of this process has begun to work on this queue."""
+        self._queues_here.append(queue)
+
     def wake(self, queue: str) -> None:
         """Notify listeners that new work of this queue was committed."""
         for call in self._listeners:
             call(queue)
-        if self._notify and self._task is not None:
+        if self._notify and self._loop.task is not None:
             self._due.add(queue)
             self._has_task.set()
 
     async def start(self) -> None:
         if self._notify:
-            self._task = asyncio.create_task(self._run(), name="waker")
+            await self._loop.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            await end(self._task)
-            self._task = None
+        if self._loop.task is not None:
+            await self._loop.stop()
             await self._flush_last()
-        if self._listening is not None and not self._listening.is_closed():
-            await self._listening.close()
+        if self._session.conn is not None and not self._session.conn.is_closed():
+            await self._session.conn.close(timeout=LAST_FLUSH_S)
 
     async def flush(self) -> None:
         """Send the collected wake-ups now. What could not be sent is kept."""
@@ -79,11 +84,12 @@ class Waker:
         if not due:
             return
         try:
-            conn = self._listening
-            if conn is None or conn.is_closed():
+            if not self._session.is_open:
                 await self._db.execute(NOTIFY, CHANNEL, sorted(due))
             else:
-                async with self._turn:
+                async with self._session.use() as conn:
+                    if conn is None:
+                        raise ConnectionError("the connection that listens was lost")
                     self._own.update(due)
                     await conn.execute(NOTIFY, CHANNEL, sorted(due))
         except BaseException:
@@ -100,41 +106,34 @@ class Waker:
         except (*FAILED, TimeoutError) as error:
             log.log(loudness(error), "wakeups.interrupted", error=type(error).__name__)
 
-    async def _run(self) -> None:
-        backoff = Backoff(longest_s=LONGEST_PAUSE_S)
+    async def _step(self) -> None:
+        """Connect if somebody listens, wait for something to send, and send it."""
         clock = asyncio.get_running_loop().time
-        next_flush = clock()
-        while True:
-            try:
-                if self._listeners and (self._listening is None or self._listening.is_closed()):
-                    await self._connect()
-                try:
-                    async with asyncio.timeout(5):
-                        await self._has_task.wait()
-                except TimeoutError:
-                    continue
-                self._has_task.clear()
-                if not self._due:
-                    continue  # a listener came
-                # A worker of this process has heard of the work already, so the other processes can wait a moment.
-                pause = COALESCE_S if self._queues_here else next_flush - clock()
-                if pause > 0:
-                    await asyncio.sleep(pause)
-                next_flush = clock() + COALESCE_S
-                await self.flush()
-                backoff.reset()
-            except FAILED as error:
-                log.log(loudness(error), "wakeups.interrupted", error=type(error).__name__)
-                await backoff.pause()
+        if self._listeners and not self._session.is_open:
+            await self._connect()
+        try:
+            async with asyncio.timeout(5):
+                await self._has_task.wait()
+        except TimeoutError:
+            return
+        self._has_task.clear()
+        if not self._due:
+            return  # a listener came
+        # A worker of this process has heard of the work already, so the other processes can wait a moment.
+        pause = COALESCE_S if self._queues_here else self._next_flush - clock()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        self._next_flush = clock() + COALESCE_S
+        await self.flush()
 
     async def _connect(self) -> None:
         """Listen, and then wake the workers of this process: they may have looked for work before anybody listened."""
         conn = await self._db.connect(application_name="onceward listen", durable=False)
         conn.add_termination_listener(self._on_termination)
         await conn.add_listener(CHANNEL, self._on_notify)
-        self._listening = conn
+        self._session.conn = conn
         self._own.clear()
-        self.idle_flags.use(conn)
+        self.idle_flags.forget()
         for queue in self._queues_here:
             for call in self._listeners:
                 call(queue)

@@ -6,37 +6,53 @@ import asyncio
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import structlog
 
+from onceward.background import Loop
 from onceward.db import Database
 from onceward.db.turns import in_background
+from onceward.telemetry.logs import running
 from onceward.trust.metrics_events import record_metrics
+from onceward.work.batching import in_batches
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
+from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
-from onceward.work.loop import Loop, in_batches
-from onceward.work.overdue import OverdueReport
+from onceward.work.overdue import EXIT_CODE, OverdueReport
 from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
 from onceward.work.slot import SuspectTurn
+from onceward.work.statements import WAITING_QUEUES
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
-from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
+from onceward.work.unserved import UnservedWalk
+from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown
 from onceward.work.wake import Waker
 from onceward.work.walk import WINDOW, Walk
 from onceward.work.worker_locks import WorkerLocks
 
 log = structlog.get_logger(__name__)
+
+ACCUSE_S = 3.0
+QUEUES_S = 2.0
+"""How often a worker looks for queues with work and without a runner. A wake-up makes it look at once."""
+MOST_QUEUES = 100
+"""The most queues of one worker: each has slots of its own and polls."""
+NOT_FOR_WORKERS = ("external", "unhandled")
+"""Programs in other languages claim from the first; the inbox moves events out of the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +69,10 @@ class WorkerOptions:
     grace_s: float = 30.0
     keep_finished: timedelta = timedelta(days=7)
     version: str = "0"
+    blocked_limit_s: float = 0.0
+    """End the process when overdue handlers have held all slots of a queue for so long. 0: never."""
+    end: Callable[[int], None] = os._exit
+    """Ends the process with this exit code."""
     locks_dir: Path | None = None
     """A directory that all workers of the database share, for kernel locks that prove the death of a process."""
 
@@ -96,37 +116,23 @@ class Worker:
             hooks=registry.end_hooks,
             threads=self._threads,
         )
-        suspects = SuspectTurn()
+        self._executor = executor
+        self._suspects = SuspectTurn()
+        self._count = count
         self._claim_connections = ClaimConnections(db)
-        queues = registry.queues()
         only_queues = self._options.only_queues
-        self._runners = [
-            QueueRunner(
-                db,
-                registry,
-                executor,
-                self._leases,
-                suspects,
-                self._claim_connections,
-                waker.idle_flags,
-                queue=queue,
-                worker=self.id,
-                concurrency=self._options.queue_concurrency.get(queue, self._options.concurrency),
-                poll_s=self._options.poll_s,
-                count=count,
-            )
-            for queue in sorted(queues)
-            if only_queues is None or queue in only_queues
-        ]
-        self._threads.grow(sum(len(runner.slots) for runner in self._runners))
+        queues = {task.queue for task in registry} if only_queues is None else set(only_queues)
+        self._runners = [self._runner(queue) for queue in sorted(queues)]
+        self._grow_threads()
         self._overdue = OverdueReport(db, self.id, self._threads)
-        tasks = sorted(name for runner in self._runners for name in queues[runner.queue])
+        tasks = sorted(registry.tasks)
         self.identity = WorkerIdentity(
             id=self.id,
             name=f"{socket.gethostname()}:{os.getpid()}",
             version=self._options.version,
             queues=[runner.queue for runner in self._runners],
             tasks=tasks,
+            apps=sorted(registry.apps),
             forms=[form(registry.tasks[name]) for name in tasks],
         )
         locks_dir = self._options.locks_dir
@@ -134,20 +140,23 @@ class Worker:
         self._rescuer = Rescuer(
             apart_s=self._options.observe_s * 0.75, settle_s=self._options.settle_s, locks=self._locks
         )
-        self._unclaimed, self._orphans = (
-            Walk(),
-            Walk(size=4 * WINDOW),
-        )  # the cheaper and rarer look takes larger windows
+        self._unserved = UnservedWalk()
+        self._orphans = Walk(size=4 * WINDOW)  # the cheaper and rarer look takes larger windows
+        self._queues = Loop("queues", self.serve_waiting_queues, every_s=QUEUES_S)
+        self._seen: set[str] = set()
+        """Queues without a runner that were named by a wake-up since the last look at all queues."""
         self._loops = [
+            *([] if only_queues is not None else [self._queues]),
             Loop("deadlines", self._check_deadlines, every_s=0.25),
             Loop("rescue", self.rescue, every_s=self._options.observe_s),
             Loop("claims", self._tidy_claims, every_s=1.0),
-            Loop("unclaimed", self._set_aside_unclaimed, every_s=10.0),
+            Loop("unserved", self._visit_unserved, every_s=10.0),
             Loop("orphans", self._release_orphans, every_s=30.0),
             Loop("prune", self._prune, every_s=30.0),
         ]
         self._heartbeat: Heartbeat | None = None
         self._turn = 0
+        self._blocked_since: float | None = None
         self.is_stuck = False
         """Whether handlers ran on when the worker stopped. Only the end of the process ends them; then others rescue their work."""
 
@@ -169,7 +178,7 @@ class Worker:
         self._waker.listen(self._wake, works_on=self.identity.queues)
         with in_background():
             for runner in self._runners:
-                runner.start(self._threads)
+                await runner.start(self._threads)
             for each in self._loops:
                 await each.start()
         log.info("worker.started", worker=self.id, queues=self.identity.queues, tasks=len(self.identity.tasks))
@@ -195,20 +204,108 @@ class Worker:
         log.info("worker.stopped", worker=self.id, stuck=len(stuck))
         self.is_stuck = bool(stuck)
 
+    # -- the end of the process ----------------------------------------------------------------------------------
+
+    def running_in(self, task: asyncio.Task[Any]) -> Claimed | None:
+        """Return the work that this asyncio task runs, or the work on whose behalf it was created."""
+        for runner in self._runners:
+            for slot in runner.slots:
+                if slot.task is task:
+                    return slot.work
+        context: Context | None = getattr(task, "get_context", lambda: None)()  # since Python 3.12
+        return None if context is None else context.get(running)
+
+    def accuse(self, ids: list[int]) -> None:
+        """Tell other workers that this process ends itself because of this work: the rest of its work counts no crash."""
+        if self._heartbeat is not None:
+            self._heartbeat.accuse(ids, within_s=ACCUSE_S)
+
+    def _end_if_stuck(self) -> None:
+        """End the process when overdue handlers have held all slots of a queue for too long: nothing else of it could run."""
+        overdue = self._overdue.found
+        blocked = [
+            runner for runner in self._runners if all(slot.work and slot.work.id in overdue for slot in runner.slots)
+        ]
+        now = time.monotonic()
+        self._blocked_since = (self._blocked_since or now) if blocked else None
+        limit_s = self._options.blocked_limit_s
+        if self._blocked_since is None or not limit_s or now - self._blocked_since < limit_s:
+            return
+        ids = sorted(overdue)
+        queues = [runner.queue for runner in blocked]
+        log.error("worker.ended_itself", worker=self.id, queues=queues, overdue=ids[:100], count=len(ids))
+        self.accuse(ids)
+        self._options.end(EXIT_CODE)
+
+    def _grow_threads(self) -> None:
+        self._threads.grow(sum(len(runner.slots) for runner in self._runners))
+
+    def _runner(self, queue: str) -> QueueRunner:
+        return QueueRunner(
+            self._db,
+            self._registry,
+            self._executor,
+            self._leases,
+            self._suspects,
+            self._claim_connections,
+            self._waker.idle_flags,
+            queue=queue,
+            worker=self.id,
+            concurrency=self._options.queue_concurrency.get(queue, self._options.concurrency),
+            poll_s=self._options.poll_s,
+            count=self._count,
+        )
+
     def _wake(self, queue: str) -> None:
         for runner in self._runners:
             if runner.queue == queue:
                 runner.wake()
+                return
+        if queue not in self._seen:
+            self._seen.add(queue)
+            self._queues.nudge()
 
     def _cancel(self, ids: set[int]) -> None:
         for runner in self._runners:
             runner.cancel(ids)
+
+    async def serve_waiting_queues(self) -> list[str]:
+        """Begin to work on queues in which work of a known task waits, although no task was declared for them.
+
+        `job.in_queue(...)` and SQL may name any queue, and a deploy may move a task to another queue. A worker with
+        `only_queues` works on these alone.
+        """
+        served = [runner.queue for runner in self._runners]
+        rows = await self._db.fetch(WAITING_QUEUES, [*served, *NOT_FOR_WORKERS], self.identity.tasks)
+        self._seen.clear()
+        found = [row["queue"] for row in rows]
+        room = max(0, MOST_QUEUES - len(served))
+        if len(found) > room:
+            log.warning(
+                "queues.too_many", not_served=found[room:][:10], most=MOST_QUEUES, hint="use lanes for many keys"
+            )
+            del found[room:]
+        for queue in found:
+            runner = self._runner(queue)
+            self._runners.append(runner)
+            self._grow_threads()
+            with in_background():
+                await runner.start(self._threads)
+            self._waker.also_works_on(queue)
+            self.identity.queues.append(queue)
+            log.info("queue.served", worker=self.id, queue=queue)
+        if found:  # the heartbeat would write it a moment later
+            await self._db.execute(
+                "update onceward.workers set queues = $2 where id = $1", self.id, self.identity.queues
+            )
+        return found
 
     # -- the steps of the loops -----------------------------------------------------------------------------------
 
     async def _check_deadlines(self) -> None:
         for runner in self._runners:
             runner.check_deadlines()
+        self._end_if_stuck()
         await self._overdue.report(slot for runner in self._runners for slot in runner.slots)
 
     async def rescue(self) -> list[Rescued]:
@@ -228,7 +325,7 @@ class Worker:
             )
         if rescued:
             for runner in self._runners:
-                runner.wake(rescued=True)
+                runner.wake()
         return rescued
 
     async def _tidy_claims(self) -> None:
@@ -249,9 +346,9 @@ class Worker:
             if self._turn % 5 == 0:
                 await release_unknown(conn, self.id, self._leases.knows)
 
-    async def _set_aside_unclaimed(self) -> None:
+    async def _visit_unserved(self) -> None:
         async with self._db.acquire() as conn:
-            await set_aside_unclaimed(conn, self._unclaimed)
+            await self._unserved.step(conn)
 
     async def _release_orphans(self) -> None:
         async with self._db.acquire() as conn:

@@ -10,12 +10,12 @@ from uuid import UUID
 
 import structlog
 
-from onceward.db import Connection, Database, Transaction
+from onceward.db import Database, Transaction
 from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotFound
 from onceward.trust.identity import Identity
-from onceward.work import Walk, in_batches
+from onceward.work import in_batches
 from onceward.workflows import starting
 from onceward.workflows.errors import WorkflowState
 
@@ -46,7 +46,6 @@ REOPEN = read_statement("workflows", "reopen_workflow")
 FORK = read_statement("workflows", "fork_workflow")
 PRUNE = read_statement("workflows", "prune_workflows")
 STRIP = read_statement("workflows", "strip_workflows")
-UNKNOWN = read_statement("workflows", "defer_unknown")
 ENDED = ("success", "failed", "cancelled", "continued")
 
 
@@ -175,21 +174,6 @@ async def prune(db: Database, *, keep: timedelta) -> int:
     deleted = await in_batches(partial(db.fetchval, PRUNE, keep))
     await in_batches(partial(db.fetchval, STRIP, keep))
     return deleted
-
-
-async def set_aside_unknown(
-    conn: Connection, walk: Walk | None = None, *, dead_after: timedelta = timedelta(hours=24)
-) -> set[str]:
-    """Postpone due workflows of the next window that no running worker knows. After `dead_after` they are dead letters.
-
-    Return their names.
-    """
-    window = await (walk or Walk()).next(conn)
-    rows = await conn.fetch(UNKNOWN, dead_after, window.after, window.through)
-    names = {row["task"].removeprefix("workflow:") for row in rows}
-    for name in names:
-        log.warning("workflow.unclaimed", workflow=name, hint="no running worker has a workflow of this name")
-    return names
 
 
 async def _locked(tx: Transaction, id: int, organization: UUID | None) -> Any:

@@ -12,6 +12,7 @@ from uuid import UUID
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from onceward.background import spawn
 from onceward.db import Cause, Transaction
 from onceward.durations import Duration, in_seconds
 from onceward.work import PayloadInvalid, RetryOption, Superseded
@@ -114,7 +115,7 @@ class Workflow(StepCaller):
                 except (Parked, Halted, StepFailed) as end:
                     return _End(end)
 
-        tasks = [asyncio.ensure_future(perform(call)) for call in calls]
+        tasks = [spawn(perform(call)) for call in calls]
         try:
             outcomes = await asyncio.gather(*tasks)
         except BaseException:

@@ -104,6 +104,14 @@ async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
     return decision.outcome
 
 
+async def stop(tx: Tx, number: str) -> None:
+    """Send nothing more to a person, without an answer."""
+    await booking.save_contact(tx, number)
+    contact = await people.contact(tx, number)
+    await opt_out(tx, booking.contact_ref(contact["id"]), category=CATEGORY, source="reply")
+    await people.set_opt_out(tx, contact["id"], True)
+
+
 async def _decide(tx: Tx, inbound: Inbound, contact: Row, patients: Sequence[Row]) -> Decision:
     patient = patients[0] if len(patients) == 1 else None
     match read_reply(*inbound.texts):

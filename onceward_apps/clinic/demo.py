@@ -22,8 +22,8 @@ import structlog
 from pydantic import SecretStr
 
 from onceward import Engine
+from onceward.background import Loop, Tasks
 from onceward.context import Context
-from onceward.db import end
 from onceward.http import ServiceClient
 from onceward.inbox import sources
 from onceward.providers.inbound.provider import SourceConfig
@@ -82,7 +82,8 @@ class ClinicDemo:
         self._secret = f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
         self._seen: set[str] = set()
         self._client = ServiceClient()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks("demo clinic")
+        self._loops = (Loop("demo clinic relay", self._relay), Loop("demo patients", self._patients))
         self._is_open = False
 
     @property
@@ -115,13 +116,15 @@ class ClinicDemo:
         await self.open_services()
         await self.set_up()
         self._seen = set(self.stripe.books.events)
-        self._go(self._relay())
+        await self._loops[0].start()
         log.info("demo.clinic_opened", page=f"{self.base_url}/dashboard/clinic")
         if self._crowd:
-            self._go(self._patients())
+            await self._loops[1].start()
 
     async def stop(self) -> None:
-        await end(*self._tasks)
+        for loop in self._loops:
+            await loop.stop()
+        await self._tasks.stop()
         await self.whatsapp.stop()
         await self.daily.stop()
         if self._owns_stripe:
@@ -167,13 +170,8 @@ class ClinicDemo:
     async def _patients(self) -> None:
         names, weights = zip(*FATES, strict=True)
         while True:
-            self._go(self._visit(self.dice.choices(names, weights)[0]))
+            self._tasks.start(self._visit(self.dice.choices(names, weights)[0]))
             await asyncio.sleep(PAUSE_S * self.dice.uniform(0.7, 1.3))
-
-    def _go(self, what: Any) -> None:
-        task = asyncio.create_task(what)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _visit(self, fate: str) -> None:
         try:

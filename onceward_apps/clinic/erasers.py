@@ -175,7 +175,6 @@ OURS = "an id of ours or of a provider"
 
 UNSEARCHED: dict[str, str] = {
     "clinic.clinics.*": "about the clinic",
-    "clinic.senders.*": "numbers of the clinic",
     "clinic.patients.locale": "a language",
     "clinic.appointments.currency": SET,
     "clinic.appointments.payment_session": OURS,

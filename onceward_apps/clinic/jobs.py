@@ -276,3 +276,10 @@ async def report_daily_webhook(tx: Tx, *, webhook: str, failed_count: int | None
     details = {"webhook": webhook, "failed_count": failed_count}
     await tx.notify_admins("CLINIC_DAILY_WEBHOOK_FAILED", "error", title, details)
     metrics.DAILY_FAILED.inc()
+
+
+@app.job(name="clinic.stop", timeout=30)
+async def stop(tx: Tx, *, clinic: UUID, number: str) -> None:
+    """A person wrote STOP to a number that several clinics use: one of them sends nothing more."""
+    await tx.act_for(clinic)
+    await conversing.stop(tx, number)

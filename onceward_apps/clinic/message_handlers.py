@@ -1,22 +1,23 @@
 """Handlers of messages from people: WhatsApp (source `clinic-whatsapp`) and Twilio (source `clinic-twilio`).
 
-A source of one clinic serves that clinic. A source of the platform serves several: the number that was written to decides.
+A source of one clinic serves that clinic. A source of the platform serves several: the number that was written to decides,
+which belongs to the clinic that has proven it (`/api/v1/senders`). STOP is never dropped.
 Delivery reports need no handler here: the engine applies them to the messages.
 """
 
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from onceward import Event, Tx
-from onceward_apps.clinic import conversing
+from onceward.messages import SenderKind, list_senders, organization_of_sender
+from onceward_apps.clinic import conversing, jobs
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.conversing import Inbound
 from onceward_apps.clinic.errors import BadNumber
-from onceward_apps.clinic.model import normalize_number
+from onceward_apps.clinic.model import normalize_number, read_reply
 from onceward_apps.clinic.store import people
 
 WHATSAPP = "clinic-whatsapp"
@@ -102,9 +103,9 @@ class TwilioReceived(BaseModel):
 
 async def whatsapp_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
     """Store a message and do what it asks for."""
-    if not await _is_ours(tx, "whatsapp", event.data.metadata.phone_number_id):
-        return {"effect": "not_ours"}
     message = event.data.message
+    if not await _is_ours(tx, "whatsapp", event.data.metadata.phone_number_id):
+        return {"effect": await _stop_anyway(tx, message.sender, message.texts)}
     inbound = Inbound(
         channel="whatsapp",
         provider_id=message.id,
@@ -129,7 +130,7 @@ async def twilio_received(event: Event[TwilioReceived], tx: Tx) -> dict[str, Any
     except BadNumber:
         recipient = data.recipient
     if not await _is_ours(tx, "twilio", recipient):
-        return {"effect": "not_ours"}
+        return {"effect": await _stop_anyway(tx, data.sender, (data.body,))}
     inbound = Inbound(
         channel="sms",
         provider_id=data.sid,
@@ -140,12 +141,35 @@ async def twilio_received(event: Event[TwilioReceived], tx: Tx) -> dict[str, Any
     return {"effect": await conversing.receive(tx, event, inbound)}
 
 
-async def _is_ours(tx: Tx, kind: str, identifier: str) -> bool:
-    """Act for the clinic that was written to. A clinic that has named its numbers gets messages to these only."""
-    owner: UUID | None = await people.organization_of(tx, kind, identifier)
-    if tx.organization is None:
-        if owner is None:
-            return False
-        await tx.act_for(owner)
-        return True
-    return owner == tx.organization or (owner is None and not await people.senders(tx, kind))
+async def _is_ours(tx: Tx, kind: SenderKind, identifier: str) -> bool:
+    """Act for the clinic that was written to. A clinic that has proven numbers gets messages to these only.
+
+    What another clinic claims never decides about a clinic's own source.
+    """
+    if tx.organization is not None:
+        proven = await list_senders(tx, tx.organization, kind)
+        return not proven or identifier in {each.identifier for each in proven}
+    owner = await organization_of_sender(tx, kind, identifier)
+    if owner is None:
+        return False
+    await tx.act_for(owner)
+    return True
+
+
+async def _stop_anyway(tx: Tx, sender: str, texts: tuple[str, ...]) -> str:
+    """Obey STOP even if the number that received it is no clinic's: every clinic that knows the person stops.
+
+    They may all have written from this number, and a STOP that is ignored cannot be repaired.
+    """
+    if read_reply(*texts) != "stop":
+        return "not_ours"
+    try:
+        number = normalize_number(sender, international=True)
+    except BadNumber:
+        return "not_ours"
+    if tx.organization is not None:
+        await conversing.stop(tx, number)
+        return "opted_out"
+    clinics = await people.organizations_of_contact(tx, number)
+    await tx.enqueue_many([jobs.stop.call(clinic=clinic, number=number) for clinic in clinics])
+    return "opted_out" if clinics else "not_ours"

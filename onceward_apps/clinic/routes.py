@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -12,10 +13,11 @@ from fastapi import APIRouter, Depends, Header, Query
 from pydantic import BaseModel, Field
 
 from onceward import Engine, Tx
+from onceward.messages import list_senders
 from onceward.web import Identity, Problem, engine_of, require
 from onceward_apps.clinic import booking, conversing, paying
 from onceward_apps.clinic.app import app
-from onceward_apps.clinic.errors import BadInput, ClinicError, NotFound
+from onceward_apps.clinic.errors import ClinicError, NotFound
 from onceward_apps.clinic.store import conversations, people, reading
 
 router = APIRouter(prefix="/api/v1/clinic", tags=["clinic"])
@@ -32,13 +34,6 @@ class ClinicIn(BaseModel):
     timezone: str = Field("UTC", max_length=60)
     locale: Locale = "en"
     country_code: str | None = Field(None, pattern=r"^[1-9][0-9]{0,2}$")
-
-
-class SenderIn(BaseModel):
-    """A number of the clinic, for webhooks of a source that serves several clinics."""
-
-    kind: Literal["whatsapp", "twilio"]
-    identifier: str = Field(min_length=1, max_length=60)
 
 
 class PatientIn(BaseModel):
@@ -112,17 +107,8 @@ async def show_clinic(engine: EngineHere, who: Viewer) -> dict[str, Any]:
         row = await people.clinic(tx)
         return {
             "clinic": None if row is None else dict(row),
-            "senders": [dict(each) for each in await people.senders(tx)],
+            "senders": [asdict(each) for each in await list_senders(tx, tx.organization)],
         }
-
-
-@router.post("/senders", status_code=201)
-async def add_sender(engine: EngineHere, who: Owner, sender: SenderIn) -> dict[str, Any]:
-    """Say that a number belongs to this clinic."""
-    async with acting(engine, who) as tx:
-        if not await people.add_sender(tx, sender.kind, sender.identifier):
-            raise BadInput(f"the {sender.kind} number is not available: another clinic has it")
-    return sender.model_dump()
 
 
 # -- patients ----------------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ import structlog
 from pydantic import SecretStr
 
 from onceward import Engine
+from onceward.background import Loop, Tasks
 from onceward.context import Context
-from onceward.db import end
 from onceward.testing.simulators import OpenAISimulator
 from onceward.trust import create_organization
 from onceward.web import WebServer
@@ -93,7 +93,8 @@ class CoursegenDemo:
         self.openai.piece_characters = 12
         self.dice = random.Random()
         self.organization: UUID | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks("demo coursegen")
+        self._loops = (Loop("demo authors", self._authors),)
         self._is_open = False
 
     @property
@@ -126,7 +127,7 @@ class CoursegenDemo:
         await self.set_up()
         self._print_link()
         if self._crowd:
-            self._go(self._authors())
+            await self._loops[0].start()
 
     def _print_link(self) -> None:
         """Print the link for a person. It carries a token, so it is not logged."""
@@ -139,7 +140,9 @@ class CoursegenDemo:
         sys.stderr.write(f"{text}\n")
 
     async def stop(self) -> None:
-        await end(*self._tasks)
+        for loop in self._loops:
+            await loop.stop()
+        await self._tasks.stop()
         await self.openai.stop()
 
     async def set_up(self) -> None:
@@ -173,13 +176,8 @@ class CoursegenDemo:
         names = [fate for fate, _ in FATES]
         weights = [weight for _, weight in FATES]
         while True:
-            self._go(self.visit(self.dice.choices(names, weights)[0], self.dice.choice(TIERS)))
+            self._tasks.start(self.visit(self.dice.choices(names, weights)[0], self.dice.choice(TIERS)))
             await asyncio.sleep(PAUSE_S * self.dice.uniform(0.5, 1.5))
-
-    def _go(self, what: Any) -> None:
-        task = asyncio.create_task(what)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def visit(self, fate: str, tier: str = "BASIC") -> UUID | None:
         """Let one user generate a course, with the end that `fate` names. None: the user was refused."""

@@ -11,15 +11,14 @@ from __future__ import annotations
 import asyncio
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
 from pydantic import SecretStr
 
 from onceward import Engine
+from onceward.background import Loop, Tasks
 from onceward.context import Context
-from onceward.db import end
 from onceward.inbox import sources
 from onceward.schedules import run_now
 from onceward.testing.simulators import PostHogSimulator, WhatsAppSimulator
@@ -60,7 +59,8 @@ class EngagementDemo:
         self.posthog = PostHogSimulator()
         self.dice = random.Random()
         self.organization: UUID | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks("demo engagement")
+        self._loops = (Loop("demo days", self._days),)
         self._number = 0
         self._is_open = False
 
@@ -92,10 +92,12 @@ class EngagementDemo:
         await self.set_up()
         log.info("demo.engagement_opened", page=f"{self._context.part(WebServer).url}/dashboard/engagement")
         if self._crowd:
-            self._go(self._days())
+            await self._loops[0].start()
 
     async def stop(self) -> None:
-        await end(*self._tasks)
+        for loop in self._loops:
+            await loop.stop()
+        await self._tasks.stop()
         await self.whatsapp.stop()
         await self.posthog.stop()
 
@@ -148,7 +150,7 @@ class EngagementDemo:
         day = 0
         while True:
             for _ in range(self.dice.randint(1, 3)):
-                self._go(self._live(self.dice.choices(names, weights)[0]))
+                self._tasks.start(self._live(self.dice.choices(names, weights)[0]))
             await asyncio.sleep(1)
             await self.run(DAILY)
             if day % 10 == 0:
@@ -161,11 +163,6 @@ class EngagementDemo:
         async with self.engine.transaction() as tx:
             await tx.become_engine()
             await run_now(tx, app.schedules[name], by="demo", waker=self.engine.waker)
-
-    def _go(self, what: Any) -> None:
-        task = asyncio.create_task(what)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _live(self, fate: str) -> None:
         """Let somebody be inactive, and answer the goodbye some seconds after it."""

@@ -1,7 +1,9 @@
 """Handlers of WhatsApp webhooks: what a person writes moves the state of the user.
 
 The source is `engagement-whatsapp`. Messages of one person are handled one after the other. If the source belongs to no
-organization, the number decides: it must be known to exactly one organization.
+organization, the number that received the message decides, which belongs to the organization that has proven it
+(`/api/v1/senders`). At a number of the whole installation, the person must be known to exactly one organization, except for
+STOP, which every organization obeys.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import structlog
 from pydantic import BaseModel, Field
 
 from onceward import Event, Tx
-from onceward_apps.engagement import activity, metrics
+from onceward.messages import organization_of_sender
+from onceward_apps.engagement import activity, jobs, metrics
 from onceward_apps.engagement.app import app, settings
 from onceward_apps.engagement.model import BadNumber, Reply, normalize_number, read_reply, spellings
 from onceward_apps.engagement.store import reading
@@ -99,20 +102,27 @@ async def audio_received(event: Event[Received], tx: Tx) -> dict[str, Any]:
 
 async def _received(event: Event[Received], tx: Tx) -> dict[str, Any]:
     ours = settings().our_numbers
-    number_id = event.data.metadata.phone_number_id if event.data.metadata else None
-    if ours and number_id not in ours:
-        return _answer(tx, "not_ours")
+    number_id = (event.data.metadata.phone_number_id if event.data.metadata else None) or ""
     message = event.data.message
+    owner = None if tx.organization is not None else await organization_of_sender(tx, "whatsapp", number_id)
+    if ours and number_id not in ours and owner is None and message.reply != "stop":
+        return _answer(tx, "not_ours")
     try:
         numbers = spellings(normalize_number(message.sender))
     except BadNumber:
         return _answer(tx, "unknown_number")
+    sent_at = event.received_at if message.timestamp is None else datetime.fromtimestamp(message.timestamp, UTC)
     if tx.organization is None:
-        owners = await reading.organizations_of(tx, numbers)
+        owners = await reading.organizations_of(tx, numbers) if owner is None else [owner]
+        if len(owners) > 1 and message.reply == "stop":
+            # All of them may write from this number, and a STOP that is ignored cannot be repaired.
+            await tx.enqueue_many(
+                [jobs.stop.call(organization=each, numbers=list(numbers), at=sent_at) for each in owners]
+            )
+            return _answer(tx, "stop")
         if len(owners) != 1:
             return _answer(tx, "unknown_number" if not owners else "ambiguous_number")
         await tx.act_for(owners[0])
-    sent_at = event.received_at if message.timestamp is None else datetime.fromtimestamp(message.timestamp, UTC)
     return _answer(tx, await activity.record_reply(tx, numbers, message.reply, at=sent_at))
 
 

@@ -1,12 +1,15 @@
-"""Jobs that report to PostHog. Events carry keys, so a repeated job is counted once there."""
+"""Jobs that report to PostHog (events carry keys, so a repeated job is counted once there), and STOP for one organization."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import assert_never
+from uuid import UUID
 
-from onceward import Job, Permanent, Retry
+from onceward import Job, Permanent, Retry, Tx
 from onceward.services import Accepted, AnalyticsEvent, NotSet, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward_apps.engagement import activity
 from onceward_apps.engagement.app import app
 from onceward_apps.engagement.store import reading
 
@@ -55,6 +58,13 @@ async def capture_reviews(job: Job, *, messages: list[int]) -> str:
         for row in rows
     ]
     return await _capture(job, events)
+
+
+@app.job(name="engagement.stop", timeout=30)
+async def stop(tx: Tx, *, organization: UUID, numbers: list[str], at: datetime) -> str:
+    """A person wrote STOP to a number that several organizations use: one of them sends nothing more."""
+    await tx.act_for(organization)
+    return await activity.record_reply(tx, numbers, "stop", at=at)
 
 
 async def _capture(job: Job, events: Sequence[AnalyticsEvent]) -> str:

@@ -19,8 +19,8 @@ import structlog
 from pydantic import SecretStr
 
 from onceward import Engine, Tx
+from onceward.background import Loop, Tasks
 from onceward.context import Context
-from onceward.db import end
 from onceward.http import ServiceClient
 from onceward.inbox import sources
 from onceward.providers.inbound.provider import SourceConfig
@@ -84,7 +84,8 @@ class LearningDemo:
         self._secret = f"whsec_{secrets.token_urlsafe(24)}"
         self._signed = f"whsec_{secrets.token_hex(16)}AAAA"
         self._seen: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks("demo learning")
+        self._loops = (Loop("demo learning relay", self._relay), Loop("demo students", self._students))
         self._client: ServiceClient | None = None
 
     @property
@@ -113,11 +114,11 @@ class LearningDemo:
         app.use_settings(chosen.model_copy(update=ids))
         await self.set_up()
         self._seen = set(self.stripe.books.events)
-        self._go(self._relay())
+        await self._loops[0].start()
         log.info("demo.courses_opened", page=f"{app.services.settings.url}/learn/o/{SLUG}")
         if self._crowd:
-            self._go(self._students())
-            self._go(self._cancel_later())
+            await self._loops[1].start()
+            self._tasks.start(self._cancel_later())
 
     def _use_simulators(self) -> None:
         """Call the simulators instead of the services. Another demo has configured Stripe if it is not ours."""
@@ -131,7 +132,9 @@ class LearningDemo:
         app.services.use("calcom", CalCom(self._client, "cal_demo", base_url=self.calcom.url))
 
     async def stop(self) -> None:
-        await end(*self._tasks)
+        for loop in self._loops:
+            await loop.stop()
+        await self._tasks.stop()
         await self.calcom.stop()
         if self._client is not None:
             await self._client.aclose()
@@ -223,7 +226,7 @@ class LearningDemo:
         names, weights = zip(*FATES, strict=True)
         while True:
             await asyncio.sleep(PAUSE_S * self.dice.uniform(0.4, 1.6))
-            self._go(self.visit(self.dice.choices(names, weights)[0]))
+            self._tasks.start(self.visit(self.dice.choices(names, weights)[0]))
 
     async def _cancel_later(self) -> None:
         """Fill the doomed cohort, and cancel it after a while, so that viewers see its refunds count up."""
@@ -235,11 +238,6 @@ class LearningDemo:
             row = await reading.cohort(tx, self.cohorts[DOOMED])
             if row is not None and row["status"] == "OPEN":
                 await set_status(tx, row["id"], "CANCELLED", actor="demo", reason="The instructor is ill")
-
-    def _go(self, what: Any) -> None:
-        task = asyncio.create_task(what)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def visit(self, fate: str) -> None:
         """Play one student, to the end that `fate` names."""

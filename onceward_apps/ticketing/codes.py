@@ -14,6 +14,7 @@ ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 READ_AS = str.maketrans({"I": "1", "L": "1", "O": "0", "U": "V"})
 CODE = re.compile(rf"[{ALPHABET}]{{12}}")
 SIGNATURE_CHARACTERS = 16
+TOKEN_CHARACTERS = 26
 QR_PREFIX = "OW1"
 
 
@@ -62,13 +63,30 @@ def read_presented(key: bytes, event_id: UUID, text: str) -> Presented | None:
     return None if code is None else Presented(code, False, False)
 
 
-def order_token(key: bytes, checkout_id: UUID) -> str:
-    """Return the token that gives access to one order. It is derived from the key, so it is not stored."""
-    return _sign(key, f"order:{checkout_id}", 26)
+def order_token(key: bytes, checkout_id: UUID, version: int) -> str:
+    """Return the token that gives access to one order. It is derived from the key, so it is not stored.
+
+    It ends with the version of the order's links: a higher version revokes all tokens before it.
+    """
+    return _sign(key, f"order:{checkout_id}:{version}", TOKEN_CHARACTERS) + str(version)
 
 
-def is_order_token(key: bytes, checkout_id: UUID, token: str) -> bool:
-    return hmac.compare_digest(order_token(key, checkout_id).encode(), token.encode())
+def is_order_token(key: bytes, checkout_id: UUID, version: int, token: str) -> bool:
+    return hmac.compare_digest(order_token(key, checkout_id, version).encode(), token.encode())
+
+
+def has_version(token: str, version: int) -> bool:
+    """Return whether the token of an order, whose signature was checked before, has not been revoked since."""
+    return token[TOKEN_CHARACTERS:] == str(version)
+
+
+def holder_token(key: bytes, ticket_id: UUID) -> str:
+    """Return the token of the person who received one ticket by transfer. Each transfer creates a ticket with a new id."""
+    return _sign(key, f"holder:{ticket_id}", TOKEN_CHARACTERS)
+
+
+def is_holder_token(key: bytes, ticket_id: UUID, token: str) -> bool:
+    return hmac.compare_digest(holder_token(key, ticket_id).encode(), token.encode())
 
 
 def new_basket() -> str:

@@ -17,8 +17,8 @@ import structlog
 from pydantic import SecretStr
 
 from onceward import Engine, Tx
+from onceward.background import Loop, Tasks
 from onceward.context import Context
-from onceward.db import end
 from onceward.inbox import sources
 from onceward.testing.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust import create_organization
@@ -56,7 +56,8 @@ class TicketingDemo:
         self.dice = random.Random()
         self.organization: UUID | None = None
         self.events: dict[str, UUID] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks("demo ticketing")
+        self._loops = (Loop("demo buyers", self._buyers),)
         self._is_open = False
 
     @property
@@ -97,10 +98,12 @@ class TicketingDemo:
         for name, event_id in self.events.items():
             log.info("demo.event_opened", name=name, page=f"{url}/events/{event_id}")
         if self._crowd:
-            self._go(self._buyers())
+            await self._loops[0].start()
 
     async def stop(self) -> None:
-        await end(*self._tasks)
+        for loop in self._loops:
+            await loop.stop()
+        await self._tasks.stop()
         await self.stripe.stop()
         await self.paypal.stop()
 
@@ -173,12 +176,7 @@ class TicketingDemo:
         names, weights = zip(*FATES, strict=True)
         while True:
             await asyncio.sleep(PAUSE_S * self.dice.uniform(0.4, 1.6))
-            self._go(self.visit(self.dice.choices(names, weights)[0]))
-
-    def _go(self, what: Any) -> None:
-        task = asyncio.create_task(what)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self.visit(self.dice.choices(names, weights)[0]))
 
     async def visit(self, fate: str) -> None:
         """Play one buyer, from the seat map to the end that `fate` names."""

@@ -29,7 +29,9 @@ def qr_path(ticket: Any) -> str:
 
 
 def qr_url(ticket: Any) -> str:
-    """Return the URL of the image for the buyer's browser, which adds the order's token."""
+    """Return the URL of the image for the browser of the buyer or of the new holder, which adds the token of its page."""
+    if ticket["transferred_from"] is not None:
+        return f"/tickets/{ticket['id']}/qr.png"
     return f"/orders/{ticket['checkout_id']}/tickets/{ticket['id']}/qr.png"
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from onceward import Engine, Tx
 from onceward_apps.ticketing import metrics
 from onceward_apps.ticketing.app import app
-from onceward_apps.ticketing.codes import order_token
+from onceward_apps.ticketing.codes import holder_token, order_token
 from onceward_apps.ticketing.model import AUDIENCE, Occupancy, Payment, Reason
 from onceward_apps.ticketing.store import keys, sales
 
@@ -29,8 +29,26 @@ TITLES: dict[Reason, str] = {
 
 def order_url(engine: Engine, checkout: Any) -> str:
     """Return the URL of the order page. Its token gives access. (PayPal adds its own parameter `token` to the URL.)"""
-    token = order_token(keys.key_of(engine, checkout), checkout["id"])
+    token = order_token(keys.key_of(engine, checkout), checkout["id"], checkout["link_version"])
     return f"{app.services.settings.url}/orders/{checkout['id']}?access={token}"
+
+
+async def ticket_received(tx: Tx, ticket: Any) -> None:
+    """Email the ticket to the person who received it by transfer, with the link to its page."""
+    token = holder_token(keys.key_of(tx.engine, ticket), ticket["id"])
+    await tx.send(
+        "ticket-transferred",
+        to=ticket["holder_email"],
+        key=f"ticket:{ticket['id']}:transferred",
+        data={
+            "name": ticket["holder_name"],
+            "event": ticket["event_name"],
+            "starts_at": ticket["starts_at"],
+            "code": ticket["ticket_code"],
+            "place": ticket["label"] or ticket["section"],
+            "ticket_url": f"{app.services.settings.url}/tickets/{ticket['id']}?access={token}",
+        },
+    )
 
 
 async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again: str | None = None) -> None:

@@ -83,6 +83,9 @@ class NewEvent:
     support_contact: str = ""
 
 
+SHORTEST_COUPON = 6
+
+
 async def add_venue(tx: Tx, name: str, *, address: str = "", timezone: str = "UTC", actor: str) -> Any:
     try:
         ZoneInfo(timezone)
@@ -217,6 +220,8 @@ async def add_coupon(
 ) -> Any:
     if (percent_bps is None) == (amount_cents is None):
         raise Invalid(f"coupon {code!r}: give either percent_bps or amount_cents")
+    if len(code.strip()) < SHORTEST_COUPON:
+        raise Invalid(f"coupon {code!r}: a code needs {SHORTEST_COUPON} characters, so that nobody guesses it")
     try:
         coupon = await setup.add_coupon(
             tx, event_id, code.strip().upper(), percent_bps, amount_cents, most_uses, valid_until

@@ -8,8 +8,9 @@ from uuid import UUID
 from onceward import Query
 from onceward.live import Caller
 from onceward_apps.ticketing.app import SIGNING_KEY, app
-from onceward_apps.ticketing.codes import is_order_token
+from onceward_apps.ticketing.codes import has_version, is_order_token
 from onceward_apps.ticketing.model import Occupancy
+from onceward_apps.ticketing.store.reading import STATUS_FOR_BUYER, links_work
 from onceward_apps.ticketing.store.sales import OCCUPANCY, occupancy_of
 
 # One letter per seat, in the order of the seat map: the rows are kept as text, so a large hall is a few hundred rows.
@@ -32,16 +33,16 @@ select t.section_id::text as section, p.capacity - p.held - p.sold as free
 """
 STATUS = "select status, onceward.clock() as now from ticketing.events where id = $1"
 ORDER = """
-select c.status, c.expires_at, c.refunded_cents, c.total_cents, e.status = 'cancelled' as event_cancelled
+select c.status, c.link_version, c.expires_at, c.refunded_cents, c.total_cents, e.status = 'cancelled' as event_cancelled
   from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
 """
-TICKETS = """
-select t.id::text, t.status, t.ticket_code, t.qr_code_url, coalesce(s.label, x.name) as place, t.scanned_at
+TICKETS = f"""
+select t.id::text, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, coalesce(s.label, x.name) as place, t.scanned_at
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
   join ticketing.sections x on x.id = t.section_id
   left join ticketing.seats s on s.id = t.seat_id
- where t.checkout_id = $1 and (t.status <> 'void' or t.void_reason <> 'transferred')
+ where t.checkout_id = $1 and t.transferred_from is null
  order by i.position
 """
 
@@ -58,18 +59,20 @@ async def bearer(caller: Caller) -> bool | UUID:
     """Allow the bearer of the order's token, and the signed-in user who started the order."""
     checkout_id = caller.arguments["checkout_id"]
     row = await caller.db.fetchrow(
-        "select c.organization_id, c.user_id, k.key from ticketing.checkouts c"
+        "select c.organization_id, c.user_id, c.link_version, e.ends_at, onceward.clock() as now, k.key"
+        " from ticketing.checkouts c join ticketing.events e on e.id = c.event_id"
         " join ticketing.signing_keys k on k.organization_id = c.organization_id where c.id = $1",
         checkout_id,
     )
     if row is None:
         return False
     user = caller.user_in(row["organization_id"])
-    if (user is not None and user == row["user_id"]) or is_order_token(
-        caller.unseal(SIGNING_KEY, row["key"], row=row["organization_id"]), checkout_id, str(caller.arguments["token"])
-    ):
-        return row["organization_id"]
-    return False
+    token = str(caller.arguments["token"])
+    if not token:
+        return row["organization_id"] if user is not None and user == row["user_id"] else False
+    key = caller.unseal(SIGNING_KEY, row["key"], row=row["organization_id"])
+    is_valid = links_work(row) and is_order_token(key, checkout_id, row["link_version"], token)
+    return row["organization_id"] if is_valid else False
 
 
 @app.query(name="ticketing.seats", allow=anyone)
@@ -118,6 +121,7 @@ async def order(q: Query, *, checkout_id: UUID, token: str = "") -> dict[str, An
     q.watch("ticketing.tickets", checkout_id=checkout_id)
     q.ignore("ticketing.checkout_items", "ticketing.sections", "ticketing.seats", "ticketing.events")
     checkout = await q.fetchrow(ORDER, checkout_id)
-    if checkout is None:
+    if checkout is None or (token and not has_version(token, checkout["link_version"])):
         return {"status": "unknown", "tickets": []}
-    return {**dict(checkout), "tickets": [dict(row) for row in await q.fetch(TICKETS, checkout_id)]}
+    shown = {name: value for name, value in dict(checkout).items() if name != "link_version"}
+    return {**shown, "tickets": [dict(row) for row in await q.fetch(TICKETS, checkout_id)]}

@@ -16,6 +16,9 @@ from onceward_apps.ticketing.service_refunds import Attempt
 from onceward_apps.ticketing.store import disputes, reading, refunds, sales
 from onceward_apps.ticketing.taking_back import book_refund, end_tickets, left_of, lock_refund
 
+MOST_TRANSFERS = 3
+"""How often one ticket may change hands: each transfer sends a mail to an address that its sender chooses."""
+
 
 async def refund(
     tx: Tx,
@@ -74,7 +77,10 @@ async def void(tx: Tx, ticket_id: UUID, *, reason: str, actor: str) -> None:
 
 
 async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str) -> UUID:
-    """Transfer a ticket: issue a new ticket with a new code and void the old one. Return the new id."""
+    """Transfer a ticket: issue a new ticket with a new code and void the old one. Return the new id.
+
+    The new ticket belongs to its recipient alone: the links of the order, and of an earlier holder, no longer show it.
+    """
     await _lock_order_of(tx, ticket_id)
     ticket = await refunds.ticket(tx, ticket_id)
     if ticket["status"] != "active":
@@ -83,26 +89,32 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
         raise NotRefundable(
             "the payment of this ticket is disputed: it cannot be transferred until the dispute is decided"
         )
+    if ticket["transfers"] >= MOST_TRANSFERS:
+        raise NotRefundable(f"the ticket has been transferred {MOST_TRANSFERS} times and cannot be transferred again")
     new_id = uuid4()
     await refunds.transfer(tx, ticket_id, new_id, email, name, new_ticket_code())
-    new_ticket = await reading.ticket(tx, new_id)
     await tx.enqueue(jobs.generate_qr, ticket_id=new_id)
-    await tx.send(
-        "ticket-transferred",
-        to=email,
-        key=f"ticket:{new_id}:transferred",
-        data={
-            "name": name,
-            "event": new_ticket["event_name"],
-            "starts_at": new_ticket["starts_at"],
-            "code": new_ticket["ticket_code"],
-            "place": new_ticket["label"] or new_ticket["section"],
-        },
-    )
+    await notices.ticket_received(tx, await reading.ticket(tx, new_id))
     await tx.audit(
         "ticket_transferred", entity_type="Ticket", entity_id=ticket_id, changes={"ticket": str(new_id)}, actor=actor
     )
     return new_id
+
+
+async def revoke_links(tx: Tx, checkout_id: UUID, version: int, *, actor: str) -> int:
+    """Revoke the links of this version to the order page. A repeat changes nothing. Return the version that is valid now.
+
+    The buyer gets a new link with the next email.
+    """
+    checkout = await sales.lock(tx, checkout_id)
+    if checkout is None:
+        raise NotFound(f"there is no order {checkout_id}")
+    if checkout["link_version"] != version:
+        return checkout["link_version"]
+    await refunds.set_link_version(tx, checkout_id, version + 1)
+    changes = {"link_version": version + 1}
+    await tx.audit("order_links_revoked", entity_type="Checkout", entity_id=checkout_id, changes=changes, actor=actor)
+    return version + 1
 
 
 async def _lock_order_of(tx: Tx, ticket_id: UUID) -> Any:

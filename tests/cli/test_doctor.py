@@ -115,3 +115,19 @@ async def test_commits_that_do_not_wait_for_the_disk_fail(database_url: str) -> 
     finding = named(await examine_database(database_url, Settings(), FEATURES), "durability")
     assert finding.status == "fail"
     assert "fsync" in finding.finding
+
+
+async def test_a_loop_that_keeps_failing_is_named_with_its_process(database_url: str) -> None:
+    settings = Settings()
+    assert named(await examine_database(database_url, settings, FEATURES), "loops").status == "ok"
+    conn = await asyncpg.connect(database_url)
+    await conn.execute(
+        "insert into onceward.processes (id, service, host, pid, version, knows, failing)"
+        " values (gen_random_uuid(), 'shop', 'node-3', 77, '1', '{}', '{\"feed default\": \"KeyError\"}')"
+    )
+    finding = named(await examine_database(database_url, settings, FEATURES), "loops")
+    assert finding.status == "fail"
+    assert "feed default of shop on node-3, pid 77 (KeyError)" in finding.finding
+    await conn.execute("update onceward.processes set seen_at = seen_at - interval '2 minutes'")
+    assert named(await examine_database(database_url, settings, FEATURES), "loops").status == "ok", "it runs no more"
+    await conn.close()

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from onceward import Engine, Onceward, Tx
 from onceward.db import Database
 from onceward.http import ServiceClient
-from onceward.messages import Sender, SendingOptions
+from onceward.messages import Sender, SenderKind, SendingOptions, senders
 from onceward.messages.channels import SmsChannel, WhatsAppChannel
 from onceward.providers.outbound.daily import Daily
 from onceward.providers.outbound.stripe import Stripe
@@ -97,6 +97,10 @@ class Practice:
         return await self.db.fetchval(
             "insert into onceward.organizations (slug, name) values ($1, $1) returning organization_id", slug
         )
+
+    async def assign_sender(self, kind: SenderKind, identifier: str, organization: UUID | None = None) -> None:
+        async with self.db.transaction(role="engine") as tx:
+            await senders.assign(tx, organization or self.organization, kind, identifier, actor="test")
 
     def acting(self, organization: UUID | None = None) -> AbstractAsyncContextManager[Tx]:
         return self.engine.transaction(organization=organization or self.organization)

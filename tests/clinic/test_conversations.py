@@ -156,12 +156,12 @@ async def test_a_batch_with_one_bad_item_handles_the_others(practice: Practice) 
 
 async def test_messages_to_another_number_of_the_account_are_not_ours(practice: Practice) -> None:
     await practice.patient()
-    async with practice.acting() as tx:
-        await people.add_sender(tx, "whatsapp", "999")
+    await practice.assign_sender("whatsapp", "999")
     assert await practice.write("hello") == "not_ours"
     assert await practice.db.fetchval("select count(*) from clinic.inbound_messages") == 0
-    async with practice.acting() as tx:
-        await people.add_sender(tx, "whatsapp", PHONE_NUMBER_ID)
+    assert await practice.write("STOP") == "opted_out", "STOP is never dropped"
+    assert await practice.db.fetchval("select opted_out_at is not null from clinic.contacts")
+    await practice.assign_sender("whatsapp", PHONE_NUMBER_ID)
     assert await practice.write("hello") == "unanswered"
 
 

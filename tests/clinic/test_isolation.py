@@ -53,9 +53,9 @@ async def test_a_source_of_the_platform_reaches_the_clinic_that_is_meant(practic
     appointment = await practice.appointment(price=100, organization=other)
     assert await practice.pay(appointment, 100) == "paid"
     assert await practice.write("hello") == "not_ours"
+    await practice.assign_sender("whatsapp", PHONE_NUMBER_ID, other)
+    await practice.assign_sender("twilio", "+6580000000", other)
     async with practice.acting(other) as tx:
-        await people.add_sender(tx, "whatsapp", PHONE_NUMBER_ID)
-        await people.add_sender(tx, "twilio", "+6580000000")
         room = await booking.request_room(tx, appointment)
     assert await practice.write("hello") == "unanswered"
     assert await practice.text("hello") == "unanswered"
@@ -66,8 +66,29 @@ async def test_a_source_of_the_platform_reaches_the_clinic_that_is_meant(practic
     seen = await of(practice, other)
     assert (seen["payments"], seen["inbound_messages"], seen["room_participants"]) == (1, 2, 1)
     assert set((await of(practice, practice.organization)).values()) == {0}
-    async with practice.acting() as tx:
-        assert not await people.add_sender(tx, "whatsapp", PHONE_NUMBER_ID)  # another clinic has it
+
+
+async def test_stop_to_a_number_of_nobody_stops_every_clinic_that_knows_the_person(practice: Practice) -> None:
+    other = await practice.add_organization("hill")
+    await practice.inbox.add_source("clinic-whatsapp", provider="whatsapp", options={"verify_token": "t"})
+    for clinic in (practice.organization, other):
+        async with practice.acting(clinic) as tx:
+            await people.contact(tx, PHONE)
+    assert await practice.write("My test result, please") == "not_ours"
+    assert await practice.write("STOP") == "opted_out"
+    await practice.drain()
+    stopped = "select count(*) from clinic.contacts where opted_out_at is not null"
+    assert await practice.db.fetchval(stopped) == 2
+
+
+async def test_what_another_clinic_claims_does_not_touch_a_clinics_own_source(practice: Practice) -> None:
+    other = await practice.add_organization("hill")
+    await practice.sources()
+    await practice.patient(whatsapp=PHONE)
+    await practice.assign_sender("whatsapp", PHONE_NUMBER_ID, other)
+    assert await practice.write("My test result, please") == "unanswered"
+    assert await practice.write("STOP") == "opted_out"
+    assert (await of(practice, other))["inbound_messages"] == 0
 
 
 async def test_a_clinics_own_account_is_used_for_its_calls(practice: Practice) -> None:

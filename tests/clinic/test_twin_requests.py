@@ -33,7 +33,6 @@ PAGES = "/dashboard/clinic"
 PRICE = 8000
 VALID = {
     "clinics": "select count(*) from clinic.clinics",
-    "senders": "select count(*) from clinic.senders",
     "patients": "select count(*) from clinic.patients",
     "patients with a reference": "select count(*) from clinic.patients where reference is not null",
     "appointments": "select count(*) from clinic.appointments where status <> 'cancelled'",
@@ -121,11 +120,6 @@ async def clinic(stage: Stage) -> Case:
     await stage.site.ok("PUT", URL, json={"name": "Harbour"})
     body = {"name": f"Harbour {next(stage.numbers)}", "country_code": "65"}
     return Case(URL, body, [{**body, "locale": "en"}], stage.staff)
-
-
-async def sender(stage: Stage) -> Case:
-    body = {"kind": "twilio", "identifier": f"+65800{next(stage.numbers)}"}
-    return Case(f"{URL}/senders", body, [{**body, "n": 1}], stage.staff)
 
 
 async def patient(stage: Stage) -> Case:
@@ -230,7 +224,6 @@ def button(name: str, *, paid: bool = False) -> Any:
 
 CASES: Cases[Stage] = {
     f"PUT {URL}": clinic,
-    f"POST {URL}/senders": sender,
     f"POST {URL}/patients": patient,
     f"POST {URL}/patients (without a reference)": patient_without_reference,
     f"PUT {URL}/patients/{{patient_id}}": change_patient,

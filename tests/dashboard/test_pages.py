@@ -55,7 +55,7 @@ async def test_a_visitor_without_a_session_is_sent_to_the_login_page(world: Worl
         assert (status, headers["Location"]) == (303, "/login"), action.path
 
 
-RANK = ["viewer", "operator", "owner", "admin"]
+RANK = ["user", "viewer", "operator", "owner", "admin"]
 PEOPLE = {"viewer": "vera@acme.example", "operator": "otto@acme.example", "owner": "olga@acme.example"}
 
 

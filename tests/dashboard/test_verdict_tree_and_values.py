@@ -25,11 +25,11 @@ def found(**changed: Any) -> dict[str, Any]:
     standing: dict[str, Any] = {
         "depth": {"due": 0, "dead": 0, "oldest_s": None, "more": False},
         "dead_lately": 0,
-        "workers": {"all": 2, "silent": 0, "stopping": 0},
+        "workers": {"all": 2, "silent": 0},
         "database": {"connections": 5, "most_connections": 100, "longest_s": 0.1},
         "paused": [],
         "parked": [],
-        "unclaimed": [],
+        "unserved": [],
     }
     return {**standing, **changed}
 
@@ -55,9 +55,9 @@ def test_nothing_wrong_is_healthy() -> None:
         ({"depth": {"due": 9, "dead": 0, "oldest_s": 900.0}}, "trouble", "15 min"),
         ({"depth": {"due": 0, "dead": 3, "oldest_s": None}}, "attention", "3 dead letters"),
         ({"depth": {"due": 0, "dead": 80, "oldest_s": None}, "dead_lately": 80}, "trouble", "80 dead letters"),
-        ({"workers": {"all": 0, "silent": 0, "stopping": 0}}, "trouble", "No worker"),
+        ({"workers": {"all": 0, "silent": 0}}, "trouble", "No worker"),
         ({"paused": ["mail"]}, "attention", "mail is paused"),
-        ({"unclaimed": [{"task": "old", "count": 4}]}, "attention", "task old"),
+        ({"unserved": [{"task": "old", "queue": "q", "reason": "no_handler", "waiting": 4}]}, "attention", "task old"),
         ({"database": {"connections": 96, "most_connections": 100, "longest_s": 0}}, "trouble", "96 of 100"),
     ],
 )

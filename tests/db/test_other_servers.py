@@ -28,13 +28,22 @@ def counting_app() -> Onceward:
     return app
 
 
-async def run_ten_jobs(app: Onceward, settings: Settings) -> None:
+async def as_login(url: str, statements: str) -> None:
+    """Run statements as the login, not as the engine: the engine may not create tables."""
+    conn = await asyncpg.connect(url)
+    await conn.execute(statements)
+    await conn.close()
+
+
+async def run_ten_jobs(app: Onceward, settings: Settings, *, owner_url: str | None = None) -> None:
     runtime = Process(app, settings, FEATURES)
     await runtime.start({"worker"})
     try:
         assert runtime.engine is not None
-        await runtime.database.execute(
-            "create table if not exists public.counted (n int); grant all on public.counted to onceward_app"
+        await as_login(
+            owner_url or runtime.database.url,
+            "create table if not exists public.counted (n int);"
+            " grant all on public.counted to onceward_app, onceward_engine",
         )
         enqueued = await asyncio.gather(*(runtime.engine.enqueue(app.count, n=n) for n in range(10)))  # type: ignore[attr-defined]
         results = [await runtime.engine.wait(each.id) for each in enqueued]
@@ -69,12 +78,12 @@ async def test_pending_migrations_are_not_tried_through_pgbouncer(pgbouncer: str
     url = pgbouncer.replace("/test_", "/pending_")
     direct = database_url.replace("/test_", "/pending_")
     try:
-        with pytest.raises(MigrationError, match="ONCEWARD_DIRECT_URL"):
+        with pytest.raises(MigrationError, match="ONCEWARD_MIGRATION_URL"):
             await Process(counting_app(), Settings(database_url=SecretStr(url), pgbouncer=True), FEATURES).start(
                 {"worker"}
             )
         settings = Settings(
-            database_url=SecretStr(url), direct_url=SecretStr(direct), pgbouncer=True, poll_interval_ms=50
+            database_url=SecretStr(url), migration_url=SecretStr(direct), pgbouncer=True, poll_interval_ms=50
         )
         await run_ten_jobs(counting_app(), settings)
     finally:

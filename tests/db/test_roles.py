@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -12,12 +13,15 @@ import pytest
 from pydantic import SecretStr
 
 from onceward.db import MigrationError
+from onceward.db.configured import ConfiguredDatabase
+from onceward.db.roles import scram_verifier
 from onceward.doctor.examination import examine_database
 from onceward.doctor.finding import Finding
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing.databases import with_database
+from onceward.trust import record
 from tests.db.test_other_servers import counting_app, run_ten_jobs
 
 
@@ -102,9 +106,65 @@ async def test_users_who_may_create_roles_run_handlers_in_two_databases_of_one_c
 
 
 @pytest.mark.peer
+async def test_processes_run_with_a_login_that_owns_nothing_and_cannot_change_the_audit_log(place: Place) -> None:
+    owner = await place.add("createrole")
+    name = urlsplit(owner).path.strip("/")
+    runtime = owner.replace(f"//{name}@", f"//{name}_runtime:secret@", 1)
+    settings = Settings(
+        database_url=SecretStr(runtime),
+        migration_url=SecretStr(owner),
+        auto_migrate=False,
+        pool_min=1,
+        pool_max=6,
+        poll_interval_ms=50,
+    )
+    for _ in range(2):  # the second run finds everything prepared
+        configured = ConfiguredDatabase(settings, FEATURES.migrations, as_owner=True)
+        await configured.open()
+        await configured.migrate()
+        await configured.close()
+    password = await place.admin.fetchval("select rolpassword from pg_authid where rolname = $1", f"{name}_runtime")
+    assert password == scram_verifier("secret", base64.b64decode(password.split(":")[1].split("$")[0]))
+    await run_ten_jobs(counting_app(), settings, owner_url=owner)
+
+    configured = ConfiguredDatabase(settings)
+    db = await configured.open()
+    try:
+        assert await db.fetchval("select session_user || ' ' || current_user") == f"{name}_runtime onceward_engine"
+        async with db.transaction(role="engine") as tx:
+            await record(tx, "seat.sold", entity_type="seat", entity_id="A1")
+        for forbidden in (
+            "alter table onceward.audit_log disable trigger all",
+            "delete from onceward.audit_log",
+            "update onceward.audit_log set action = 'other'",
+            "set session_replication_role = replica",
+            "truncate onceward.audit_seals",
+            "create table onceward.mine ()",
+            "reset role; alter table onceward.audit_log disable trigger all",
+            "set role none; delete from onceward.audit_log",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await db.execute(forbidden)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="temporary"):
+            async with db.transaction() as tx:
+                await tx.execute("create temporary table seen as select 1")
+        sessions = await db.fetch("select * from onceward.server_sessions() where is_hidden")
+        assert not sessions, "the owner sees when the transactions of the runtime login began"
+    finally:
+        await configured.close()
+    for url in (runtime, owner):
+        found = {each.check: each for each in await examine_database(url, settings, FEATURES)}
+        assert (found["rights"].status, found["roles"].status) == ("ok", "ok"), (url, found)
+        assert found["login"].status == ("ok" if url == runtime else "warn"), found["login"]
+
+
+@pytest.mark.peer
 async def test_a_superuser_runs_handlers_and_doctor_notices_when_they_could_no_longer_run(place: Place) -> None:
     url = await place.add("superuser")
     await works(url)
+    login = (await findings(url))["login"]
+    assert login.status == "warn"
+    assert "is a superuser" in login.finding
     owner = urlsplit(url).path.strip("/")
     await place.run(f"alter role {owner} nosuperuser createrole")
     if place.admin.get_server_version().major >= 16:

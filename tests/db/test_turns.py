@@ -114,3 +114,25 @@ async def test_a_place_is_given_back_whatever_happens_to_the_connection(small: D
                 await conn.execute("select 1")
     async with asyncio.timeout(10), small.acquire() as first, small.acquire() as second:
         assert await first.fetchval("select 1") == await second.fetchval("select 1")
+
+
+async def test_a_connection_returns_to_the_pool_although_its_user_is_cancelled_twice(small: Database) -> None:
+    """The second cancellation comes while the open transaction is rolled back."""
+    for _ in range(3):  # more often than the pool has connections
+        begun = asyncio.Event()
+
+        async def work(begun: asyncio.Event = begun) -> None:
+            async with small.acquire() as conn:
+                await conn.execute("begin")
+                begun.set()
+                await asyncio.sleep(60)
+
+        working = asyncio.create_task(work())
+        await begun.wait()
+        working.cancel()
+        await asyncio.sleep(0)  # the rollback was sent
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+    async with asyncio.timeout(5):
+        assert await small.fetchval("select 1") == 1

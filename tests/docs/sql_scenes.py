@@ -111,6 +111,19 @@ async def the_roles_of_a_server_without_createrole(world: SqlWorld) -> None:
         await conn.execute("rollback")
 
 
+@scene("docs/database.md", "create role onceward_runtime")
+async def the_login_of_processes_acts_as_the_engine(world: SqlWorld) -> None:
+    names = {name: f"{name}_{uuid4().hex[:8]}" for name in ("onceward_runtime", "owner")}
+    async with world.db.acquire() as conn:
+        await conn.execute(f"begin; create role {names['owner']} login")
+        for statement in world.text.statements():
+            await conn.execute(world.fill(statement, **{old: new for old, new in names.items() if old in statement}))
+        for role in ("onceward_engine", "onceward_app", "onceward_sql_worker"):
+            assert await conn.fetchval("select pg_has_role($1, $2, 'set')", names["onceward_runtime"], role)
+        assert await conn.fetchval("select pg_has_role($1, $2, 'usage')", names["owner"], names["onceward_runtime"])
+        await conn.execute("rollback")
+
+
 @scene("docs/pgbouncer.md", "idle_in_transaction_session_timeout")
 async def the_settings_of_the_role_apply_to_its_sessions(world: SqlWorld) -> None:
     role = f"bounced_{uuid4().hex[:8]}"

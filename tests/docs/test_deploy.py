@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,24 @@ def texts(project: Path) -> Iterator[tuple[str, str]]:
     paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     for path in [*paths, project / "Dockerfile", project / "compose.yaml", project / ".env"]:
         yield path.name, path.read_text()
+
+
+def test_no_file_with_secrets_gets_into_an_image(project: Path) -> None:
+    for ignore in (ROOT / ".dockerignore", project / ".dockerignore"):
+        assert "**/.env" in ignore.read_text().splitlines(), ignore
+
+
+def test_the_image_installs_the_versions_that_the_tests_use_checked_by_hash() -> None:
+    def versions(lock: Path) -> dict[str, str]:
+        return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", lock.read_text(), re.MULTILINE))
+
+    image, tested = versions(DEPLOY / "requirements.lock"), versions(ROOT / "requirements.lock")
+    assert {name: version for name, version in image.items() if tested.get(name, version) != version} == {}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [each for extra in ("apps", "otel", "redis") for each in project["optional-dependencies"][extra]]
+    needed = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in (*project["dependencies"], *extras)}
+    assert needed - set(image) == set(), "run `make lock`"
+    assert "--require-hashes --requirement requirements.lock" in (DEPLOY / "Dockerfile").read_text()
 
 
 def test_every_setting_that_a_file_names_exists(project: Path) -> None:

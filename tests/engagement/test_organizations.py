@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import uuid4
 
+from onceward.messages import senders
 from onceward_apps.engagement.store import reading
 from tests.engagement.house import House, counts
 
@@ -42,3 +43,21 @@ async def test_a_source_of_the_whole_installation_finds_the_organization_by_the_
     other = await house.add_organization("other")
     await house.user(number="+5511933334444", organization=other)
     assert await house.reply("+5511933334444", "help") == "ambiguous_number"
+    third = await house.user(number="+5511933334444", organization=await house.add_organization("third"))
+    assert await house.reply("+5511933334444", "STOP") == "stop", "STOP is never dropped, whoever saved the number"
+    await house.drain()
+    stopped = "select count(*) from engagement.user_profiles where whatsapp_jid like '%5511933334444' and reengagement_opt_out"
+    assert await house.db.fetchval(stopped) == 3
+    assert third
+
+
+async def test_a_message_belongs_to_the_organization_whose_number_received_it(house: House) -> None:
+    await house.source()
+    user = await house.user(number="+5511933334444", inactive=timedelta(days=15))
+    other = await house.add_organization("other")
+    await house.user(id=user, number="+5511933334444", organization=other)
+    async with house.db.transaction(role="engine") as tx:
+        await senders.assign(tx, house.organization, "whatsapp", house.whatsapp.phone_number_id, actor="test")
+    assert await house.reply("+5511933334444", "stop") == "stop"
+    assert (await house.row(user))["reengagement_opt_out"]
+    assert not (await house.row(user, other))["reengagement_opt_out"]

@@ -42,7 +42,7 @@ async def test_a_source_is_added_used_rotated_paused_and_resumed(db: Database, s
     assert status == 200
     assert (await owner("POST", "/sources/shop-stripe/pause"))[1]["paused_at"] == paused["paused_at"], "twice is once"
     _, parked = await sender()
-    assert (await owner("GET", f"/events/{parked['id']}"))[1]["queue"] == "paused"
+    assert (await owner("GET", f"/events/{parked['id']}"))[1]["paused"] is True
     assert (await owner("POST", "/sources/shop-stripe/resume"))[1]["paused_at"] is None
     await settled(owner, parked["id"], "success")
     actions = [row["action"] for row in (await owner("GET", "/audit", query={"entity_type": "source"}))[1]]
@@ -249,7 +249,7 @@ async def test_another_node_sees_a_changed_source_at_once(
 
             async def parked() -> bool:
                 _, reply = await Sender(elsewhere, "one", NEW_SECRET)()
-                return (await owner("GET", f"/events/{reply['id']}"))[1]["queue"] == "paused"
+                return (await owner("GET", f"/events/{reply['id']}"))[1]["paused"]
 
             await until(parked, timeout_s=5)
     finally:

@@ -127,7 +127,6 @@ async def test_an_event_has_the_same_source_inline_and_in_a_worker(
     await here.inbox.catalog.refresh()
     parked = await here.send(body("evt_2"), path=PAYMENTS)
     await here.db.execute("update onceward.sources set paused_at = null, changed_at = clock_timestamp()")
-    await here.db.execute("update onceward.work set queue = 'unhandled' where queue = 'paused'")
     await here.start_worker()
     row = await here.status(parked.json["id"], "success")
     assert row["result"] == {"source": "stripe"}

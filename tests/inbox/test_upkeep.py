@@ -14,12 +14,12 @@ from onceward.db import Database
 from onceward.inbox import UpkeepOptions
 from onceward.inbox.checks import CHECKS
 from onceward.inbox.erasers import ERASERS
-from onceward.inbox.sources import pause, resume
 from onceward.inbox.upkeep import STRIP, Upkeep
 from onceward.testing import until
 from onceward.trust.erase import erase
 from onceward.work import Stripping
 from onceward.work.stripping import TURNS
+from onceward.work.unserved import UnservedWalk
 from tests.inbox.conftest import Office
 
 
@@ -44,18 +44,100 @@ async def test_an_unhandled_type_is_success_after_a_while_and_warned_about_once(
     seq = reply.json["id"]
     assert await here.db.fetchval("select queue from onceward.work") == "unhandled"
     patient = upkeep(here, unhandled_after_s=0.0)
-    assert await patient.give_up() == 0, "without a worker nobody can say that the type is unknown"
+    assert await patient.visit_unhandled() == 0, "without a worker nobody can say that the type is unknown"
     await here.start_worker()
     with capture_logs() as lines:
-        assert await until(patient.give_up) == 1
+        assert await until(patient.visit_unhandled) == 1
         row = await here.event(seq)
         assert (row["status"], row["result"]) == ("success", "unhandled")
         again = await here.post("customer.created")
-        assert await until(patient.give_up) == 1
+        assert await until(patient.visit_unhandled) == 1
         assert (await here.event(again.json["id"]))["result"] == "unhandled"
     [warning] = [line for line in lines if line["event"] == "event_type.unhandled"]
     name = await here.db.fetchval("select name from onceward.sources where origin <> 'builtin'")
     assert (warning["source"], warning["type"]) == (name, "customer.created")
+
+
+def other(name: str = "other") -> Onceward:
+    app = Onceward(name)
+
+    @app.on("github", "push")
+    async def pushed(event: Event, tx: Tx) -> None: ...
+
+    return app
+
+
+@pytest.mark.parametrize("assigned", [None, "quiet"])
+async def test_a_backlog_waits_while_the_worker_of_its_app_is_away(office, assigned: str | None) -> None:
+    """Two apps share a database, and only the worker of the other one runs."""
+    theirs = await office(other())
+    await theirs.start_worker()
+    here = await office(quiet())
+    await here.source("ours", provider="stripe", app=assigned)
+    worker = await here.start_worker()
+    await until(lambda: here.db.fetchval("select count(*) = 2 from onceward.apps"))
+    await worker.stop()
+    here.workers.remove(worker)
+    await here.post("charge.succeeded", name="ours")  # this node knows the handler, although no worker does
+    await theirs.inbox.catalog.refresh()
+    await theirs.source("from-elsewhere", provider="stripe", app=assigned)
+    await theirs.post("charge.succeeded", name="from-elsewhere")
+    await theirs.post("customer.created", name="from-elsewhere")
+    await here.db.execute("update onceward.work set sort_at = sort_at - interval '1 hour'")
+    patient = upkeep(theirs, unhandled_after_s=0.0)
+    assert await patient.visit_unhandled() == 0
+    async with here.db.acquire() as conn:
+        await UnservedWalk().step(conn)
+        reasons = await conn.fetch("select queue, reason, waiting from onceward.unserved order by 1")
+    name = f"{assigned}:stripe" if assigned else "stripe"
+    assert {tuple(row) for row in reasons} == {("events", "no_handler", 1), ("unhandled", "no_app", 1)}
+    assert await here.db.fetchval("select count(*) from onceward.unserved where task like $1", f"{name}/%") == 3
+    assert await here.db.fetchval("select count(*) from onceward.webhook_events where status = 'pending'") == 3
+    await here.start_worker()
+    await until(patient.visit_unhandled)
+    await here.db.execute("update onceward.work set sort_at = now() where sort_at > now()")
+    await until(lambda: here.db.fetchval("select count(*) = 0 from onceward.work where queue = 'events'"))
+    await until(lambda: _visited(patient, here))
+    rows = await here.db.fetch("select type, result from onceward.webhook_events order by seq")
+    assert [row["result"] for row in rows] == ["handled", "handled", "unhandled"]
+
+
+async def _visited(patient: Upkeep, here: Office) -> bool:
+    await patient.visit_unhandled()
+    return await here.db.fetchval("select count(*) = 0 from onceward.work")
+
+
+async def test_an_event_whose_app_stays_away_is_a_dead_letter_not_a_success(office) -> None:
+    here = await office(other())
+    await here.source("stripe", app="quiet")
+    await here.start_worker()
+    reply = await here.post("charge.succeeded")
+    patient = upkeep(here, unhandled_after_s=0.0)
+    assert await patient.visit_unhandled() == 0
+    await here.db.execute("update onceward.unserved set since = now() - interval '25 hours'")
+    assert await patient.visit_unhandled() == 1
+    row = await here.event(reply.json["id"])
+    assert (row["status"], row["error"][:10]) == ("dead_letter", "no_handler")
+    async with here.db.acquire() as conn:
+        for check in CHECKS:
+            assert await check.run(conn) == []
+
+
+async def test_an_event_of_a_removed_handler_waits_and_ends_as_a_dead_letter(office) -> None:
+    before = await office(quiet())
+    await before.source()
+    seq = (await before.post()).json["id"]
+    after = await office(other("quiet"))  # the next version of the app, without the handler
+    await after.db.execute(
+        "insert into onceward.workers (id, name, version, queues, tasks, apps)"
+        " values (1, 'h:1', '2', '{events}', '{github/push}', '{quiet}')"
+    )
+    assert await upkeep(after, unhandled_after_s=0.0).visit_unhandled() == 0
+    async with after.db.acquire() as conn:
+        await conn.execute("update onceward.work set sort_at = now() - interval '1 hour'")
+        walk = UnservedWalk(patience=timedelta(0))
+        assert [(each.reason, each.dead) for each in await walk.step(conn)] == [("no_handler", 1)]
+    assert (await after.event(seq))["status"] == "dead_letter"
 
 
 async def test_a_node_that_knows_less_does_not_decide(office) -> None:
@@ -66,26 +148,6 @@ async def test_a_node_that_knows_less_does_not_decide(office) -> None:
     await newer.start_worker()
     row = await newer.status(reply.json["id"], "success")
     assert row["result"] == "handled"
-
-
-async def test_a_paused_source_receives_and_handles_nothing_until_it_is_resumed(office) -> None:
-    here = await office(quiet())
-    await here.source()
-    before = await here.post()
-    async with here.db.transaction(role="engine") as tx:
-        await pause(tx, "stripe", actor="test")
-    await here.inbox.catalog.refresh()
-    during = await here.post()
-    assert (before.status, during.status) == (200, 200)
-    await here.start_worker()
-    queues = await here.db.fetch("select distinct queue from onceward.work")
-    assert [row["queue"] for row in queues] == ["paused"]
-    async with here.db.transaction(role="engine") as tx:
-        await resume(tx, "stripe", actor="test")
-    for reply in (before, during):
-        await here.status(reply.json["id"], "success")
-    audited = await here.db.fetch("select action from onceward.audit_log order by id")
-    assert [row["action"] for row in audited] == ["source.created", "source.paused", "source.resumed"]
 
 
 async def test_a_rate_parks_instead_of_refusing(office) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -14,7 +15,17 @@ from hypothesis import strategies as st
 
 import onceward_apps
 from onceward.db import Database
-from onceward.messages import BadTemplate, MissingVariable, Quiet, Recipient, Template, Templates, Window, render
+from onceward.messages import (
+    BadTemplate,
+    MissingVariable,
+    Quiet,
+    Recipient,
+    Template,
+    Templates,
+    Window,
+    plain_name,
+    render,
+)
 from onceward.messages.hours import next_allowed, zone_or_default
 from onceward.messages.kind import MessageKind
 from onceward.messages.queueing import Sending, queue
@@ -38,6 +49,8 @@ def test_every_template_renders_in_two_languages(template: Template) -> None:
     for locale in template.locales:
         for channel in ("email", "sms", "slack", "whatsapp"):
             rendered = render(template, template.sample, locale=locale, channel=channel)
+            for url in re.findall(r"https?://\S+", rendered.text if channel == "email" else ""):
+                assert f'href="{url.rstrip(".,")}"' in rendered.html, f"write {{{{ ...|link }}}} for {url}"
             assert rendered.locale == locale
             assert rendered.subject
             assert rendered.text
@@ -65,6 +78,38 @@ def test_values_are_escaped_in_html_and_left_alone_in_text() -> None:
     assert "Dear <b>&," in rendered.text
     assert "Dear &lt;b&gt;&amp;," in rendered.html
     assert "<b>" not in rendered.html
+
+
+def test_only_urls_of_the_template_and_those_marked_as_ours_become_links() -> None:
+    words = "Hello {{ name }}, see https://ours.example/help.\n\n{{ order_url|link }}\n{{ note }}"
+    template = Template("x", {"en": {"subject": "s", "text": words}})
+    ours = "https://ours.example/o?a=1&b=2"
+    data = {"name": "https://evil.example/pay", "note": f"www.evil.example {ours}.evil.example", "order_url": ours}
+    html = render(template, data, locale="en").html
+    assert re.findall(r'href="([^"]*)"', html) == ["https://ours.example/help", ours.replace("&", "&amp;")]
+    with pytest.raises(PayloadInvalid, match="must start with https"):
+        render(template, {**data, "order_url": "javascript:alert(1)"}, locale="en")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("Ada Lovelace", "Ada Lovelace"),
+        ("J.R.R. Tolkien", "J. R. R. Tolkien"),
+        ("Anne-Marie O'Neil, Jr.", "Anne-Marie O'Neil, Jr."),
+        ("Ada https://evil.example/x?y now", "Ada now"),
+        ("pay at www.evil.example", "pay at"),
+        ("evil.example/pay", ""),
+        ("evil.example", "evil. example"),
+        ("a@evil.example", "a evil. example"),
+        ("evil\u3002example", "evil. example"),
+        ("Ada\r\nBcc: x\u202e", "Ada Bcc: x"),
+        ("x" * 500, "x" * 80),
+    ],
+)
+def test_the_name_of_a_stranger_contains_no_link(given: str, kept: str) -> None:
+    assert plain_name(given) == kept
+    assert plain_name(kept) == kept
 
 
 def test_a_missing_variable_is_named_with_its_template() -> None:

@@ -106,7 +106,7 @@ class Crowd:
             case "hold" | "again":
                 await self.checkout()
             case _:
-                checkout = await self.checkout(coupon="HALF" if name == "coupon" else None)
+                checkout = await self.checkout(coupon="HALF-OFF" if name == "coupon" else None)
                 if checkout is not None:
                     await self.settle(name, checkout)
 
@@ -174,7 +174,7 @@ async def gather_crowd(office: Office, seed: int, policy: Policy) -> Crowd:
         == 0
     ):
         async with office.engine.transaction(organization=show.organization) as tx:
-            await add_coupon(tx, "HALF", percent_bps=5000, actor="test")
+            await add_coupon(tx, "HALF-OFF", percent_bps=5000, actor="test")
     seats = [row["id"] for row in await office.db.fetch("select id from ticketing.seats where event_id = $1", show.id)]
     lawn = await office.db.fetchval(
         "select id from ticketing.sections where event_id = $1 and kind = 'general'", show.id

@@ -166,7 +166,8 @@ def test_a_qr_code_is_accepted_only_with_our_signature_for_this_event() -> None:
 
 def test_the_token_of_an_order_opens_that_order_only() -> None:
     key, one, other = b"k" * 32, uuid4(), uuid4()
-    token = codes.order_token(key, one)
-    assert codes.is_order_token(key, one, token)
-    assert not codes.is_order_token(key, other, token)
-    assert not codes.is_order_token(key, one, "")
+    token = codes.order_token(key, one, 1)
+    assert codes.is_order_token(key, one, 1, token)
+    assert not codes.is_order_token(key, one, 2, token), "a higher version revokes it"
+    assert not codes.is_order_token(key, other, 1, token)
+    assert not codes.is_order_token(key, one, 1, "")

@@ -223,13 +223,13 @@ async def test_the_same_places_asked_for_five_times_are_held_once(office: Office
 
 async def last_use(office: Office, show: Show) -> None:
     async with office.engine.transaction(organization=show.organization) as tx:
-        await add_coupon(tx, "once", percent_bps=1000, most_uses=1, actor="test")
+        await add_coupon(tx, "only-once", percent_bps=1000, most_uses=1, actor="test")
 
 
 async def use_at_once(office: Office) -> list[Any]:
     show = await office.show()
     await last_use(office, show)
-    return await at_once(*(office.checkout(show, f"Stalls A{n}", coupon="ONCE") for n in range(1, 7)))
+    return await at_once(*(office.checkout(show, f"Stalls A{n}", coupon="ONLY-ONCE") for n in range(1, 7)))
 
 
 async def test_the_last_use_of_a_coupon_is_given_to_one_of_six_buyers(office: Office) -> None:
@@ -267,9 +267,9 @@ async def test_a_coupon_that_went_to_another_buyer_refunds_who_pays_too_late(off
     await office.source()
     show = await office.show()
     await last_use(office, show)
-    late = await office.checkout(show, "Stalls A1", coupon="once")
+    late = await office.checkout(show, "Stalls A1", coupon="only-once")
     await office.later(minutes=16)
-    second = await office.checkout(show, "Stalls A2", coupon="once")
+    second = await office.checkout(show, "Stalls A2", coupon="only-once")
     told = await office.pay(late, payment_intent=await paid_at_stripe(office, late))
     assert (told.status, told.json["error"]) == (400, "coupon_used_up")
     assert (await office.pay(second)).status == 200
@@ -282,11 +282,11 @@ async def test_a_coupon_that_nobody_took_meanwhile_sells_late(office: Office) ->
     await office.source()
     show = await office.show()
     await last_use(office, show)
-    late = await office.checkout(show, "Stalls A1", coupon="once")
+    late = await office.checkout(show, "Stalls A1", coupon="only-once")
     await office.later(minutes=16)
     assert (await office.pay(late)).status == 200
     with pytest.raises(BadCoupon):
-        await office.checkout(show, "Stalls A2", coupon="once")
+        await office.checkout(show, "Stalls A2", coupon="only-once")
 
 
 # -- orders that cost nothing ------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ async def test_a_rotated_key_signs_the_same_orders_and_tickets(office: Office) -
     newest = with_keys(office, SecretBox([NEW]))
     async with newest.transaction(organization=show.organization) as tx:
         order = await reading.order(tx, checkout["id"])
-        assert is_order_token(keys.key_of(newest, order), checkout["id"], token.partition("access=")[2])
+        assert is_order_token(keys.key_of(newest, order), checkout["id"], 1, token.partition("access=")[2])
         payload = qr_payload(key, show.id, ticket["ticket_code"])
         assert (await scan(tx, show.id, payload, scan_id=ticket["id"], gate="1", by="test")).outcome == "admitted"
     async with office.db.acquire() as conn:

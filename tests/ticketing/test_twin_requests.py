@@ -106,7 +106,7 @@ class Stage(twins.Stage):
 
     async def checkout(self, section: str = "Lawn") -> Any:
         event_id, basket = await self.held(section)
-        wanted = {"event_id": event_id, "email": "buyer@example.org"}
+        wanted = {"event_id": event_id, "email": f"buyer{next(self.numbers)}@example.org"}
         made = await self.shop.call(f"{PUBLIC}/checkouts", wanted, basket=basket)
         return {**made, "event_id": event_id}
 
@@ -260,6 +260,24 @@ async def transfer(stage: Stage) -> Case:
     return Case(path, body, [{**body, "email": f"friend{n}@example.org"} for n in range(4)])
 
 
+async def transfer_again(stage: Stage) -> Case:
+    order = await stage.order()
+    path = f"/orders/{order['id']}/tickets/{order['tickets'][0]['id']}/transfer"
+    moved = await stage.shop.call(path, {"token": order["token"], "email": f"holder{next(stage.numbers)}@example.org"})
+    id = moved["ticket_id"]
+    url = await stage.db.fetchval(
+        "select data->>'ticket_url' from onceward.messages where key = $1", f"ticket:{id}:transferred"
+    )
+    body = {"token": url.partition("access=")[2], "email": f"next{next(stage.numbers)}@example.org"}
+    return Case(f"/tickets/{id}/transfer", body, [{**body, "email": f"next{n}@example.org"} for n in range(4)])
+
+
+async def revoke_links(stage: Stage) -> Case:
+    order = await stage.order()
+    body = {"link_version": 1}
+    return Case(f"{STAFF}/orders/{order['id']}/revoke-links", body, [{**body, "n": n} for n in range(2)], stage.staff)
+
+
 CASES: Cases[Stage] = {
     f"POST {STAFF}/venues": venue,
     f"POST {STAFF}/events": event,
@@ -281,6 +299,8 @@ CASES: Cases[Stage] = {
     f"POST {PUBLIC}/checkouts/{{checkout_id}}/abandon": abandon,
     "POST /orders/{checkout_id}/resend": resend,
     "POST /orders/{checkout_id}/tickets/{ticket_id}/transfer": transfer,
+    "POST /tickets/{ticket_id}/transfer": transfer_again,
+    f"POST {STAFF}/orders/{{checkout_id}}/revoke-links": revoke_links,
 }
 
 

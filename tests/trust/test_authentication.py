@@ -38,7 +38,7 @@ async def make_key(db: Database, two: Two, *, expires_at: datetime | None = None
 
 async def who(db: Database, text: str) -> Identity:
     async with db.acquire() as conn:
-        return await authenticate_key(conn, text)
+        return await authenticate_key(conn, text, client="203.0.113.7")
 
 
 async def test_a_key_is_its_organization_and_scopes(db: Database, two: Two) -> None:
@@ -237,8 +237,9 @@ async def test_logging_out_ends_the_session(db: Database) -> None:
     async with db.transaction(role="engine") as tx:
         await add_user(tx, "bob@example.org", admin=True, actor="test")
     session = await open_session(db, "bob@example.org")
+    async with db.transaction(role="engine") as tx:
+        await close_session(tx, session)
     async with db.acquire() as conn:
-        await close_session(conn, session)
         with pytest.raises(NotAuthenticated):
             await authenticate_session(conn, session)
 

@@ -75,6 +75,7 @@ async def site(database_url: str, db: Database, two: Two) -> AsyncIterator[Site]
 ROUTES = [
     ("GET", "/api/v1/organizations", "viewer"),
     ("POST", "/api/v1/organizations", "admin"),
+    ("PUT", "/api/v1/organizations/second-factor", "owner"),
     ("GET", "/api/v1/members", "owner"),
     ("PUT", "/api/v1/members", "owner"),
     ("DELETE", "/api/v1/members/00000000-0000-0000-0000-000000000001", "owner"),

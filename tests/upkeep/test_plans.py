@@ -18,6 +18,7 @@ from onceward.schedules import scheduler
 from onceward.statements import read_statement
 from onceward.web.idempotency import PRUNE as OLD_KEYS
 from onceward.work import statements as work
+from onceward.work.claim import BEGINNING
 from onceward.work.stripping import TURNS
 from onceward.workflows import operate as workflows
 from tests.upkeep.filled import ROWS, filled
@@ -30,8 +31,14 @@ MOST_PAGES = 450
 
 # The statements of each loop with their arguments.
 LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
+    "queues": [(work.WAITING_QUEUES, (["default"], ["x"]))],
     "rescue": [(work.OBSERVE_WORKERS, (5.0,))],
-    "unclaimed": [(work.END_OF_WINDOW, (25_000, 500)), (work.SET_ASIDE_UNCLAIMED, (86_400.0, *WINDOW))],
+    "unserved": [
+        (work.END_OF_WINDOW, (25_000, 500)),
+        (work.NOTE_APPS, ()),
+        (work.VISIT_UNSERVED, (86_400.0, *WINDOW)),
+        (work.FORGET_SERVED, (BEGINNING,)),
+    ],
     "orphans": [(work.RELEASE_ORPHANS, (60.0, *WINDOW))],
     "prune": [(work.PRUNE_JOBS, (DAYS, 1000)), (work.PRUNE_LATER, (1000,))],
     "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
@@ -40,10 +47,9 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "adaptive limit": [(work.QUEUES, (100,))],
     "limit reconciliation": [(read_statement("limits", "free_abandoned_slots"), ())],
     "early refusal": [(read_statement("limits", "list_slot_owners"), ())],
-    "unhandled": [(inbox.ROUTE, (0, 1000))],
-    "unhandled given up": [(inbox.STRAYED, (60.0, *WINDOW)), (inbox.GIVE_UP, (60.0, 60.0, 0, 1000))],
+    "unhandled": [(inbox.VISIT, (60.0, 86_400.0, 0, 1000))],
     "sql claims": [("select webhook.release_expired('15 min')", ())],
-    "paused sources": [(inbox.STRAY_PAUSED, WINDOW)],
+    "paused sources": [(inbox.GROUP_PAUSED, WINDOW)],
     "paced sources": [(inbox.PACED, ())],
     "webhook counts": [(inbox.TAKE_COUNTS, ())],
     "old events": [
@@ -68,7 +74,6 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "old deliveries": [(outbox.PRUNE, (DAYS, 1000)), (outbox.PRUNE_LATER, (1000,)), (outbox.FORGET_KEYS, (DAYS, 1000))],
     "owners of endpoints": [(read_statement("outbox", "list_unsent_notices"), ())],
     "workflow upkeep": [
-        (workflows.UNKNOWN, (DAYS, *WINDOW)),
         (workflows.PRUNE, (DAYS, 1000)),
         (workflows.STRIP, (DAYS, 1000)),
     ],
@@ -95,6 +100,10 @@ SMALL = {
     "old send slots": "reads one row per channel, sender and recipient with a limit, hourly",
     "expired holds": "a function whose conditions have an index; see tests/capacity",
     "clock": "reads the clock",
+    "audit sealer": "takes up to 1,000 entries from the table of those that wait for their seal",
+    "primary watch": "no statement",
+    "process note": "writes one row per process",
+    "heartbeat": "writes one row by key",
     "ledger checkpoints": "a function that reads the entries since the last checkpoint; see tests/ledger",
 }
 
@@ -138,7 +147,9 @@ def test_every_loop_is_listed_here() -> None:
     for file in root.rglob("*.py"):
         source = file.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)) if "Loop(" in source else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Loop":
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Loop"):
+                continue
+            if any(keyword.arg == "every_s" for keyword in node.keywords):
                 name = node.args[0]
                 assert isinstance(name, ast.Constant), f"{file}:{node.lineno}: the name of a loop is a literal"
                 found.add(str(name.value))

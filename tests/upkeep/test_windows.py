@@ -8,7 +8,8 @@ from onceward.db import Database
 from onceward.inbox import upkeep as inbox_upkeep
 from onceward.inbox.upkeep import Upkeep, UpkeepOptions
 from onceward.work import Walk, controls
-from onceward.work.upkeep import release_orphans, set_aside_unclaimed
+from onceward.work.unserved import UnservedWalk
+from onceward.work.upkeep import release_orphans
 from onceward.workflows.pages.workflows import BY_KEY
 from tests.work.test_plans import explain, nodes
 
@@ -33,14 +34,13 @@ async def test_unknown_jobs_behind_a_backlog_are_found_in_their_turn(db: Databas
     )
     await enqueue(db, 1, 25)
     await enqueue(db, 26, 28, "unknown")
-    walk = Walk(size=10)
+    walk = UnservedWalk(walk=Walk(size=10))
     async with db.acquire() as conn:
-        assert await set_aside_unclaimed(conn, walk) == {}
-        assert await set_aside_unclaimed(conn, walk) == {}
-        assert await set_aside_unclaimed(conn, walk) == {"unknown": None}
+        assert [await walk.step(conn), await walk.step(conn)] == [[], []]
+        assert [each.task for each in await walk.step(conn)] == ["unknown"]
         assert await conn.fetchval("select count(*) from onceward.work where sort_at > now()") == 3
         await conn.execute("update onceward.work set task = 'gone' where id = 1")
-        assert await set_aside_unclaimed(conn, walk) == {"gone": None}, "the walk begins again"
+        assert [each.task for each in await walk.step(conn)] == ["gone"], "the walk begins again"
 
 
 async def test_a_lease_without_a_claim_behind_a_backlog_is_released(db: Database) -> None:
@@ -81,13 +81,12 @@ async def test_events_are_routed_and_given_up_behind_others_that_are_not(
         )
         await conn.execute("reset session_replication_role")
     upkeep = Upkeep(db, NoCatalog(), NoWaker(), options=UpkeepOptions(unhandled_after_s=60))  # type: ignore[arg-type]
-    assert await upkeep.route() == 0, "no worker is alive"
+    assert await upkeep.visit_unhandled() == 0, "no worker is alive"
     await db.execute(
         "insert into onceward.workers (id, name, version, queues, tasks, started_at)"
         " values (1, 'h:1', '1', '{events}', '{p/new}', now() - interval '1 h')"
     )
-    # Two events a look: 1-2 and 3-4 have no handler, 5-6, 7-8 and 9 contain some that have.
-    assert [await upkeep.route() for _ in range(3)] == [0, 0, 4]
+    assert [await upkeep.visit_unhandled(), await upkeep.visit_unhandled()] == [7, 2], "the first call saw two"
     assert woken
     assert await db.fetchval("select array_agg(id order by id) from onceward.work where queue = 'events'") == [
         6,
@@ -95,7 +94,6 @@ async def test_events_are_routed_and_given_up_behind_others_that_are_not(
         8,
         9,
     ]
-    assert await upkeep.give_up() == 5
     assert await db.fetchval("select count(*) from onceward.webhook_events where result = '\"unhandled\"'") == 5
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from onceward import Engine, Onceward, Tx
 from onceward.db import Database
-from onceward.work import executor
+from onceward.testing import until
+from onceward.work import forms
 
 
 def old_version() -> Onceward:
@@ -38,7 +39,7 @@ def new_version() -> Onceward:
 
 @pytest.fixture
 async def effects(db: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
-    monkeypatch.setattr(executor, "OTHER_VERSION_S", 0.05)
+    monkeypatch.setattr(forms, "OTHER_VERSION_S", 0.05)
     await db.execute("create table effects (version text, what text); grant all on effects to onceward_app")
     return db
 
@@ -71,28 +72,34 @@ async def test_two_versions_side_by_side_run_each_job_once_where_it_fits(bench, 
     assert await effects.fetchval(counted) == 0
 
 
-async def test_a_new_argument_waits_for_the_first_new_worker_only_if_another_version_is_there(
-    bench, effects: Database
-) -> None:
+async def test_jobs_with_a_new_argument_wait_visibly_for_the_first_new_worker(bench, effects: Database) -> None:
     old = await bench(old_version())
     await old.start_worker()
-    await put(old.engine, "greet", {"name": "a", "style": "loud"})
-    await left(effects, 1, dead=True)
-    reason = await effects.fetchval("select error->>'reason' from onceward.attempts where outcome = 'dead_letter'")
-    assert reason == "payload_invalid", "with one version there is nobody to wait for"
-
-
-async def test_once_all_workers_are_of_one_version_what_fits_none_is_a_dead_letter(bench, effects: Database) -> None:
-    old, new = await bench(old_version()), await bench(new_version())
-    leaving = await old.start_worker()
+    for n in range(20):
+        await put(old.engine, "greet", {"name": f"{n}", "style": "loud"})
+    unserved = "select queue, task from onceward.unserved where reason = 'no_version'"
+    assert await until(lambda: effects.fetch(unserved)) == [("default", "greet")]
+    tried = "select count(distinct work_id) = 20 from onceward.attempts where outcome = 'snoozed'"
+    await until(lambda: effects.fetchval(tried))
+    await left(effects, 20)
+    new = await bench(new_version())
     await new.start_worker()
-    await put(new.engine, "greet", {"nom": "a"})
-    async with asyncio.timeout(20):
-        while not await effects.fetchval("select count(*) from onceward.attempts where outcome = 'snoozed'"):
-            await asyncio.sleep(0.02)
+    await left(effects, 0)
+    assert await effects.fetchval("select count(*) from effects where version = 'new'") == 20
+    counted = "select count(*) from onceward.attempts where outcome not in ('success', 'snoozed')"
+    assert await effects.fetchval(counted) == 0
+
+
+async def test_what_fits_no_version_is_a_dead_letter_after_an_hour(bench, effects: Database) -> None:
+    old = await bench(old_version())
+    await old.start_worker()
+    await put(old.engine, "greet", {"nom": "a"})
+    await until(lambda: effects.fetchval("select count(*) > 0 from onceward.attempts where outcome = 'snoozed'"))
     assert await effects.fetchval("select count(*) from onceward.work where dead_reason is not null") == 0
-    await leaving.stop()
+    await effects.execute("update onceward.attempts set finished_at = finished_at - interval '61 minutes'")
+    await effects.execute("update onceward.work set sort_at = now() where lease is null")
     await left(effects, 1, dead=True)
+    assert await effects.fetchval("select dead_reason from onceward.work") == "payload_invalid"
 
 
 def test_versions_are_distinguished_by_the_arguments_they_accept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from onceward.testing import crash_test, drain, until
 from onceward.trust import create_organization
 from onceward.work import controls, dead_letters
 from onceward.work.dead_letters import DeadLetterFilter
-from onceward.work.upkeep import set_aside_unclaimed
+from onceward.work.unserved import Unserved, UnservedWalk
 from tests.engines import Bench
 
 
@@ -254,8 +255,8 @@ async def test_the_hook_of_a_deleted_job_becomes_a_visible_dead_letter(db: Datab
     await controls.cancel(db, job.id, actor="test")
     async with db.acquire() as conn:
         await conn.execute("update onceward.work set sort_at = now() - '1 minute'::interval")
-        await conn.execute("update onceward.jobs set created_at = now() - '2 days'::interval")
-        assert await set_aside_unclaimed(conn) == {"generate#on_end": "no_handler"}
+        walk = UnservedWalk(patience=timedelta(0))
+        assert await walk.step(conn) == [Unserved("default", "generate#on_end", "no_handler", 1)]
 
 
 async def test_a_hook_that_was_removed_is_forgotten_when_a_worker_starts(db: Database, seen, bench) -> None:

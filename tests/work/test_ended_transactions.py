@@ -54,9 +54,8 @@ def make_app() -> Onceward:
     async def end_batch(jobs: list[Job], tx: Tx) -> None:
         await tx.execute("select 1")
         for job in jobs:
-            if len(jobs) == 1 or job.args["how"] in CHANGES_ROLE:  # the batch runs again, each job alone
-                for statement in ENDINGS[job.args["how"]]:
-                    await tx.execute(statement)
+            for statement in ENDINGS[job.args["how"]]:
+                await tx.execute(statement)
 
     return app
 
@@ -66,12 +65,11 @@ async def test_a_handler_that_ends_its_transaction_or_changes_its_role_is_a_dead
     here = await bench(app)
     await here.db.execute("create table effects (n int); grant all on effects to onceward_app")
     ids: dict[int, tuple[str, str]] = {}
-    for task in ("end", "end_in_session", "end_with_hook", "end_batch"):
+    for task in ("end", "end_in_session", "end_with_hook"):
         for n, how in enumerate(ENDINGS):
             if (task, how) == ("end_in_session", "script"):
                 continue  # SQLAlchemy prepares each statement, so a script is refused
-            arguments = {"how": how} | ({} if task == "end_batch" else {"n": n})
-            id = await here.db.fetchval("select onceward.enqueue($1, $2)", task, arguments)
+            id = await here.db.fetchval("select onceward.enqueue($1, $2)", task, {"how": how, "n": n})
             ids[id] = (task, how)
     await here.start_worker(concurrency=2)
     for id, (task, how) in ids.items():
@@ -86,6 +84,16 @@ async def test_a_handler_that_ends_its_transaction_or_changes_its_role_is_a_dead
         assert await here.db.fetchval("select count(*) from onceward.attempts where work_id = $1", id) == 1
     hooked = await here.db.fetchval("select array_agg(-n) from effects where n < 0")
     assert set(hooked) == {id for id, (task, _) in ids.items() if task == "end_with_hook"}
+
+
+@pytest.mark.parametrize(("how", "outcome_of_the_other"), [("role", "success"), ("commit", "dead_letter")])
+async def test_a_batch_runs_again_only_if_nothing_of_it_can_be_committed(bench, how, outcome_of_the_other) -> None:
+    here = await bench(make_app())
+    await here.db.execute("create table effects (n int); grant all on effects to onceward_app")
+    ids = [await here.db.fetchval("select onceward.enqueue('end_batch', $1)", {"how": each}) for each in (how, "quiet")]
+    await here.start_worker(concurrency=1)
+    outcomes = [(await here.engine.wait(id, timeout=20)).outcome for id in ids]
+    assert outcomes == ["dead_letter", outcome_of_the_other]
 
 
 async def test_a_handler_that_commits_and_fails_is_not_retried(bench) -> None:
@@ -104,3 +112,26 @@ async def test_a_transaction_outside_a_handler_notices_its_end_too(db: Database)
     with pytest.raises(TransactionEnded):
         async with db.transaction() as tx:
             await tx.execute("rollback")
+
+
+async def test_a_handler_may_leave_its_transaction_idle_for_as_long_as_its_timeout(bench) -> None:
+    app = Onceward("t")
+    show = "show idle_in_transaction_session_timeout"
+
+    @app.job(timeout=300)
+    async def patient(tx: Tx) -> str:
+        return await tx.fetchval(show)
+
+    @app.job(timeout=None)
+    async def endless(tx: Tx) -> str:
+        return await tx.fetchval(show)
+
+    @app.job
+    async def ordinary(tx: Tx) -> str:
+        return await tx.fetchval(show)
+
+    here = await bench(app)
+    jobs = [await here.engine.enqueue(each) for each in (patient, ordinary, endless, ordinary)]
+    await here.start_worker(concurrency=1)
+    results = [(await here.engine.wait(job.id, timeout=10)).result for job in jobs]
+    assert results == ["315s", "1min", "0", "1min"]

@@ -15,7 +15,7 @@ from onceward.db import Database
 from onceward.testing import drain
 from onceward.work import controls, dead_letters
 from onceward.work.dead_letters import DeadLetterFilter
-from onceward.work.upkeep import set_aside_unclaimed
+from onceward.work.unserved import UnservedWalk
 
 app = Onceward("endings")
 ROOT = Path(onceward.__file__).parent
@@ -61,10 +61,11 @@ async def test_a_job_that_no_worker_knows_ends_with_an_attempt(engine: Engine) -
     id = await engine.db.fetchval("select onceward.enqueue('no_such_job')")
     await engine.db.execute("update onceward.work set sort_at = now() - '1 minute'::interval")
     async with engine.db.acquire() as conn:
-        await set_aside_unclaimed(conn)
+        await UnservedWalk().step(conn)
         assert await conn.fetch(LAST, id) == [], "it only waits"
         await conn.execute("update onceward.work set sort_at = now() - '1 minute'::interval")
-        assert await set_aside_unclaimed(conn, dead_after=timedelta(0)) == {"no_such_job": "no_handler"}
+        [found] = await UnservedWalk(patience=timedelta(0)).step(conn)
+        assert (found.task, found.dead) == ("no_such_job", 1)
         assert await conn.fetch(LAST, id) == [("dead_letter", "no_handler")]
 
 

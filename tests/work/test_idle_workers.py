@@ -9,10 +9,12 @@ import asyncpg
 import pytest
 
 from onceward import Onceward, enqueue_sql
-from onceward.db import Database
+from onceward.db import Connection, Database
 from onceward.testing import until
+from onceward.work import listen_session
 from onceward.work.idle_flags import FLAG, IdleFlags, IdleState
 from onceward.work.idleness import Idleness
+from onceward.work.listen_session import ListenSession
 from onceward.work.wake import CHANNEL
 from tests.engines import Bench
 
@@ -40,6 +42,12 @@ class Notes:
             self.seen.append(n)
 
         self.note = note
+
+
+def flags_on(conn: Connection | None) -> IdleFlags:
+    session = ListenSession()
+    session.conn = conn
+    return IdleFlags(CHANNEL, session)
 
 
 async def flagged(db: Database) -> bool:
@@ -73,9 +81,8 @@ async def test_an_enqueue_that_no_idle_worker_waits_for_sends_no_notify(db: Data
     heard: list[str] = []
     ear = await db.connect(application_name="ear")
     await ear.add_listener(CHANNEL, lambda *args: heard.append(args[3]))
-    flags = IdleFlags(CHANNEL, asyncio.Lock())
     holder = await db.connect(application_name="holder")
-    flags.use(holder)
+    flags = flags_on(holder)
     await db.execute(ENQUEUE, {"n": 1})
     assert await flags.set("notes") is IdleState.SET
     await db.execute(ENQUEUE, {"n": 2})
@@ -95,8 +102,7 @@ async def test_a_transaction_that_will_be_prepared_can_do_without_the_notify(db:
     heard: list[str] = []
     holder = await db.connect(application_name="holder")
     await holder.add_listener(CHANNEL, lambda *args: heard.append(args[3]))
-    flags = IdleFlags(CHANNEL, asyncio.Lock())
-    flags.use(holder)
+    flags = flags_on(holder)
     assert await flags.set("notes") is IdleState.SET
     async with db.acquire() as conn, conn.transaction():
         await conn.execute("set local onceward.notify = off")
@@ -108,11 +114,9 @@ async def test_a_transaction_that_will_be_prepared_can_do_without_the_notify(db:
 
 
 async def test_only_one_worker_holds_the_flag_and_the_others_know_it(db: Database) -> None:
-    first, second = IdleFlags(CHANNEL, asyncio.Lock()), IdleFlags(CHANNEL, asyncio.Lock())
-    assert await first.set("notes") is IdleState.NO_SESSION
+    assert await flags_on(None).set("notes") is IdleState.NO_SESSION
     connections = [await db.connect(), await db.connect()]
-    first.use(connections[0])
-    second.use(connections[1])
+    first, second = map(flags_on, connections)
     async with db.acquire() as conn, conn.transaction():
         await conn.execute(ENQUEUE, {"n": 1})
         assert await first.set("notes") is IdleState.OPEN_TRANSACTIONS
@@ -188,9 +192,8 @@ async def test_a_busy_worker_clears_its_flag_and_an_idle_one_takes_it(bench: Sta
 
 
 async def test_a_long_run_of_claims_clears_the_flag_and_a_pause_sets_it_again(db: Database) -> None:
-    flags = IdleFlags(CHANNEL, asyncio.Lock())
     conn = await db.connect()
-    flags.use(conn)
+    flags = flags_on(conn)
     idleness = Idleness(flags, "notes", poll_s=HOUR_S)
     assert await idleness.pause_s() == 0.0  # look once more
     assert await idleness.pause_s() == HOUR_S
@@ -204,9 +207,8 @@ async def test_a_long_run_of_claims_clears_the_flag_and_a_pause_sets_it_again(db
 
 
 async def test_single_jobs_one_after_the_other_leave_the_flag(db: Database) -> None:
-    flags = IdleFlags(CHANNEL, asyncio.Lock())
     conn = await db.connect()
-    flags.use(conn)
+    flags = flags_on(conn)
     idleness = Idleness(flags, "notes", poll_s=HOUR_S)
     assert await idleness.pause_s() == 0.0
     for _ in range(100):
@@ -233,3 +235,33 @@ async def test_a_worker_whose_listening_connection_was_lost_listens_and_flags_ag
     await until(lambda: flagged(db))
     await db.execute(ENQUEUE, {"n": 2})
     await until(lambda: notes.seen == [1, 2])
+
+
+async def test_a_listening_session_that_does_not_answer_stops_no_queue(
+    bench: Start, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listen_session, "TURN_S", 0.1)
+    monkeypatch.setattr(listen_session, "ANSWER_S", 0.5)
+    notes = Notes()
+    here = await bench(notes.app)
+    await here.start_worker(poll_s=0.05)
+    await until(lambda: flagged(db))
+    session = here.engine.waker._session
+    listening = session.conn
+    assert listening is not None
+
+    async def hang() -> None:
+        async with session.use() as conn:
+            assert conn is listening
+            await conn.execute("select pg_sleep(60)")
+
+    hanging = asyncio.create_task(hang())
+    for n in range(1, 31):  # a run of claims, after which the worker clears its flag and becomes idle again
+        await here.engine.enqueue_many(notes.note.call(n=n) for _ in range(2))
+    await until(lambda: len(notes.seen) == 60)
+    with pytest.raises(TimeoutError):
+        await hanging
+    assert listening.is_closed()
+    await until(lambda: session.is_open)
+    await db.execute(ENQUEUE, {"n": 99})
+    await until(lambda: notes.seen[-1] == 99)

@@ -11,7 +11,7 @@ from onceward.db import Database
 from onceward.testing import drain
 from onceward.work import controls, dead_letters
 from onceward.work.dead_letters import DeadLetterFilter, NoFilter
-from onceward.work.upkeep import prune, set_aside_unclaimed
+from onceward.work.upkeep import prune
 
 app = Onceward("operate")
 healthy = False
@@ -175,19 +175,6 @@ async def test_a_handler_that_runs_too_long_is_stopped_and_dead_lettered_as_time
     await here.start_worker()
     assert (await here.engine.wait(job.id, timeout=5)).outcome == "dead_letter"
     assert await here.db.fetchval("select dead_reason from onceward.work") == "timeout"
-
-
-async def test_a_name_nobody_knows_waits_aside_and_is_a_dead_letter_after_a_day(engine: Engine) -> None:
-    await engine.db.execute(
-        "select onceward.enqueue('no_such_job'); update onceward.work set sort_at = now() - '1 minute'::interval"
-    )
-    async with engine.db.acquire() as conn:
-        assert await set_aside_unclaimed(conn) == {"no_such_job": None}
-        assert await conn.fetchval("select sort_at > now() from onceward.work")
-        await conn.execute("update onceward.jobs set created_at = now() - '25 hours'::interval")
-        await conn.execute("update onceward.work set sort_at = now() - '1 minute'::interval")
-        assert await set_aside_unclaimed(conn) == {"no_such_job": "no_handler"}
-    assert [letter.reason for letter in await dead_letters.find(engine.db, DeadLetterFilter())] == ["no_handler"]
 
 
 async def test_pruning_takes_finished_jobs_of_age_and_never_dead_letters(engine: Engine) -> None:

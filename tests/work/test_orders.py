@@ -241,12 +241,6 @@ async def test_another_connection_enqueues_in_its_own_transaction(engine: Engine
     assert ran == ["from psycopg"]
 
 
-async def test_an_unfit_argument_from_sql_is_a_dead_letter_at_once(engine: Engine) -> None:
-    id = await engine.db.fetchval("select onceward.enqueue('note', '{\"what\": [1]}')")
-    await drain(engine)
-    assert await engine.db.fetchval("select dead_reason from onceward.work where id = $1", id) == "payload_invalid"
-
-
 async def test_assert_enqueued_says_what_is_there_instead(engine: Engine) -> None:
     await engine.enqueue(note, what="a")
     with pytest.raises(AssertionError, match=r"note \{'what': 'a'\}"):

@@ -54,11 +54,34 @@ async def test_a_claim_reads_what_it_takes_and_no_history(db: Database, finished
     await fill(db, finished=finished, waiting=5_000)
     async with db.acquire() as conn:
         beginning = await conn.fetchval("select '2000-01-01'::timestamptz")
-        plan = await explain(conn, CLAIM, "default", beginning, ["noop"], CLAIMED, 7, 1)
+        plan = await explain(conn, CLAIM, "default", beginning, ["noop"], CLAIMED, 7, 1, True)
         assert "work_ready" in {node.get("Index Name") for node in nodes(plan)}
         assert "Seq Scan" not in scans_of(plan, "work")
         assert "Seq Scan" not in scans_of(plan, "jobs")
         assert pages(plan) / CLAIMED < 25, f"{pages(plan)} pages for {CLAIMED} rows"
+
+
+async def test_a_claim_of_events_reads_only_the_list_of_paused_sources(db: Database) -> None:
+    await db.execute(
+        """
+        insert into onceward.work (id, kind, task, queue, sort_at, source)
+        select n, 'event', 'p/t', 'events', now() - interval '1 minute', ('00000000-0000-4000-8000-00000000000' || n % 5)::uuid
+          from generate_series(1, 5000) n
+        """
+    )
+    await db.execute("insert into onceward.paused_sources values ('00000000-0000-4000-8000-000000000001')")
+    await db.execute("vacuum analyze onceward.work")
+    async with db.acquire() as conn:
+        beginning = await conn.fetchval("select '2000-01-01'::timestamptz")
+        plan = await explain(conn, CLAIM, "events", beginning, ["p/t"], CLAIMED, 7, 1, True)
+        held = await conn.fetchval(
+            "select array_agg(distinct id % 5 order by id % 5) from onceward.work where lease = 7"
+        )
+    assert held == [0, 2, 3, 4]
+    read = {node["Relation Name"] for node in nodes(plan) if "Relation Name" in node and node["Actual Loops"]}
+    assert read == {"work", "claims", "jobs", "queues", "paused_sources"}
+    assert "work_ready" in {node.get("Index Name") for node in nodes(plan)}
+    assert pages(plan) / CLAIMED < 25, f"{pages(plan)} pages for {CLAIMED} rows"
 
 
 async def test_acks_and_releases_find_their_rows_by_key_also_when_statistics_are_old(db: Database) -> None:
@@ -109,7 +132,7 @@ async def test_a_plain_job_costs_two_inserts_a_claim_and_an_ack(db: Database) ->
         plans = [await explain(conn, ENQUEUE, arguments, [1] * count, 0, None, *settings)]
         await conn.execute("analyze onceward.work")
         beginning = await conn.fetchval("select '2000-01-01'::timestamptz")
-        plans.append(await explain(conn, CLAIM, "default", beginning, ["noop"], count, 7, 1))
+        plans.append(await explain(conn, CLAIM, "default", beginning, ["noop"], count, 7, 1, True))
         ids = [row["id"] for row in await conn.fetch("select id from onceward.work where lease = 7")]
         plans.append(await explain(conn, FINISH, ids, [7], 1, None))
     assert len(ids) == count

@@ -9,7 +9,7 @@ import pytest
 
 from onceward import Job, Onceward
 from onceward.work.commands.recovery import REPEATED
-from onceward.work.recovery import SKIPPED_IDS, Unfinished, WorkersRun, recover
+from onceward.work.recovery import SKIPPED_IDS, NodesRun, Unfinished, recover
 
 app = Onceward("t")
 
@@ -40,9 +40,24 @@ async def test_a_restored_database_is_not_changed_while_workers_run(bench) -> No
             await here.db.execute("update onceward.workers set beat = beat + 1")
 
     beating = asyncio.create_task(beat())
-    with pytest.raises(WorkersRun, match="1 workers are running: stop all nodes"):
+    with pytest.raises(NodesRun, match="1 workers are running: stop all nodes"):
         await recover(here.db, actor="test", observe_s=0.2)
     beating.cancel()
+
+
+async def test_a_restored_database_is_not_changed_while_a_process_without_a_worker_runs(bench) -> None:
+    """`serve` takes numbers for events from the sequence."""
+    here = await bench(app)
+    await here.db.execute(
+        "insert into onceward.processes (id, service, host, pid, version, knows)"
+        " values (gen_random_uuid(), 'shop', 'node-3', 77, '1', '{}')"
+    )
+    note = "update onceward.processes set seen_at = clock_timestamp()"
+    noting = asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(here.db.execute(note)))
+    with pytest.raises(NodesRun, match=r"shop on node-3 \(pid 77\) is running: stop all nodes"):
+        await recover(here.db, actor="test", observe_s=0, note_s=5)
+    noting.cancel()
+    assert (await recover(here.db, actor="test", observe_s=0, note_s=0.3)).next_id > SKIPPED_IDS, "killed, not running"
 
 
 async def test_the_command_says_for_every_kind_of_work_what_a_repetition_means(bench) -> None:

@@ -6,9 +6,9 @@ import asyncio
 from uuid import uuid4
 
 from onceward import Engine, Job, Onceward, Permanent, Retry, Tx
+from onceward.background import Loop
 from onceward.db import Database
 from onceward.work import Waker, Worker, WorkerOptions
-from onceward.work.loop import Loop
 
 
 async def test_a_job_runs_and_its_result_is_kept(bench) -> None:

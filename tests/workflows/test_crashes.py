@@ -14,7 +14,7 @@ from onceward import Engine
 from onceward.db import Database
 from onceward.testing import Crash, crash_test, give_back, until
 from onceward.work import gate
-from onceward.work.claim import claim, claim_suspect, new_lease
+from onceward.work.claim import claim, new_lease
 from onceward.work.executor import Executor
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
@@ -82,8 +82,10 @@ async def _run_together(engine: Engine, die_at: int | None) -> int:
         while True:
             async with engine.db.acquire() as conn:
                 lease = new_lease()
-                work = (await claim(conn, queue="workflows", tasks=names, most=10, lease=lease, worker=worker)).work
-                work += await claim_suspect(conn, queue="workflows", tasks=names, lease=new_lease(), worker=worker)
+                taken = await claim(
+                    conn, queue="workflows", tasks=names, most=10, lease=lease, worker=worker, suspect=True
+                )
+                work = taken.work
                 bodies = await engine.registry.kinds["workflow"].load(conn, [each.id for each in work])
                 soon = not work and await conn.fetchval(DUE_SOON)
             if soon:

@@ -18,6 +18,7 @@ from onceward.trust.invariants import verify
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import create_organization
 from onceward.web import create_api
+from onceward.work.unserved import UnservedWalk
 from onceward.workflows import WorkflowState, operate
 from onceward.workflows.checks import CHECKS as workflow_checks
 from onceward.workflows.routes import workflows_router
@@ -144,10 +145,10 @@ async def test_workflow_that_no_worker_knows_waits_aside_and_is_a_dead_letter_af
     id = (await b.engine.start_workflow(approval)).id
     async with b.db.acquire() as conn:
         await conn.execute("update onceward.work set sort_at = sort_at - interval '10 seconds'")
-        assert await operate.set_aside_unknown(conn) == {"approval"}
+        assert [each.task for each in await UnservedWalk().step(conn)] == ["workflow:approval"]
         assert await conn.fetchval("select sort_at > onceward.now() from onceward.work where id = $1", id)
         await conn.execute("update onceward.work set sort_at = onceward.now() - interval '10 seconds'")
-        assert await operate.set_aside_unknown(conn, dead_after=timedelta(0)) == {"approval"}
+        assert [each.dead for each in await UnservedWalk(patience=timedelta(0)).step(conn)] == [1]
     assert await b.state(id) == "dead_letter"
     outcomes = await b.db.fetch("select outcome, error->>'reason' from onceward.attempts where work_id = $1", id)
     assert outcomes == [("dead_letter", "no_handler")]

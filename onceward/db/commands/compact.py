@@ -72,7 +72,7 @@ def compact(
 async def _compact(*, dry_run: bool, full: list[str], lock_timeout_s: float) -> dict[str, Any]:
     from onceward.db import space
 
-    async with opened_database() as db:
+    async with opened_database(as_owner=True) as db:
         # A connection of its own: vacuum and rebuilds run outside transactions and for as long as they need.
         conn = await db.connect(application_name="onceward db compact")
         try:

@@ -96,7 +96,7 @@ async def _interactive(program: str, *options: str) -> int:
 
     from onceward.settings.database_url import libpq_variables
 
-    async with opened_database() as database:
+    async with opened_database(as_owner=True) as database:
         environment = {**os.environ, **libpq_variables(database.url)}
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -112,7 +112,7 @@ async def _with_program(program: str, *options: str) -> None:
 
     from onceward.settings.database_url import libpq_variables
 
-    async with opened_database() as database:
+    async with opened_database(as_owner=True) as database:
         environment = libpq_variables(database.url)
         command = [str(_program(program)), *options]
         if program == "pg_restore":

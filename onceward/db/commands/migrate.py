@@ -62,9 +62,9 @@ async def _migrate(
     migrations: Sequence[Migrations], settings: Settings, *, only_plan: bool, reapply_functions: bool
 ) -> tuple[list[Pending], list[Pending]]:
     """Return what was applied, and what is still pending."""
-    async with opened(settings, migrations) as configured:
+    async with opened(settings, migrations, as_owner=True) as configured:
         pending = await configured.pending_migrations(reapply_functions=reapply_functions)
-        if only_plan or not pending:
+        if only_plan or not (pending or configured.has_runtime_login):
             return [], pending
         applied = await configured.migrate(reapply_functions=reapply_functions)
         return applied, [item for item in pending if item not in applied]

@@ -63,7 +63,7 @@ def status(app: AppArgument = None, as_json: JsonOption = False) -> None:
 async def _status(settings: Settings, features: Features) -> list[OwnerStatus]:
     from onceward.db.status import status as compare
 
-    async with opened(settings) as configured, configured.database.acquire() as conn:
+    async with opened(settings, as_owner=True) as configured, configured.database.acquire() as conn:
         return await compare(conn, features.migrations)
 
 
@@ -75,8 +75,9 @@ def processes(as_json: JsonOption = False) -> None:
         return
     for row in rows:
         row["knows"] = ", ".join(f"{owner} {number:04d}" for owner, number in sorted(row["knows"].items()))
+        row["failing"] = ", ".join(f"{loop} ({error})" for loop, error in sorted(row["failing"].items()))
         row["running"] = "yes" if row["running"] else "not seen for a minute"
-    columns = ("service", "host", "pid", "version", "started_at", "running", "knows")
+    columns = ("service", "host", "pid", "version", "started_at", "running", "failing", "knows")
     listing(rows, columns=columns, as_json=False, empty="no process has noted itself")
 
 
@@ -108,7 +109,7 @@ def reset(
 async def _reset(settings: Settings, features: Features, *, yes: bool, database_name: str | None) -> str:
     from onceward.db.reset import drop_everything
 
-    async with opened(settings, features.migrations) as configured:
+    async with opened(settings, features.migrations, as_owner=True) as configured:
         actual = str(await configured.database.fetchval("select current_database()"))
         if settings.database_url is not None and database_name is None:
             raise CommandFailed(

@@ -200,13 +200,13 @@ def assign(
 
 @group.command("pause")
 def pause(name: Name) -> None:
-    """Keep receiving events, but park them instead of handling them."""
+    """Keep receiving events, but handle none of them until the source is resumed."""
     _set_paused(name, paused=True)
 
 
 @group.command("resume")
 def resume(name: Name) -> None:
-    """Handle the parked events."""
+    """Handle the events that waited while the source was paused, and the new ones."""
     _set_paused(name, paused=False)
 
 

@@ -22,13 +22,10 @@ begin
          order by t <> v_route || '/' || p.type limit 1;
         v_queue := case when v_task is null then 'unhandled' else 'events' end;
         v_task := coalesce(v_task, v_general);
-        v_lane := case when v_source.rate_per_s is not null then 'source:' || p.webhook_id end;
+        v_lane := case when v_source.rate_per_s is not null or v_source.paused_at is not null then 'source:' || p.webhook_id end;
     end if;
-    if v_source.paused_at is not null then
-        v_queue := 'paused';
-    end if;
-    insert into onceward.work as w (id, organization_id, kind, task, queue, sort_at, attempts, lane, earlier)
-    values (p.seq, p.organization_id, 'event', v_task, v_queue, onceward.now(), p_attempts, v_lane,
+    insert into onceward.work as w (id, organization_id, kind, task, queue, sort_at, attempts, lane, source, earlier)
+    values (p.seq, p.organization_id, 'event', v_task, v_queue, onceward.now(), p_attempts, v_lane, p.webhook_id,
             greatest(onceward.last_attempt(p.seq) - p_attempts, 0))
     on conflict (id) do update
        set lease = null, claimed_at = null, slot = null, parent_slot = null, cancel = null, dead_reason = null, dead_at = null,

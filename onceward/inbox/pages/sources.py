@@ -120,8 +120,8 @@ PAGES = (
     ),
 )
 ACTIONS = (
-    Action(path=PATH, run=_add, scope="owner"),
-    Action(path=f"{PATH}/secret", run=_rotate, scope="owner"),
+    Action(path=PATH, run=_add, scope="owner", recent=True),
+    Action(path=f"{PATH}/secret", run=_rotate, scope="owner", recent=True),
     Action(path=f"{PATH}/delete", run=_button(sources.delete, DELETED), scope="owner"),
     Action(path=f"{PATH}/pause", run=_button(sources.pause, PAUSED)),
     Action(path=f"{PATH}/resume", run=_button(sources.resume, RESUMED)),

@@ -23,7 +23,7 @@ from onceward.web.problems import Problem, invalid_request
 
 Db = Annotated[Database, Depends(database_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
-Operator = Annotated[Identity, Depends(require("operator"))]
+Replayer = Annotated[Identity, Depends(require("operator", permission="replay"))]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Status = Literal["pending", "processing", "success", "failed", "dead_letter"]
 Short = Annotated[Text, StringConstraints(max_length=255)]
@@ -111,6 +111,7 @@ def _reading(router: APIRouter) -> None:
         A request examines about 100,000 events at most. If there may be more matches, the header `Link` has the URL of the
         next page with `rel="next"`; a page can have fewer events than `limit`, or none, and still have a next page.
         """
+        identity.require_source(source)
         criteria = EventFilter(
             source=source,
             type=type,
@@ -133,10 +134,11 @@ def _reading(router: APIRouter) -> None:
 
 def _replaying(router: APIRouter) -> None:
     @router.post("/replay")
-    async def many(db: Db, identity: Operator, body: ReplayMany) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
+    async def many(db: Db, identity: Replayer, body: ReplayMany) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
         """Handle events again, oldest first, under the same event id. Each replay is written to the audit log."""
         if not body.reason and not body.dry_run:
             raise invalid_request([("body.reason", "give a reason for the audit log; only a dry run needs none")])
+        identity.require_source(body.source)
         statuses = ["success"] if body.unhandled or body.as_new else ["dead_letter", "failed"]
         criteria = EventFilter(
             ids=body.ids,
@@ -163,7 +165,7 @@ def _replaying(router: APIRouter) -> None:
         return ReplayAnswer(done=done.done, skipped=done.skipped, dry_run=body.dry_run)
 
     @router.post("/{event}/replay", status_code=202)
-    async def one(db: Db, identity: Operator, event: Short, body: ReplayOne) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
+    async def one(db: Db, identity: Replayer, event: Short, body: ReplayOne) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
         """Handle one event again. 409 says why it was not replayed."""
         shown = await _find(db, identity, event)
         criteria = EventFilter(ids=[shown.seq], unhandled=_unhandled(shown), organization=identity.organization)
@@ -189,7 +191,7 @@ async def _bounded(db: Database, identity: Identity) -> AsyncGenerator[Transacti
 async def _find(db: Database, identity: Identity, ref: str) -> reading.Whole:
     async with _bounded(db, identity) as tx:
         event = await reading.show(tx, ref, organization=identity.organization)
-    if event is None:
+    if event is None or not identity.may_use_source(event.source):
         raise Problem(404, f"there is no event {ref!r}")
     return event
 

@@ -25,6 +25,7 @@ TheSettings = Annotated[Settings, Depends(settings_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
 Owner = Annotated[Identity, Depends(require("owner"))]
+RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
 SecretText = Annotated[Text, Field(min_length=1, max_length=16_384)]
 Days = Annotated[int, Field(ge=1, le=36_500)]
 MONTH_S = 30 * 86_400
@@ -116,7 +117,7 @@ def _reading(router: APIRouter) -> None:
 
 def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
     @router.post("", status_code=201)
-    async def add(db: Db, settings: TheSettings, identity: Owner, new: SourceIn) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
+    async def add(db: Db, settings: TheSettings, identity: RecentOwner, new: SourceIn) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
         """Add a source of the organization. An administrator who acts for none adds a source of the platform."""
         requested = sources.NewSource(
             **new.model_dump(exclude={"provider", "secrets", "public_url"}),
@@ -137,7 +138,7 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
         return _shown(added, settings)
 
     @router.post("/{source}/secret")
-    async def rotate(db: Db, identity: Owner, source: Text, rotation: SourceSecret) -> Rotated:  # pyright: ignore[reportUnusedFunction]
+    async def rotate(db: Db, identity: RecentOwner, source: Text, rotation: SourceSecret) -> Rotated:  # pyright: ignore[reportUnusedFunction]
         """Add a secret. This node accepts it before the answer is sent, every other node within moments."""
         overlap = timedelta(seconds=rotation.overlap_s)
         try:
@@ -184,7 +185,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
 
     @router.post("/{source}/resume")
     async def resume(db: Db, settings: TheSettings, identity: Operator, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
-        """Handle parked events in the order of their arrival."""
+        """Handle the events of the source again, in the order of their arrival."""
         async with db.transaction(role="engine") as tx:
             row = await sources.find(tx, source[:100], organization=identity.organization)
             sources.require_name(row.name, identity, inbox.catalog.handled_names)

@@ -136,6 +136,20 @@ create index messages_reference on onceward.messages (reference) where reference
 create index messages_recipient on onceward.messages (recipient, id desc);
 select onceward.protect('onceward.messages');
 
+-- Phone numbers that people write to. Only the engine writes them, after a proof: see messages/senders.py.
+create table onceward.senders (
+    kind text not null check (kind in ('whatsapp', 'twilio')),
+    identifier text not null,               -- the phone number id of WhatsApp, or the number at Twilio
+    organization_id uuid not null,
+    proof text not null check (proof in ('account', 'administrator')),
+    proven_at timestamptz not null default onceward.now(),
+    primary key (kind, identifier)
+);
+comment on table onceward.senders is 'The organization that has proven a phone number, for webhooks of a source that serves several organizations.';
+create index senders_by_organization on onceward.senders (organization_id);
+select onceward.protect('onceward.senders');
+revoke insert, update, delete on onceward.senders from onceward_app;
+
 create table onceward.dashboard_messages (
     id bigint primary key,
     organization_id uuid,

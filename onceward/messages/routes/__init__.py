@@ -11,7 +11,8 @@ from onceward.messages.routes.inbox import inbox_router
 from onceward.messages.routes.messages import messages_router
 from onceward.messages.routes.notifications import notifications_router
 from onceward.messages.routes.push import push_router
+from onceward.messages.routes.senders import senders_router
 
 
-def routers(_context: Context) -> Sequence[APIRouter]:
-    return (inbox_router(), messages_router(), notifications_router(), push_router())
+def routers(context: Context) -> Sequence[APIRouter]:
+    return (inbox_router(), messages_router(), notifications_router(), push_router(), senders_router(context))

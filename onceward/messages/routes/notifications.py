@@ -34,7 +34,7 @@ Db = Annotated[Database, Depends(database_of)]
 TheEngine = Annotated[Engine, Depends(engine_of)]
 TheSettings = Annotated[Settings, Depends(settings_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
-Sender = Annotated[Identity, Depends(require("operator", own_key=True))]
+Sender = Annotated[Identity, Depends(require("operator", permission="message", own_key=True))]
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
 

@@ -34,8 +34,10 @@ Db = Annotated[Database, Depends(database_of)]
 Eng = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
-Publisher = Annotated[Identity, Depends(require("operator", own_key=True))]
+Publisher = Annotated[Identity, Depends(require("operator", permission="publish", own_key=True))]
+Replayer = Annotated[Identity, Depends(require("operator", permission="replay"))]
 Owner = Annotated[Identity, Depends(require("owner"))]
+RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
 Admin = Annotated[Identity, Depends(require("admin"))]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Types = Annotated[list[str], AtMost(1000)]
@@ -85,10 +87,10 @@ class ChangedEndpoint(BaseModel):
 
 
 class MadeEndpoint(BaseModel):
-    """The new endpoint with its signing secret, which is never shown again."""
+    """The new endpoint with its signing secret, which is never shown again: a repeated request gets null."""
 
     endpoint: Endpoint
-    secret: str
+    secret: str | None
 
 
 class EndpointSecret(BaseModel):
@@ -221,7 +223,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         return page
 
     @router.post("/endpoints", status_code=201, dependencies=[withholds("secret")])
-    async def register(identity: Owner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
+    async def register(identity: RecentOwner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
         created = await endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
         return MadeEndpoint(endpoint=created.endpoint, secret=created.secret)
 
@@ -242,7 +244,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         await endpoints.delete(identity.organization, endpoint_id, actor=identity)
 
     @router.post("/endpoints/{endpoint_id}/secret", dependencies=[withholds("secret")])
-    async def rotate(identity: Owner, endpoint_id: UUID, requested: EndpointSecret) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+    async def rotate(identity: RecentOwner, endpoint_id: UUID, requested: EndpointSecret) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         secret = await endpoints.rotate_secret(
             identity.organization,
             endpoint_id,
@@ -277,7 +279,7 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
         return MadeEvent(id=sent.id, message_id=sent.message_id, deliveries=sent.deliveries, duplicate=False)
 
     @router.post("/endpoints/{endpoint_id}/recover", status_code=202)
-    async def recover(db: Db, identity: Operator, endpoint_id: UUID, requested: Recovery) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+    async def recover(db: Db, identity: Replayer, endpoint_id: UUID, requested: Recovery) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
         return await resends.start(
             db,
             identity.organization,
@@ -290,7 +292,7 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
         )
 
     @router.post("/endpoints/portal", status_code=201, dependencies=[withholds("url")])
-    async def access(request: Request, db: Db, identity: Owner, requested: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def access(request: Request, db: Db, identity: RecentOwner, requested: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         created = await portal.create(
             db,
             identity.organization,
@@ -334,14 +336,14 @@ def _deliveries(router: APIRouter) -> None:
         return {"delivery": row, "body": body, "attempts": attempts}
 
     @router.post("/deliveries/{id}/resend", status_code=202)
-    async def resend(db: Db, engine: Eng, identity: Operator, id: int) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+    async def resend(db: Db, engine: Eng, identity: Replayer, id: int) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         await resends.resend_one(db, identity.organization, id, actor=identity)
         for queue in ("deliveries", "deliveries-retry"):
             engine.waker.wake(queue)
         return {"status": "resent"}
 
     @router.post("/deliveries/replay", status_code=202)
-    async def replay(db: Db, identity: Operator, requested: Replay) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+    async def replay(db: Db, identity: Replayer, requested: Replay) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
         return await resends.start(db, identity.organization, verb="replay", actor=identity, **requested.model_dump())
 
 

@@ -1,3 +1,5 @@
 -- Return a time before which every attempt is committed: the start of the oldest transaction that is still open.
-select least(clock_timestamp(), min(xact_start)) from pg_stat_activity
- where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+-- The transaction of a hidden session is taken to be ten minutes old.
+select least(clock_timestamp(), min(case when is_hidden then clock_timestamp() - interval '10 minutes' else xact_start end))
+  from onceward.server_sessions()
+ where pid <> pg_backend_pid()

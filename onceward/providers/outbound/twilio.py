@@ -107,6 +107,23 @@ class Twilio:
             url = f"{self.base_url}{following}" if isinstance(following, str) and following else None
         return Absent()
 
+    async def find_number(self, number: str) -> Lookup:
+        """Return the phone number if it belongs to this account; `Absent` if it does not."""
+        outcome = await call(
+            self.client,
+            "GET",
+            self._url(f"IncomingPhoneNumbers.json?{urlencode({'PhoneNumber': number, 'PageSize': '20'})}"),
+            headers=self._headers(),
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+        if not isinstance(outcome, Accepted):
+            return outcome
+        # Twilio also returns numbers that only contain the digits.
+        owned = objects(outcome.detail, "incoming_phone_numbers")
+        found = next((each for each in owned if each.get("phone_number") == number), None)
+        return Absent() if found is None else accepted(found.get("sid"), found)
+
     async def fetch_message(self, sid: str) -> Outcome:
         """Return the status of a message, for a status callback that was lost."""
         return await call(

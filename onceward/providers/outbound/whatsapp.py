@@ -73,6 +73,17 @@ class WhatsApp:
             template["components"] = parts
         return await self._send(key, to, {"type": "template", "template": template})
 
+    async def find_number(self) -> Outcome:
+        """Return this account's phone number. Meta refuses it to a token that has no access to the number."""
+        return await call(
+            self.client,
+            "GET",
+            f"{self.base_url}/{self.api_version}/{quote(self.phone_number_id, safe='')}?fields=id,verified_name",
+            headers={"Authorization": f"Bearer {self.token}"},
+            judge=judge_number,
+            timeout_s=self.timeout_s,
+        )
+
     async def _send(self, key: str, to: str, content: Mapping[str, Any]) -> Outcome:
         if len(key) > MAX_CALLBACK_CHARACTERS:
             raise ValueError(f"key must have at most {MAX_CALLBACK_CHARACTERS} characters, not {len(key)}")
@@ -92,6 +103,11 @@ class WhatsApp:
             judge=judge,
             timeout_s=self.timeout_s,
         )
+
+
+def judge_number(response: Response) -> Outcome:
+    answer = read_json(response)
+    return accepted(answer.get("id"), answer) if response.ok else judge(response)
 
 
 def judge(response: Response) -> Outcome:

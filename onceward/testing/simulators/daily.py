@@ -1,6 +1,5 @@
 """A simulator of Daily: rooms, meeting tokens, recordings, and webhooks that stop after repeated failures."""
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -12,6 +11,8 @@ from uuid import uuid4
 import aiohttp
 import orjson
 from aiohttp import web
+
+from onceward.background import Tasks
 
 from .server import Simulator, answer, part, read_object
 from .webhooks import SimulatedDelivery, WebhookSender
@@ -36,12 +37,10 @@ class DailySimulator(Simulator):
         """The webhooks by uuid, with `state` ACTIVE or FAILED and `failedCount`."""
         self.webhooks = WebhookSender(timeout_s=10.0)
         self._meetings: dict[str, Json] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._watching = Tasks("simulated webhooks of Daily")
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._watching.stop()
         await self.webhooks.aclose()
         await super().stop()
 
@@ -288,8 +287,7 @@ class DailySimulator(Simulator):
             if hook["state"] == "ACTIVE" and (not hook["eventTypes"] or type in hook["eventTypes"]):
                 delivery = self.webhooks.send(hook["url"], orjson.dumps(event), _signer(hook["hmac"]))
                 hook["lastMomentPushed"] = _iso_now()
-                self._tasks.add(watching := asyncio.create_task(self._watch(hook, delivery)))
-                watching.add_done_callback(self._tasks.discard)
+                self._watching.start(self._watch(hook, delivery))
 
     async def _watch(self, hook: Json, delivery: SimulatedDelivery) -> None:
         """Count the failures of a webhook, and stop sending after a few in a row."""

@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl
 import orjson
 from aiohttp import web
 
+from onceward.background import spawn
+
 from . import state
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -120,7 +122,7 @@ class Simulator(ABC):
         self._port = cast("int", self._runner.addresses[0][1])
         self._url = f"http://{host}:{self._port}"
         if self._state_file is not None:
-            self._saving = asyncio.create_task(self._save_often())
+            self._saving = spawn(self._save_often())
 
     async def stop(self) -> None:
         self._stopping.set()

@@ -29,6 +29,8 @@ class TwilioSimulator(Simulator):
         self.account_sid = account_sid
         self.auth_token = auth_token
         self.messages: list[Json] = []
+        self.numbers: set[str] = set()
+        """The phone numbers of the account."""
         self.webhooks = WebhookSender()
         self.report = True
         self._callbacks: dict[str, str] = {}
@@ -70,6 +72,7 @@ class TwilioSimulator(Simulator):
         return [
             web.post(f"{account}/Messages.json", self._send),
             web.get(f"{account}/Messages.json", self._list),
+            web.get(f"{account}/IncomingPhoneNumbers.json", self._list_numbers),
             web.get(f"{account}/Messages/{{sid}}.json", self._fetch),
         ]
 
@@ -169,6 +172,15 @@ class TwilioSimulator(Simulator):
             and (since is None or parsedate_to_datetime(message["date_created"]).strftime("%Y-%m-%d") >= since)
         ]
         return answer({"messages": matching, "page": 0, "page_size": 50, "next_page_uri": None, "uri": request.path})
+
+    async def _list_numbers(self, request: web.Request) -> web.Response:
+        if not self._authorized(request) or request.match_info["account"] != self.account_sid:
+            return _error(20003, 401)
+        part = request.query.get("PhoneNumber", "").lstrip("+")
+        owned = [
+            {"sid": f"PN{number[1:]}", "phone_number": number} for number in sorted(self.numbers) if part in number
+        ]
+        return answer({"incoming_phone_numbers": owned, "page": 0, "page_size": 20, "next_page_uri": None})
 
     async def _fetch(self, request: web.Request) -> web.Response:
         if not self._authorized(request):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from onceward.background import Tasks
+
 Sign = Callable[[bytes], Mapping[str, str]]
 
 
@@ -32,7 +34,7 @@ class WebhookSender:
         self.deliveries: list[SimulatedDelivery] = []
         self.retry_delays_s = tuple(retry_delays_s)
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks("simulated webhooks")
         self._held: list[tuple[SimulatedDelivery, Sign]] | None = None
         self._signs: dict[int, Sign] = {}
 
@@ -64,20 +66,15 @@ class WebhookSender:
         return delivery
 
     def _start(self, delivery: SimulatedDelivery, sign: Sign) -> None:
-        task = asyncio.create_task(self._deliver(delivery, sign))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._deliver(delivery, sign))
 
     async def settle(self, *, timeout_s: float = 30.0) -> None:
         """Wait until every webhook is delivered or has no retries left."""
         async with asyncio.timeout(timeout_s):
-            while self._tasks:
-                await asyncio.gather(*self._tasks)
+            await self._tasks.wait()
 
     async def aclose(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _deliver(self, delivery: SimulatedDelivery, sign: Sign) -> None:
         for delay_s in (0.0, *self.retry_delays_s):

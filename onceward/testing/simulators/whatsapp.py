@@ -28,6 +28,8 @@ class WhatsAppSimulator(Simulator):
         self.messages: list[Json] = []
         self.enforce_window = False
         self.unreachable: set[str] = set()
+        self.number_tokens: set[str] = set()
+        """The access tokens that may read the phone number."""
         self.webhooks = WebhookSender(retry_delays_s=(0.5, 2.0, 10.0, 60.0))
         self._webhook_url: str | None = None
         self._last_received_at: dict[str, float] = {}
@@ -40,11 +42,18 @@ class WhatsAppSimulator(Simulator):
         await super().stop()
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/{version}/{number}/messages", self._send)]
+        return [web.post("/{version}/{number}/messages", self._send), web.get("/{version}/{number}", self._number)]
 
     def failure(self, status: int) -> web.Response:
         by_status = {429: 130429, 503: 131016}
         return _error(by_status.get(status, 131000 if status >= 500 else 100), status)
+
+    async def _number(self, request: web.Request) -> web.Response:
+        """Show the phone number, only to a token that has access to it (`number_tokens`)."""
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token not in self.number_tokens or request.match_info["number"] != self.phone_number_id:
+            return _error(100, 400)
+        return answer({"id": self.phone_number_id, "verified_name": "Simulated"})
 
     async def _send(self, request: web.Request) -> web.Response:
         if not request.headers.get("Authorization", "").startswith("Bearer "):

@@ -13,7 +13,18 @@ from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run
 
 ACTOR = "operator:cli"
-COLUMNS = ("prefix", "name", "scopes", "organization_id", "last_used_at", "expires_at", "revoked_at")
+COLUMNS = (
+    "prefix",
+    "name",
+    "scopes",
+    "apps",
+    "sources",
+    "addresses",
+    "organization_id",
+    "last_used_at",
+    "expires_at",
+    "revoked_at",
+)
 
 group = typer.Typer(no_args_is_help=True, help="API keys: `add`, `ls`, `revoke`.")
 
@@ -29,20 +40,35 @@ def add(
         str | None, typer.Option("--organization", "-o", help="Slug or id of the organization.")
     ] = None,
     scope: Annotated[
-        str, typer.Option("--scope", help="viewer, operator or owner; admin for the whole instance.")
-    ] = "viewer",
+        list[str] | None,
+        typer.Option(
+            "--scope",
+            help="viewer, operator or owner, or a single permission: publish, message, replay, refund, scan; admin for the"
+            " whole instance. May be repeated. Default: viewer.",
+        ),
+    ] = None,
+    app: Annotated[list[str] | None, typer.Option("--app", help="Limit the key to this app. May be repeated.")] = None,
+    source: Annotated[
+        list[str] | None, typer.Option("--source", help="Limit the key to this source. May be repeated.")
+    ] = None,
+    address: Annotated[
+        list[str] | None,
+        typer.Option("--address", help="Let the key work from this address or network only. May be repeated."),
+    ] = None,
     days: Annotated[
         float | None, typer.Option("--days", min=0, help="Number of days until the key expires. Default: never.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a key for an organization, or with `--scope admin` for the whole instance."""
-    if (organization is None) != (scope == "admin"):
+    scopes = scope or ["viewer"]
+    if (organization is None) != ("admin" in scopes):
         raise CommandFailed("give either --organization, or --scope admin for the whole instance", Exit.USAGE)
     expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
 
     async def work() -> dict[str, Any]:
         from onceward.trust import find_organization
+        from onceward.trust.key_restrictions import KeyRestrictions
         from onceward.trust.keys import create_key
 
         async with opened_database() as db, db.transaction(role="engine") as tx:
@@ -51,7 +77,8 @@ def add(
                 tx,
                 name=name,
                 organization=None if row is None else row.organization_id,
-                scopes=[scope],
+                scopes=scopes,
+                restrictions=KeyRestrictions.checked(app or (), source or (), address or ()),
                 expires_at=expires_at,
                 actor=ACTOR,
             )

@@ -62,6 +62,25 @@ def ls(as_json: JsonOption = False) -> None:
     listing(run(work()), columns=("slug", "name", "organization_id", "created_at"), as_json=as_json)
 
 
+@organizations.command("require-second-factor")
+def require_second_factor(
+    organization: Annotated[str, typer.Argument(help="Slug or id of the organization.")],
+    off: Annotated[bool, typer.Option("--off", help="No longer require it.")] = False,
+) -> None:
+    """Require a second factor of everybody who acts for the organization in the dashboard."""
+
+    async def work() -> str:
+        from onceward.trust import find_organization
+        from onceward.trust.organizations import set_second_factor_required
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            row = await find_organization(tx.conn, organization)
+            await set_second_factor_required(tx, row.organization_id, required=not off, actor=ACTOR)
+            return row.slug
+
+    say(f"{run(work())} {'does not require' if off else 'requires'} a second factor")
+
+
 @users.command("add")
 def add_user(
     email: Annotated[str, typer.Argument(help="Email address of the person.")],
@@ -133,6 +152,37 @@ def _set_disabled(email: str, *, disabled: bool, reason: str | None) -> None:
             await set_disabled(tx, email, disabled=disabled, actor=ACTOR, reason=reason)
 
     run(work())
+
+
+@users.command("reset-second-factor")
+def reset_second_factor(
+    email: Annotated[str, typer.Argument(help="Email address of the person.")],
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason, which is written to the audit log.")] = None,
+) -> None:
+    """Remove the second factors and recovery codes of a person who lost them, and end all their sessions."""
+
+    async def work() -> None:
+        from onceward.trust.second_factor import reset_factors
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            await reset_factors(tx, email, actor=ACTOR, reason=reason)
+
+    run(work())
+    say(f"{email} has no second factor now and can sign in with a login link")
+
+
+@users.command("end-sessions")
+def end_all_sessions(email: Annotated[str, typer.Argument(help="Email address of the person.")]) -> None:
+    """End all sessions of a person, and delete their unused login links."""
+
+    async def work() -> int:
+        from onceward.trust.organizations import find_user
+        from onceward.trust.own_sessions import end_sessions
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            return await end_sessions(tx, await find_user(tx, email), actor=ACTOR)
+
+    say(f"{run(work())} sessions of {email} have ended")
 
 
 @users.command("ls")

@@ -3,6 +3,9 @@
 
 grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker;
 
+grant select on onceward.migrations, onceward.functions to onceward_engine;
+grant select, insert, update, delete on onceward.processes to onceward_engine;
+
 create sequence onceward.ids;
 comment on sequence onceward.ids is 'One sequence for events, jobs, messages, deliveries, runs and workflows, so that an id identifies one object.';
 grant usage on sequence onceward.ids to onceward_engine, onceward_app, onceward_sql_worker;
@@ -11,10 +14,12 @@ create table onceward.organizations (
     organization_id uuid primary key default gen_random_uuid(),
     slug text not null unique check (slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
     name text not null,
+    second_factor_required boolean not null default false,
     created_at timestamptz not null default onceward.now()
 );
 select onceward.protect('onceward.organizations');
 revoke insert, update, delete on onceward.organizations from onceward_app;
+create index organizations_second_factor on onceward.organizations (organization_id) where second_factor_required;
 
 -- Users, their memberships in organizations, API keys, sessions and stored secrets.
 -- Handlers (the app role) can read the members of their organization; only the engine grants or revokes access.
@@ -48,7 +53,11 @@ create table onceward.api_keys (
     name text not null,
     prefix text not null unique,
     hash bytea not null,                   -- sha256 of the whole key; the key is shown once and never stored
-    scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['viewer', 'operator', 'owner', 'admin']),
+    scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['viewer', 'operator', 'owner', 'admin',
+        'publish', 'message', 'replay', 'refund', 'scan']),
+    apps text[] not null default '{}',     -- the key is limited to these apps and sources; empty: no limit
+    sources text[] not null default '{}',
+    addresses text[] not null default '{}', -- networks from which the key may be used; empty: everywhere
     created_by text not null,
     created_at timestamptz not null default onceward.now(),
     expires_at timestamptz,
@@ -60,15 +69,36 @@ comment on table onceward.api_keys is 'A key belongs to one organization. A key 
 create index api_keys_organization on onceward.api_keys (organization_id);
 select onceward.protect('onceward.api_keys');
 revoke select, insert, update, delete on onceward.api_keys from onceward_app;
-grant select (key_id, organization_id, name, prefix, scopes, created_by, created_at, expires_at, revoked_at, last_used_at)
+grant select (key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, created_at, expires_at, revoked_at, last_used_at)
     on onceward.api_keys to onceward_app;
+
+create table onceward.key_addresses (
+    key_id uuid not null references onceward.api_keys on delete cascade,
+    address bytea not null,                -- sha256 of the address or network
+    first_used_at timestamptz not null default onceward.now(),
+    primary key (key_id, address)
+);
+comment on table onceward.key_addresses is 'From where each key was used in the last 90 days, to notice a use from elsewhere.';
+grant select, insert, update, delete on onceward.key_addresses to onceward_engine;
 
 create table onceward.sessions (
     hash bytea primary key,
+    session_id uuid not null unique default gen_random_uuid(),
     user_id uuid not null references onceward.users on delete cascade,
+    method text not null check (method in ('link', 'passkey', 'single_sign_on')),
+    browser text not null default '',      -- for the list of the person's own sessions
+    address text not null default '',
     created_at timestamptz not null default onceward.now(),
-    expires_at timestamptz not null
+    expires_at timestamptz not null,
+    idle interval,                         -- null: the session does not end when it is idle
+    last_seen_at timestamptz not null default onceward.now(),
+    confirmed_at timestamptz not null default onceward.now(),
+    second_factor_at timestamptz,
+    second_factor_required boolean not null default false
 );
+comment on column onceward.sessions.confirmed_at is 'When the person last proved who they are, which sensitive changes require.';
+comment on column onceward.sessions.second_factor_required is
+    'Whether the instance required a second factor when the session was opened. An organization can require it too.';
 create index sessions_user on onceward.sessions (user_id);
 grant select, insert, update, delete on onceward.sessions to onceward_engine;
 
@@ -81,6 +111,45 @@ create table onceward.login_links (
 );
 create index login_links_user on onceward.login_links (user_id);
 grant select, insert, update, delete on onceward.login_links to onceward_engine;
+
+-- A person with a confirmed factor must use one in every session. A passkey also opens a session by itself.
+create table onceward.second_factors (
+    factor_id uuid primary key default gen_random_uuid(),
+    user_id uuid not null references onceward.users on delete cascade,
+    kind text not null check (kind in ('totp', 'passkey')),
+    name text not null,
+    created_at timestamptz not null default onceward.now(),
+    confirmed_at timestamptz,              -- null: an authenticator app that has not shown a first code yet
+    last_used_at timestamptz,
+    secret bytea,                          -- of an authenticator app; encrypted
+    last_step bigint not null default 0,   -- the newest time step whose code was used, so that no code works twice
+    credential_id bytea unique,            -- of a passkey
+    public_key bytea,
+    sign_count bigint not null default 0,
+    check ((kind = 'totp') = (secret is not null)),
+    check ((kind = 'passkey') = (credential_id is not null and public_key is not null))
+);
+create index second_factors_user on onceward.second_factors (user_id);
+grant select, insert, update, delete on onceward.second_factors to onceward_engine;
+
+create table onceward.recovery_codes (
+    user_id uuid not null references onceward.users on delete cascade,
+    hash bytea not null,                   -- sha256 of a code with 80 random bits
+    used_at timestamptz,
+    primary key (user_id, hash)
+);
+grant select, insert, update, delete on onceward.recovery_codes to onceward_engine;
+
+-- The account at the provider of single sign-on. The first sign-in finds the person by address, later ones by subject.
+create table onceward.provider_accounts (
+    issuer text not null,
+    subject text not null,
+    user_id uuid not null references onceward.users on delete cascade,
+    created_at timestamptz not null default onceward.now(),
+    primary key (issuer, subject)
+);
+create index provider_accounts_user on onceward.provider_accounts (user_id);
+grant select, insert, update, delete on onceward.provider_accounts to onceward_engine;
 
 -- Where the web server that started last is reached, so that `onceward users login-link` prints a link to it.
 create table onceward.web_address (

@@ -1,16 +1,17 @@
-"""The dashboard pages of trust: the audit log and API keys."""
+"""The dashboard pages of trust: the audit log, API keys and one's own account."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.trust.pages import audit, keys
+from onceward.trust.pages import account, audit, keys
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.navigation import Section
 
 PAGES = Pages(
     pages=(*audit.PAGES, *keys.PAGES),
-    actions=keys.ACTIONS,
+    actions=(*keys.ACTIONS, *account.ACTIONS),
+    extras=account.EXTRAS,
     sections=(
         Section("audit", "Audit log", "/dashboard/audit", "a", "onceward.audit_log", group="Records", order=2),
         Section("keys", "Keys", "/dashboard/keys", "k", "onceward.api_keys", "owner", group="Setup", order=4),

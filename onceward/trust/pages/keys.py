@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from onceward.db import Transaction
-from onceward.trust.identity import Identity
+from onceward.trust.identity import PERMISSIONS, Identity
+from onceward.trust.key_restrictions import KeyRestrictions
 from onceward.trust.keys import create_key, list_keys, revoke_key
 from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
@@ -23,7 +24,7 @@ async def load(view: View) -> dict[str, Any]:
 
 async def _create(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     scope = form.get("scope", "")
-    if scope not in (("admin",) if identity.organization is None else ("viewer", "operator", "owner")):
+    if scope not in (("admin",) if identity.organization is None else ("viewer", "operator", "owner", *PERMISSIONS)):
         raise ActionRefused(f"scope {scope!r} cannot be given to a key of this organization or instance")
     lifetime = LIFETIMES.get(form.get("days", ""))
     async with site.database.transaction(role="engine") as tx:
@@ -32,10 +33,16 @@ async def _create(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
             name=form.get("name", "").strip(),
             organization=identity.organization,
             scopes=[scope],
+            restrictions=KeyRestrictions.checked(*(_words(form, name) for name in ("apps", "sources", "addresses"))),
             expires_at=None if lifetime is None else datetime.now(UTC) + lifetime,
             actor=identity,
         )
     return Done(page="made_key.html", context={"title": "New key", "made": created})
+
+
+def _words(form: Mapping[str, str], name: str) -> list[str]:
+    """Return the values of a field that has several, separated by commas or spaces."""
+    return form.get(name, "").replace(",", " ").split()
 
 
 async def _revoke(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
@@ -63,6 +70,6 @@ PAGES = (
     ),
 )
 ACTIONS = (
-    Action(path="/dashboard/keys", run=_create, scope="owner"),
+    Action(path="/dashboard/keys", run=_create, scope="owner", recent=True),
     Action(path="/dashboard/keys/revoke", run=_revoke, scope="owner"),
 )

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from onceward.db import Database
 from onceward.trust.errors import NotAllowed
 from onceward.trust.identity import Identity, transaction_for
+from onceward.trust.key_restrictions import KeyRestrictions
 from onceward.trust.keys import Key, create_key, list_keys, revoke_key
 from onceward.trust.organizations import (
     Member,
@@ -21,16 +22,18 @@ from onceward.trust.organizations import (
     list_organizations,
     remove_member,
     set_member,
+    set_second_factor_required,
 )
 from onceward.web.api import database_of
-from onceward.web.auth import require
+from onceward.web.auth import authenticated, require
 from onceward.web.fields import example
 from onceward.web.idempotency import withholds
 
 Db = Annotated[Database, Depends(database_of)]
-User = Annotated[Identity, Depends(require("user"))]
+Anybody = Annotated[Identity, Depends(authenticated)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Owner = Annotated[Identity, Depends(require("owner"))]
+RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
 Admin = Annotated[Identity, Depends(require("admin"))]
 RoleName = Literal["owner", "operator", "viewer"]
 
@@ -53,6 +56,12 @@ class NewOrganization(BaseModel):
     name: str = Field("", max_length=200)
 
 
+class SecondFactorRequirement(BaseModel):
+    model_config = example(required=True)
+
+    required: bool
+
+
 class NewMember(BaseModel):
     model_config = example(email="ada@example.com", role="operator")
 
@@ -61,19 +70,25 @@ class NewMember(BaseModel):
 
 
 class NewApiKey(BaseModel):
-    """`scopes` of a key of an organization are viewer, operator and owner; a key of the instance has admin."""
+    """`scopes` of a key of an organization are viewer, operator and owner, or single permissions: publish, message, replay,
+    refund, scan. A key of the instance has admin. `apps` and `sources` limit the key to these, `addresses` to the callers of
+    these networks.
+    """
 
-    model_config = example(name="door", scopes=["operator"])
+    model_config = example(name="door", scopes=["scan"], apps=["ticketing"], addresses=["203.0.113.0/24"])
 
     name: str = Field(min_length=1, max_length=200)
-    scopes: list[str] = Field(min_length=1, max_length=4)
+    scopes: list[str] = Field(min_length=1, max_length=9)
     expires_at: datetime | None = None
+    apps: list[str] = Field([], max_length=50)
+    sources: list[str] = Field([], max_length=50)
+    addresses: list[str] = Field([], max_length=50)
 
 
 class MadeKey(BaseModel):
-    """A created key. `secret` is the key itself, which is returned only once."""
+    """A created key. `secret` is the key itself, which is returned only once: a repeated request gets null."""
 
-    secret: str
+    secret: str | None
     key: Key
 
 
@@ -82,11 +97,11 @@ def access_router() -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["access"])
 
     @router.get("/me")
-    async def me(identity: User) -> Me:  # pyright: ignore[reportUnusedFunction]
+    async def me(identity: Anybody) -> Me:  # pyright: ignore[reportUnusedFunction]
         return Me(
             kind=identity.kind,
             organization=identity.organization,
-            scopes=sorted(identity.scopes),
+            scopes=sorted({*identity.scopes, *identity.permissions}),
             user_id=identity.person,
             label=identity.label,
             csrf_token=identity.csrf,
@@ -109,6 +124,14 @@ def _organizations(router: APIRouter) -> None:
         async with db.transaction(role="engine") as tx:
             return await create_organization(tx, new.slug, name=new.name, actor=identity.actor)
 
+    @router.put("/organizations/second-factor", status_code=204)
+    async def second_factor(db: Db, identity: RecentOwner, requirement: SecondFactorRequirement) -> None:  # pyright: ignore[reportUnusedFunction]
+        """Require a second factor of everybody who acts for the organization in a dashboard session, or no longer."""
+        async with db.transaction(role="engine") as tx:
+            await set_second_factor_required(
+                tx, organization_of(identity), required=requirement.required, actor=identity
+            )
+
 
 def _members(router: APIRouter) -> None:
     @router.get("/members")
@@ -117,7 +140,7 @@ def _members(router: APIRouter) -> None:
             return await list_members(conn, organization_of(identity))
 
     @router.put("/members")
-    async def put(db: Db, identity: Owner, new: NewMember) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def put(db: Db, identity: RecentOwner, new: NewMember) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             user_id = await set_member(tx, organization_of(identity), new.email, new.role, actor=identity.actor)
         return {"user_id": user_id, "role": new.role}
@@ -135,13 +158,14 @@ def _keys(router: APIRouter) -> None:
             return await list_keys(tx, organization=identity.organization)
 
     @router.post("/keys", status_code=201, dependencies=[withholds("secret")])
-    async def make(db: Db, identity: Owner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
+    async def make(db: Db, identity: RecentOwner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             created = await create_key(
                 tx,
                 name=new.name,
                 organization=identity.organization,
                 scopes=new.scopes,
+                restrictions=KeyRestrictions.checked(new.apps, new.sources, new.addresses),
                 expires_at=new.expires_at,
                 actor=identity,
             )

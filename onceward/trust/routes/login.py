@@ -1,64 +1,171 @@
-"""Log in with a one-time link, and log out. Opening a link only shows a button, so a mail scanner cannot use it."""
+"""Sign in with a one-time link, use the second factor, confirm who you are, and log out.
+
+Opening a link only shows a button, so a mail scanner cannot use it.
+"""
 
 from __future__ import annotations
 
-from html import escape
-from typing import Annotated
+from typing import Annotated, Any
+from uuid import UUID
 
-from fastapi import APIRouter, Depends, Form, Request
+from fastapi import APIRouter, Form, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from onceward.context import Context
+from onceward.trust.errors import NotAllowed, NotAuthenticated, TooManyFailures, TrustError
 from onceward.trust.identity import Identity
+from onceward.trust.second_factor import WrongCode, check_code, list_factors
 from onceward.trust.session_cookie import SESSION
-from onceward.trust.sessions import close_session
+from onceward.trust.sessions import close_session, confirm_session, replace_token
 from onceward.web.api import database_of
-from onceward.web.auth import require
 from onceward.web.cookies import delete_secret_cookie, secret_cookie
-from onceward.web.login import log_in_with_link
+from onceward.web.dashboard import Site, identify, local_path, page_route
+from onceward.web.dashboard.frame import THEME_COOKIE, theme
+from onceward.web.login import log_in_with_link, set_session
 
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Log in - Onceward</title><link rel="stylesheet" href="/dashboard/static/now/style.css"></head>
-<body class="alone"><main class="card"><h1>Onceward</h1>
-<form method="post" action="/login"><input type="hidden" name="token" value="{token}">
-<p>This link logs you in once.</p><button class="primary" autofocus>Log in</button></form></main></body></html>
-"""
-NO_TOKEN = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Log in - Onceward</title><link rel="stylesheet" href="/dashboard/static/now/style.css"></head>
-<body class="alone"><main class="card"><h1>Onceward</h1><p>You need a login link. On the machine that runs Onceward,
-<code>onceward users ls</code> lists the accounts, and <code>onceward users login-link</code> with the address of one prints a
-new link.</p></main></body></html>
-"""
-PRIVATE = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'",
-    "Referrer-Policy": "same-origin",
-    "X-Frame-Options": "DENY",
-}
+USED_LINK = "This link is unknown, has been used or has expired. Ask for a new one."
 
 
-def login_router() -> APIRouter:
-    """`/login` and `/logout`."""
-    router = APIRouter(include_in_schema=False)
+def login_router(context: Context) -> APIRouter:
+    """`/login`, `/login/second-factor`, `/login/confirm` and `/logout`."""
+    site = context.part(Site)
+    router = APIRouter(route_class=page_route(site), include_in_schema=False)
 
-    async def show(token: str = "") -> Response:
-        page = PAGE.format(token=escape(token, quote=True)) if token else NO_TOKEN
-        return HTMLResponse(page, headers=PRIVATE)
+    async def show(request: Request, token: str = "") -> Response:
+        return login_page(site, request, token=token)
 
     async def log_in(request: Request, token: Annotated[str, Form()] = "") -> Response:
-        reply = RedirectResponse("/", status_code=303, headers=PRIVATE)
-        await log_in_with_link(request, token, reply)
+        reply = RedirectResponse("/", status_code=303)
+        try:
+            await log_in_with_link(request, token, reply)
+        except NotAuthenticated:
+            return login_page(site, request, error=USED_LINK, status_code=401)
         return reply
 
-    async def log_out(request: Request, _identity: Annotated[Identity, Depends(require("user"))]) -> Response:
-        async with database_of(request).acquire() as conn:
-            await close_session(conn, secret_cookie(request, SESSION) or "")
-        reply = RedirectResponse("/login", status_code=303, headers=PRIVATE)
+    async def log_out(request: Request) -> Response:
+        await identify(request, "user", allow_pending=True)
+        async with database_of(request).transaction(role="engine") as tx:
+            await close_session(tx, secret_cookie(request, SESSION) or "")
+        reply = RedirectResponse("/login", status_code=303)
         delete_secret_cookie(request, reply, SESSION)
         return reply
 
     router.add_api_route("/login", show, methods=["GET"])
     router.add_api_route("/login", log_in, methods=["POST"])
     router.add_api_route("/logout", log_out, methods=["POST"])
+    _second_factor(router, site)
+    _confirmation(router, site)
     return router
+
+
+def _second_factor(router: APIRouter, site: Site) -> None:
+    async def show(request: Request) -> Response:
+        identity = await session_of(request)
+        if identity.session is None or not identity.session.is_pending:
+            return RedirectResponse("/", status_code=303)
+        return await proof_page(site, request, identity, "second_factor.html")
+
+    async def check(request: Request, code: Annotated[str, Form(max_length=100)] = "") -> Response:
+        identity = await session_of(request)
+        try:
+            await check_code(site.database, site.context.box, member_of(identity), code)
+        except (WrongCode, TooManyFailures) as error:
+            return await proof_page(site, request, identity, "second_factor.html", error=error)
+        reply = RedirectResponse("/", status_code=303)
+        await finish_second_factor(site, request, identity, reply)
+        return reply
+
+    router.add_api_route("/login/second-factor", show, methods=["GET"])
+    router.add_api_route("/login/second-factor", check, methods=["POST"])
+
+
+def _confirmation(router: APIRouter, site: Site) -> None:
+    async def show(request: Request, back: str = "/") -> Response:
+        identity = await identify(request, "user")
+        session_id_of(identity)
+        return await proof_page(site, request, identity, "confirm.html", back=local_path(back))
+
+    async def check(
+        request: Request, code: Annotated[str, Form(max_length=100)] = "", back: Annotated[str, Form()] = "/"
+    ) -> Response:
+        identity = await identify(request, "user")
+        try:
+            await check_code(site.database, site.context.box, member_of(identity), code)
+        except (WrongCode, TooManyFailures) as error:
+            return await proof_page(site, request, identity, "confirm.html", error=error, back=local_path(back))
+        async with site.database.transaction(role="engine") as tx:
+            await confirm_session(tx, session_id_of(identity), second_factor=True)
+        return RedirectResponse(local_path(back), status_code=303)
+
+    router.add_api_route("/login/confirm", show, methods=["GET"])
+    router.add_api_route("/login/confirm", check, methods=["POST"])
+
+
+async def session_of(request: Request) -> Identity:
+    """Return the identity of a session, which may still lack its second factor."""
+    identity = await identify(request, "user", allow_pending=True)
+    session_id_of(identity)
+    return identity
+
+
+def session_id_of(identity: Identity) -> UUID:
+    """Return the id of the caller's session. A key or token has none."""
+    if identity.session is None:
+        raise NotAllowed("this page is for people who are signed in to the dashboard, not for keys and tokens")
+    return identity.session.session_id
+
+
+def member_of(identity: Identity) -> UUID:
+    """Return the id of the person whose session this is. A key or token has none."""
+    session_id_of(identity)
+    assert identity.member is not None
+    return identity.member
+
+
+async def finish_second_factor(site: Site, request: Request, identity: Identity, reply: Response) -> None:
+    """Complete the sign-in: the session gets a new token."""
+    async with site.database.transaction(role="engine") as tx:
+        token = await replace_token(tx, session_id_of(identity))
+    set_session(request, reply, token)
+
+
+def login_page(site: Site, request: Request, *, token: str = "", error: str = "", status_code: int = 200) -> Response:
+    """Return the page for signing in: with the link that was opened, or with what else is possible."""
+    page = _render(site, request, "login.html", token=token, error=error)
+    return HTMLResponse(page, status_code=status_code)
+
+
+async def proof_page(
+    site: Site,
+    request: Request,
+    identity: Identity,
+    template: str,
+    *,
+    error: TrustError | None = None,
+    back: str = "/",
+) -> Response:
+    """Return a page that asks for a proof of identity, with the proofs that this person can give."""
+    assert identity.session is not None
+    user_id = member_of(identity)
+    async with site.database.acquire() as conn:
+        kinds = {factor.kind for factor in await list_factors(conn, user_id)}
+        email = await conn.fetchval("select email from onceward.users where user_id = $1", user_id)
+    page = _render(
+        site,
+        request,
+        template,
+        csrf=identity.csrf,
+        kinds=kinds,
+        email=email,
+        back=back,
+        error=str(error or ""),
+        method=identity.session.method,
+    )
+    status = 429 if isinstance(error, TooManyFailures) else 403 if error else 200
+    return HTMLResponse(page, status_code=status)
+
+
+def _render(site: Site, request: Request, template: str, **context: Any) -> str:
+    colours = theme(request.cookies.get(THEME_COOKIE, ""))
+    sign_on = site.settings.oidc_name if site.settings.oidc_issuer else ""
+    return site.render(template, theme=colours, sign_on=sign_on, **context)

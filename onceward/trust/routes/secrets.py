@@ -24,6 +24,7 @@ from onceward.web.fields import example
 
 Db = Annotated[Database, Depends(database_of)]
 Owner = Annotated[Identity, Depends(require("owner"))]
+RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
 
 
 class NewSecret(BaseModel):
@@ -45,7 +46,7 @@ def secrets_router(context: Context) -> APIRouter:
         return await list_secrets(db, organization_of(identity))
 
     @router.put("/{name}", status_code=204)
-    async def put(db: Db, identity: Owner, name: str, new: NewSecret) -> None:  # pyright: ignore[reportUnusedFunction]
+    async def put(db: Db, identity: RecentOwner, name: str, new: NewSecret) -> None:  # pyright: ignore[reportUnusedFunction]
         organization = organization_of(identity)
         async with db.transaction(organization=organization) as tx:
             value = new.value.get_secret_value()

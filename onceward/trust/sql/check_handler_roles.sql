@@ -23,6 +23,10 @@ union all
 select h.rolname, 'may create triggers on ' || c.oid::regclass
   from handlers h join tenant_tables c on has_table_privilege(h.oid, c.oid, 'trigger')
 union all
+select h.rolname, 'may create temporary tables, which the next organization in the session could read: run as the owner of the database'
+       || format(' "revoke temporary on database %I from public"', current_database())
+  from handlers h where has_database_privilege(h.oid, current_database(), 'temporary')
+union all
 select h.rolname, 'may create objects in schema ' || n.nspname
   from handlers h join pg_namespace n on n.nspname in ('onceward', 'webhook', 'audit', 'ticketing')
    and has_schema_privilege(h.oid, n.oid, 'create')

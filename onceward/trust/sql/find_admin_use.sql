@@ -5,4 +5,5 @@ select exists (select from onceward.login_links where used_at is not null)
     exists (
         select from onceward.sessions s join onceward.users u using (user_id)
         where u.admin and u.disabled_at is null and s.expires_at > onceward.now()
+          and (s.idle is null or s.last_seen_at + s.idle > onceward.now())
     ) as logged_in

@@ -1,11 +1,11 @@
 """The frame of the dashboard. Features and apps add pages to it, and live queries keep the pages current."""
 
-from onceward.web.dashboard.action import Action, ActionRefused, Done, back, reason_of
+from onceward.web.dashboard.action import Action, ActionRefused, Done, back, local_path, reason_of
 from onceward.web.dashboard.contribution import Figure, Pages, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.navigation import Section
 from onceward.web.dashboard.page import Missing, Page, View
-from onceward.web.dashboard.routes import dashboard_router, icon_router
+from onceward.web.dashboard.routes import dashboard_router, icon_router, identify, page_route
 from onceward.web.dashboard.site import Site
 
 __all__ = [
@@ -24,7 +24,10 @@ __all__ = [
     "back",
     "dashboard_router",
     "icon_router",
+    "identify",
+    "local_path",
     "many",
     "number",
+    "page_route",
     "reason_of",
 ]

@@ -35,6 +35,10 @@ class Action:
     run: Callable[[Site, Identity, Mapping[str, str]], Awaitable[Done]]
     scope: Scope = "operator"
     instance: bool = False
+    recent: bool = False
+    """Whether the person must have proven who they are a short time ago: for keys, secrets and exports."""
+    allow_pending: bool = False
+    """Whether a session that lacks its second factor may do it: for adding one."""
 
 
 def reason_of(form: Mapping[str, str]) -> str:
@@ -47,5 +51,9 @@ def reason_of(form: Mapping[str, str]) -> str:
 
 def back(form: Mapping[str, str], otherwise: str) -> str:
     """Return the path of the form's page, or `otherwise` if the path is not one of the dashboard."""
-    path = form.get("back", "")
+    return local_path(form.get("back", ""), otherwise)
+
+
+def local_path(path: str, otherwise: str = "/") -> str:
+    """Return the path if it is a page of the dashboard, so that no link leads to another site."""
     return path if path == "/" or (path.startswith("/dashboard/") and "\\" not in path) else otherwise

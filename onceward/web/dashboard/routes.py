@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,13 +13,21 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.db import Unavailable
-from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound, TooManyFailures, TrustError
+from onceward.trust.errors import (
+    ConfirmationRequired,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    SecondFactorRequired,
+    TooManyFailures,
+    TrustError,
+)
 from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.trust.session_cookie import SESSION
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, is_secure
 from onceward.web.dashboard import frame
-from onceward.web.dashboard.action import Action, ActionRefused
+from onceward.web.dashboard.action import Action, ActionRefused, local_path
 from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
 
@@ -42,6 +50,26 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 def dashboard_router(site: Site) -> APIRouter:
     """Return the routes at `/` and below `/dashboard`."""
 
+    router = APIRouter(route_class=page_route(site), include_in_schema=False)
+    router.add_api_route("/dashboard/static/{version}/{name}", _static(site), methods=["GET"])
+    router.add_api_route("/dashboard", _home, methods=["GET"])
+    router.add_api_route("/dashboard/organizations", _organizations(site), methods=["GET"])
+    router.add_api_route("/dashboard/organizations", _choose(site), methods=["POST"])
+    router.add_api_route("/dashboard/theme", _theme, methods=["POST"])
+    for extra in site.contributed.extras:
+        router.add_api_route(extra.path, extra.make(site), methods=["GET"])
+    # Routes are matched in this order, so paths without parameters come first.
+    for page in sorted(site.contributed.pages, key=lambda page: "{" in page.path):
+        site.pages[page.name] = page
+        router.add_api_route(page.path, _page(site, page), methods=["GET"])
+    for action in sorted(site.contributed.actions, key=lambda action: "{slug}" in action.path):
+        router.add_api_route(action.path, _action(site, action), methods=["POST"])
+    return router
+
+
+def page_route(site: Site) -> type[APIRoute]:
+    """Return the class of routes whose errors are pages, with the security headers."""
+
     class PageRoute(APIRoute):
         """Turns errors into pages, and adds the security headers."""
 
@@ -59,21 +87,7 @@ def dashboard_router(site: Site) -> APIRouter:
 
             return guarded
 
-    router = APIRouter(route_class=PageRoute, include_in_schema=False)
-    router.add_api_route("/dashboard/static/{version}/{name}", _static(site), methods=["GET"])
-    router.add_api_route("/dashboard", _home, methods=["GET"])
-    router.add_api_route("/dashboard/organizations", _organizations(site), methods=["GET"])
-    router.add_api_route("/dashboard/organizations", _choose(site), methods=["POST"])
-    router.add_api_route("/dashboard/theme", _theme, methods=["POST"])
-    for extra in site.contributed.extras:
-        router.add_api_route(extra.path, extra.make(site), methods=["GET"])
-    # Routes are matched in this order, so paths without parameters come first.
-    for page in sorted(site.contributed.pages, key=lambda page: "{" in page.path):
-        site.pages[page.name] = page
-        router.add_api_route(page.path, _page(site, page), methods=["GET"])
-    for action in sorted(site.contributed.actions, key=lambda action: "{slug}" in action.path):
-        router.add_api_route(action.path, _action(site, action), methods=["POST"])
-    return router
+    return PageRoute
 
 
 def icon_router(site: Site) -> APIRouter:
@@ -88,9 +102,9 @@ def icon_router(site: Site) -> APIRouter:
     return router
 
 
-async def identify(request: Request, scope: Scope, *, instance: bool = False) -> Identity:
+async def identify(request: Request, scope: Scope, *, instance: bool = False, allow_pending: bool = False) -> Identity:
     """Return the viewer, who has at least this scope. For a change by a session, the CSRF token has been checked."""
-    identity = await authenticator_of(request).identify(request)
+    identity = await authenticator_of(request).identify(request, allow_pending=allow_pending)
     identity.require(scope)
     if scope != "user" and identity.organization is None and not identity.may("admin"):
         raise NotAllowed("choose the organization to act for")
@@ -124,7 +138,9 @@ def _page(site: Site, page: Page) -> Handler:
 
 def _action(site: Site, action: Action) -> Handler:
     async def act(request: Request) -> Response:
-        identity = await identify(request, action.scope, instance=action.instance)
+        identity = await identify(request, action.scope, instance=action.instance, allow_pending=action.allow_pending)
+        if action.recent:
+            identity.require_recent(site.settings.reauthentication_minutes)
         form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
         form.update({name: str(value) for name, value in request.path_params.items()})
         done = await action.run(site, identity, form)
@@ -216,14 +232,25 @@ async def _theme(request: Request) -> Response:
     return reply
 
 
+def _page_before(request: Request) -> str:
+    """Return the page of the dashboard that contains the form of this request."""
+    sent_from = urlsplit(request.headers.get("referer", ""))
+    return local_path(sent_from.path) if sent_from.netloc == request.headers.get("host") else "/"
+
+
 async def _error_page(site: Site, request: Request, error: Exception) -> Response:
     """Return a page that explains the error."""
     match error:
+        case SecondFactorRequired():
+            return RedirectResponse("/login/second-factor" if error.enrolled else "/dashboard/account", status_code=303)
+        case ConfirmationRequired():
+            return RedirectResponse(f"/login/confirm?back={quote(_page_before(request))}", status_code=303)
         case NotAuthenticated():
             reply = RedirectResponse(site.start_page if request.url.path == "/" else "/login", status_code=303)
             delete_secret_cookie(request, reply, SESSION)
             return reply
         case NotAllowed():
+            await authenticator_of(request).record_refusal(request, error)
             status, title = 403, "Not allowed"
         case TooManyFailures():
             status, title = 429, "Too many attempts"

@@ -96,6 +96,8 @@ class Site:
             navigation=navigation(self.contributed.sections, self.tables, identity),
             may_act=identity.may("operator"),
             csrf=identity.csrf or "",
+            needs_confirmation=identity.session is not None
+            and identity.session.confirmed_s_ago > self.settings.reauthentication_minutes * 60,
             **frame,
             **context,
         )

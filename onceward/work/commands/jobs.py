@@ -149,7 +149,7 @@ def workers_ls(as_json: JsonOption = False) -> None:
     """List workers with their version, queues, claimed rows and heartbeat."""
     from onceward.work import controls
 
-    columns = ("id", "name", "version", "queues", "tasks", "claimed", "started_at", "beat_at", "stopping")
+    columns = ("id", "name", "version", "queues", "tasks", "claimed", "started_at", "beat_at")
     rows: list[dict[str, Any]] = _query(controls.workers)
     listing(
         rows,

@@ -30,12 +30,12 @@ def register(cli: typer.Typer) -> None:
 
 
 def after_restore(as_json: JsonOption = False) -> None:
-    """Run once after the database was restored to an earlier time, before any worker starts.
+    """Run once after the database was restored to an earlier time, before any process starts.
 
     Skips the ids that may have been used in the lost time, so that no idempotency key is used for different work, and
     lists the unfinished work: it may have been done in that time, and will be done again, with the same keys.
     """
-    from onceward.work.recovery import WorkersRun, recover
+    from onceward.work.recovery import NodesRun, recover
 
     async def work() -> Recovery:
         async with opened_database() as db:
@@ -43,7 +43,7 @@ def after_restore(as_json: JsonOption = False) -> None:
 
     try:
         recovery = run(work())
-    except WorkersRun as error:
+    except NodesRun as error:
         raise CommandFailed(str(error)) from error
     rows = [{**asdict(each), COLUMNS[-1]: REPEATED.get(each.kind, "runs again")} for each in recovery.unfinished]
     if as_json:

@@ -1,13 +1,14 @@
 -- Claim due work lane by lane, starting after p_cursor. One index probe skips a lane, however many rows the lane has.
 -- The unique index on (queue, lane, slot) makes caps exact: a claimer that loses the race for a slot leaves the lane alone.
--- Without due work the function returns one row with a null id. resume_s is the time until a skipped lane may continue.
+-- Without due work the function returns one row with a null id. resume_s is the time until a skipped lane may continue; `plain` says
+-- whether work outside lanes is due. A paused queue has no lanes, and all lanes of a paused source are skipped with one probe.
 -- The function locks rows lane by lane and updates them together at the end, because every update opens all indexes.
 create or replace function onceward.claim_lanes(
     p_queue text, p_tasks text[], p_limit int, p_lease bigint, p_worker bigint, p_cursor text, p_suspect boolean
 ) returns table (
     id bigint, kind text, task text, organization_id uuid, attempts smallint, crashes smallint, max_attempts smallint,
     bundle bigint, lane text, sort_at timestamptz, args jsonb, caused_by bigint, tags text[],
-    last_lane text, visited int, resume_s float8, context jsonb
+    last_lane text, visited int, resume_s float8, context jsonb, plain boolean
 ) language plpgsql
     -- One plan for a table of any size: planning each probe again cost as much as everything else.
     set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -36,8 +37,11 @@ declare
     v_last text := p_cursor;
     v_visited int := 0;
     v_resume timestamptz;
+    v_open boolean := not exists (
+        select from onceward.queues q where q.name = p_queue and (q.paused_at is not null or q.parked_until > clock_timestamp()));
+    v_paused text[] := array(select 'source:' || p.source from onceward.paused_sources p);
 begin
-    while cardinality(v_ids) + cardinality(v_later) < p_limit and v_visited < 500 loop
+    while v_open and cardinality(v_ids) + cardinality(v_later) < p_limit and v_visited < 500 loop
         if v_look_ordered then
             select w.lane, w.cap,
                    exists (select from onceward.lanes l where l.queue = p_queue and l.lane = w.lane) as configured
@@ -77,6 +81,14 @@ begin
         exit when v_wrapped and v_lane > p_cursor;
         v_visited := v_visited + 1;
         v_last := v_lane;
+        if cardinality(v_paused) > 0 and left(v_lane, 43) = any(v_paused) then
+            -- The lanes of a source are `source:<id>` and `source:<id>:<subject>`. In the collation "C", `;` follows `:`.
+            v_lane := left(v_lane, 43) || ';';
+            v_last := v_lane;
+            v_look_ordered := true;
+            v_look_due := true;
+            continue;
+        end if;
         if not v_is_ordered and v_due.sort_at > v_now then
             v_resume := least(v_resume, v_clock + (v_due.sort_at - v_now));
             continue;
@@ -176,7 +188,10 @@ begin
     return query
         select w.id, w.kind, w.task, w.organization_id, w.attempts, w.crashes, w.max_attempts, w.bundle, w.lane, w.sort_at,
                j.args, j.caused_by, j.tags, v_last, v_visited,
-               extract(epoch from v_resume - clock_timestamp())::float8, j.context
+               extract(epoch from v_resume - clock_timestamp())::float8, j.context,
+               v_open and exists (select from onceward.work d
+                                   where d.queue = p_queue and d.lease is null and d.lane is null and d.dead_reason is null
+                                     and d.sort_at <= v_now)
           from (select) one
           left join onceward.work w on w.id = any(v_ids) and w.lease = p_lease
           left join onceward.jobs j on j.id = w.id and w.kind = 'job'

@@ -24,8 +24,7 @@ begin
     end if;
     -- A transaction that began before the jump writes times of the old clock when it commits: wait for it, a minute at most.
     if coalesce(v_back_since > v_now - interval '1 minute', true) and exists (
-        select from pg_stat_activity a
-         where a.datname = current_database() and a.xact_start > clock_timestamp() + interval '5 seconds')
+        select from onceward.server_sessions() s where s.xact_start > clock_timestamp() + interval '5 seconds')
     then
         update onceward.server_timeline set back_since = v_now where back_since is null;
         return null;

@@ -10,13 +10,18 @@ declare
     v_suspects boolean;
     v_counts boolean;
     v_attempt onceward.attempt;
+    v_ended_by bigint[];
+    v_message text := 'the worker that held the work stopped responding';
 begin
     -- The worker may have sent a heartbeat since it was observed: then it is alive and keeps its work.
     perform from onceward.workers w where w.id = p_worker for update;
     if exists (select from onceward.workers w where w.id = p_worker and w.beat is distinct from p_beat) then
         return;
     end if;
-    delete from onceward.workers w where w.id = p_worker;
+    delete from onceward.workers w where w.id = p_worker returning w.ended_by into v_ended_by;
+    if v_ended_by is not null then
+        v_message := 'the handler blocked its worker, which ended itself';
+    end if;
 
     -- A workflow runs together with other work once more before it runs alone: most of its steps did not cause the crash.
     select coalesce(bool_or(w.crashes > 1), false) into v_suspects
@@ -31,7 +36,8 @@ begin
              where w.id = any(v_claim.ids) and w.lease = v_claim.lease
              order by w.id for update
         loop
-            v_counts := v_row.crashes > 1 or not v_suspects;
+            v_counts := case when v_ended_by is not null then v_row.id = any(v_ended_by)
+                             else v_row.crashes > 1 or not v_suspects end;
             update onceward.work w
                set lease = null, claimed_at = null, slot = null, parent_slot = null,
                    crashes = w.crashes + case when v_counts then 1 else 0 end,
@@ -43,7 +49,7 @@ begin
                     v_row.id, v_row.organization_id, v_row.attempts + 1, v_row.kind, v_row.task,
                     case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, p_worker, v_row.claimed_at,
                     clock_timestamp(), null,
-                    jsonb_build_object('type', 'WorkerLost', 'message', 'the worker that held the work stopped responding',
+                    jsonb_build_object('type', 'WorkerLost', 'message', v_message,
                                        'reason', 'worker_lost'), v_row.earlier
                 )::onceward.attempt;
                 perform onceward.record_attempts(array[v_attempt]);

@@ -27,7 +27,7 @@ create table onceward.work (
     max_attempts smallint,                 -- null: the limit of its task
     lease bigint,                          -- random number of the claim; every write of an outcome is fenced by it
     claimed_at timestamptz,                -- real time of the claim
-    lane text,                             -- null for most rows, which then need no lane index
+    lane text collate "C",                 -- null for most rows, which then need no lane index; claims skip lanes by their prefix
     cap smallint,                          -- how many rows of the lane may run at once; null: no limit
     slot smallint,                         -- the slot of this row, if the lane has a cap
     ordered boolean,                       -- the lane runs in the order of ids; a waiting first row blocks it
@@ -39,7 +39,8 @@ create table onceward.work (
     cancel boolean,                        -- a request to stop the running work
     replaced_under bigint,                 -- the lease of the attempt that ran when the job got new arguments: it runs again
     dead_reason text,                      -- dead letter since dead_at
-    dead_at timestamptz
+    dead_at timestamptz,
+    source uuid                            -- the source of an event: it can be paused
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 comment on table onceward.work is 'Unfinished work of all kinds, including dead letters. The outcome deletes the row.';
 
@@ -119,13 +120,35 @@ create table onceward.workers (
     queues text[] not null,
     tasks text[] not null,
     forms text[] not null default '{}',    -- "task digest": the arguments that its version of each task accepts
+    apps text[] not null default '{}',
     beat bigint not null default 0,        -- increased by the worker; a rescuer compares it only with earlier values
     started_at timestamptz not null default clock_timestamp(),
     beat_at timestamptz not null default clock_timestamp(),   -- shown to people, never compared
-    stopping boolean not null default false,
-    overdue bigint[] not null default '{}' -- work whose handlers exceed their timeout and cannot be stopped
+    overdue bigint[] not null default '{}', -- work whose handlers exceed their timeout and cannot be stopped
+    ended_by bigint[]                      -- the worker ended itself because of this work: other work of it counts no crash
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
+
+create table onceward.apps (
+    name text primary key,
+    seen_at timestamptz not null default onceward.now()
+);
+comment on table onceward.apps is 'Apps that workers have run. While one of them is away, nobody can say that a type of event has no handler.';
+grant select, insert, update, delete on onceward.apps to onceward_engine;
+
+create table onceward.unserved (
+    queue text not null,
+    task text not null,
+    reason text not null check (reason in ('no_handler', 'no_queue', 'no_app', 'no_version')),
+    kind text not null,
+    since timestamptz not null default onceward.now(),
+    seen_at timestamptz not null default onceward.now(),
+    waiting int not null,                  -- how many rows the last look found: there may be more
+    primary key (queue, task, reason)
+);
+comment on table onceward.unserved is
+    'Due work that no live worker runs, by queue and task. The row begins when the work is found and goes when it is run again.';
+grant select, insert, update, delete on onceward.unserved to onceward_engine;
 
 create table onceward.server_timeline (
     one boolean primary key default true check (one),
@@ -147,7 +170,7 @@ grant select, insert, update, delete on onceward.queues to onceward_engine;
 
 create table onceward.lanes (
     queue text not null,
-    lane text not null,
+    lane text collate "C" not null,
     paused_at timestamptz,
     cap smallint check (cap > 0),          -- replaces the cap of the rows
     weight smallint not null default 1 check (weight between 1 and 100),
@@ -159,6 +182,12 @@ create table onceward.lanes (
 );
 comment on table onceward.lanes is 'Lanes with settings of their own. Other lanes have no row.';
 grant select, insert, update, delete on onceward.lanes to onceward_engine;
+
+create table onceward.paused_sources (
+    source uuid primary key
+);
+comment on table onceward.paused_sources is 'Claims leave work of these sources alone. The package that owns the sources keeps the list.';
+grant select, insert, update, delete on onceward.paused_sources to onceward_engine;
 
 create table onceward.unique_keys (
     organization_id uuid not null default '00000000-0000-0000-0000-000000000000',

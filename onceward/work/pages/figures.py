@@ -23,6 +23,7 @@ with sample as materialized (
            w.attempts
       from onceward.work w
      where w.queue <> 'unhandled'  -- set aside on purpose: no worker claims these
+       and (w.source is null or not w.source = any(array(select p.source from onceward.paused_sources p)))
      limit {SAMPLE + 1}
 )
 select count(*) filter (where due and not running and not dead) as due,
@@ -55,7 +56,7 @@ PARKED = "select q.name, q.parked_for from onceward.queues q where q.parked_unti
 
 WORKERS = read_statement("work", "page_worker_counts")
 
-UNCLAIMED = read_statement("work", "page_unclaimed")
+UNSERVED = read_statement("work", "page_unserved")
 
 DATABASE = read_statement("work", "page_database")
 
@@ -101,12 +102,12 @@ async def standing(view: View) -> dict[str, Any]:
         "database": None,
         "paused": [],
         "parked": [],
-        "unclaimed": [],
+        "unserved": [],
     }
     if view.everything:
         figures["workers"] = await conn.fetchrow(WORKERS)
         figures["paused"] = [row["name"] for row in await conn.fetch(PAUSED)]
-        figures["unclaimed"] = await conn.fetch(UNCLAIMED)
+        figures["unserved"] = await conn.fetch(UNSERVED)
         figures["database"] = await conn.fetchrow(DATABASE)
         figures["parked"] = await conn.fetch(PARKED)
     return figures

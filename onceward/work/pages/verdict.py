@@ -17,6 +17,14 @@ FEW = 20
 """The share of failures is judged only if there were at least this many attempts in the last minute."""
 
 
+UNSERVED = {
+    "no_handler": "No worker knows the task {task}",
+    "no_queue": "No worker that knows the task {task} serves the queue {queue}",
+    "no_app": "No worker of the app that handles events like {task} runs",
+    "no_version": "No worker runs a version of {task} that accepts the arguments of its jobs",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     level: Level
@@ -72,12 +80,9 @@ def _machine(figures: Mapping[str, Any]) -> Iterator[Reason]:
         yield Reason("trouble", "No worker is running: start one with `onceward worker`", "/dashboard/workers")
     elif workers is not None and workers["silent"]:
         yield Reason("attention", f"{number(workers['silent'])} of the workers are silent", "/dashboard/workers")
-    for row in figures["unclaimed"]:
-        yield Reason(
-            "attention",
-            f"No worker knows the task {row['task']} ({number(row['count'])} waiting)",
-            "/dashboard/workers",
-        )
+    for row in figures["unserved"]:
+        text = UNSERVED[row["reason"]].format(**row)
+        yield Reason("attention", f"{text} ({number(row['waiting'])} waiting)", "/dashboard/workers")
     for name in figures["paused"]:
         yield Reason("attention", f"Queue {name} is paused", "/dashboard/queues")
     for row in figures["parked"]:

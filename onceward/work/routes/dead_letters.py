@@ -22,6 +22,7 @@ from onceward.work.dead_letters import DeadLetter, DeadLetterFilter
 Eng = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Replayer = Annotated[Identity, Depends(require("operator", permission="replay"))]
 Kind = Literal["event", "job", "message", "delivery", "workflow"]
 Short = Annotated[str, StringConstraints(max_length=300)]
 Reason = Annotated[str, StringConstraints(max_length=1000, strip_whitespace=True)]
@@ -146,7 +147,7 @@ def _reading(router: APIRouter) -> None:
 
 def _changing(router: APIRouter) -> None:
     @router.post("/replay")
-    async def replay_dead_letters(engine: Eng, identity: Operator, body: Selection) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
+    async def replay_dead_letters(engine: Eng, identity: Replayer, body: Selection) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
         return await _act(engine, identity, "replay", body)
 
@@ -156,7 +157,7 @@ def _changing(router: APIRouter) -> None:
         return await _act(engine, identity, "discard", body)
 
     @router.post("/{id}/replay")
-    async def replay_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
+    async def replay_dead_letter(engine: Eng, identity: Replayer, id: Number, why: RequiredReason) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Make one dead letter due again. 409 says why it was not replayed."""
         return await _act_on_one(engine, identity, "replay", id, why.reason)
 

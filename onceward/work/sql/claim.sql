@@ -1,25 +1,47 @@
--- Claim due work of one queue: at most $4 rows from the watermark $2 on. Skips rows that another worker is claiming.
-with due as materialized (
+-- Claim due work of one queue: at most $4 rows from the watermark $2 on. Skips rows that another worker is claiming, and everything
+-- that is paused: the queue, or the source of an event.
+-- With $7 it also claims one suspect, which two dead workers held. It runs as the only suspect: if this worker dies too, it is the cause.
+-- The column `lanes` says whether work waits in lanes, which onceward.claim_lanes claims.
+with queue as materialized (
+    select not exists (select from onceward.queues q
+                        where q.name = $1 and (q.paused_at is not null or q.parked_until > clock_timestamp())) as is_open
+), suspect as materialized (
+    select ctid
+      from onceward.work
+     where $7::boolean and queue = $1 and sort_at <= onceward.now()
+       and lease is null and lane is null and dead_reason is null
+       and crashes > 1 and task = any($3::text[])
+       and (select is_open from queue)
+       and (source is null or not source = any(array(select p.source from onceward.paused_sources p)))
+     order by sort_at
+     limit 1
+       for update skip locked
+), due as materialized (
     select ctid
       from onceward.work
      where queue = $1 and sort_at >= $2 and sort_at <= onceward.now()
        and lease is null and lane is null and dead_reason is null
        and crashes < 2 and task = any($3::text[])
-       and not exists (select from onceward.queues q
-                        where q.name = $1 and (q.paused_at is not null or q.parked_until > clock_timestamp()))
+       and (select is_open from queue)
+       and (source is null or not source = any(array(select p.source from onceward.paused_sources p)))
      order by sort_at
      limit $4
        for update skip locked
 ), held as (
     update onceward.work
        set lease = $5, claimed_at = clock_timestamp()
-     where ctid = any(array(select ctid from due))
+     where ctid = any(array(select ctid from suspect union all select ctid from due))
     returning id, kind, task, organization_id, attempts, crashes, max_attempts, bundle, lane, sort_at
 ), noted as (
     insert into onceward.claims (lease, worker, ids)
     select $5, $6, array_agg(id) from held having count(*) > 0
 )
 select h.id, h.kind, h.task, h.organization_id, h.attempts, h.crashes, h.max_attempts, h.bundle, h.lane,
-       j.args, j.caused_by, j.tags, j.context, h.sort_at
+       j.args, j.caused_by, j.tags, j.context, h.sort_at,
+       (select exists (select from onceward.work l
+                        where l.queue = $1 and l.lane is not null and l.ordered and l.lease is null and l.dead_reason is null)
+            or exists (select from onceward.work l
+                        where l.queue = $1 and l.lane is not null and l.ordered is not true and l.lease is null
+                          and l.dead_reason is null)) as lanes
   from held h
   left join onceward.jobs j on j.id = h.id

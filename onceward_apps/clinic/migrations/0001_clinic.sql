@@ -13,15 +13,6 @@ create table clinic.clinics (
 );
 select onceward.protect('clinic.clinics');
 
-create table clinic.senders (
-    kind text not null check (kind in ('whatsapp', 'twilio')),
-    identifier text not null,               -- the phone_number_id of WhatsApp, or the number that people text
-    organization_id uuid not null default onceward.organization(),
-    primary key (kind, identifier)
-);
-comment on table clinic.senders is 'Which clinic a number belongs to, for webhooks of a source that serves several clinics.';
-select onceward.protect('clinic.senders');
-
 create table clinic.patients (
     organization_id uuid not null default onceward.organization(),
     id uuid not null default gen_random_uuid(),

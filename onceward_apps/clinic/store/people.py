@@ -64,30 +64,13 @@ async def save_clinic(tx: Tx, *, name: str, timezone: str, locale: str, country_
     return await tx.fetchrow(SAVE_CLINIC, name, timezone, locale, country_code)
 
 
-async def add_sender(tx: Tx, kind: str, identifier: str) -> bool:
-    """Record that a number belongs to this clinic. Return False if another clinic has it."""
-    await tx.execute(
-        "insert into clinic.senders (kind, identifier) values ($1, $2) on conflict do nothing", kind, identifier
-    )
-    return await tx.fetchval(
-        "select exists (select from clinic.senders where kind = $1 and identifier = $2)", kind, identifier
-    )
-
-
-async def remove_sender(tx: Tx, kind: str, identifier: str) -> bool:
-    deleted = "delete from clinic.senders where kind = $1 and identifier = $2 returning true"
-    return bool(await tx.fetchval(deleted, kind, identifier))
-
-
-async def senders(tx: Tx, kind: str | None = None) -> list[Row]:
-    return await tx.fetch(
-        "select kind, identifier from clinic.senders where $1::text is null or kind = $1 order by kind, identifier",
-        kind,
-    )
-
-
 async def organization_of(tx: Tx, kind: str, id: str) -> UUID | None:
     return await tx.fetchval("select clinic.organization_of($1, $2)", kind, id)
+
+
+async def organizations_of_contact(tx: Tx, number: str) -> list[UUID]:
+    """Return the clinics that know a number. For a transaction that acts for no clinic."""
+    return [row[0] for row in await tx.fetch("select clinic.organizations_of_contact($1)", number)]
 
 
 async def save_patient(

@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from onceward.web.cookies import delete_secret_cookie, require_private_transport, set_secret_cookie
+from onceward.web import delete_secret_cookie, require_private_transport, set_secret_cookie
 from onceward_apps.learning import checkout, signing_in, users, waitlist
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.routes.requests import (

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from onceward_apps.learning.refund_requests import refund_enrollment, retry_refund
-from onceward_apps.learning.routes.requests import EngineHere, Operator, Viewer, acting
+from onceward_apps.learning.routes.requests import EngineHere, Refunder, Viewer, acting
 from onceward_apps.learning.store import payments
 
 router = APIRouter(prefix="/api/v1/learning", tags=["learning: operators"])
@@ -27,7 +27,7 @@ async def list_refunds(engine: EngineHere, who: Viewer, limit: int = Query(100, 
 
 
 @router.post("/enrollments/{enrollment_id}/refund", status_code=202)
-async def refund(engine: EngineHere, who: Operator, enrollment_id: UUID, requested: RefundIn) -> dict[str, Any]:
+async def refund(engine: EngineHere, who: Refunder, enrollment_id: UUID, requested: RefundIn) -> dict[str, Any]:
     """Refund what remains of every payment of an enrolment. It is REFUND_PENDING until the payment service confirms."""
     async with acting(engine, who.organization) as tx:
         refunds = await refund_enrollment(tx, enrollment_id, reason=requested.reason, actor=who.actor)
@@ -35,7 +35,7 @@ async def refund(engine: EngineHere, who: Operator, enrollment_id: UUID, request
 
 
 @router.post("/refunds/{refund_id}/retry", status_code=202)
-async def retry(engine: EngineHere, who: Operator, refund_id: UUID) -> dict[str, Any]:
+async def retry(engine: EngineHere, who: Refunder, refund_id: UUID) -> dict[str, Any]:
     """Try a failed refund again."""
     async with acting(engine, who.organization) as tx:
         attempt = await retry_refund(tx, refund_id, actor=who.actor)

@@ -14,8 +14,7 @@ from pydantic import StringConstraints
 from onceward import Engine, Tx
 from onceward.limits import Rate
 from onceward.trust import fingerprint
-from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require
-from onceward.web.cookies import secret_cookie
+from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require, secret_cookie
 from onceward_apps.learning import signing_in
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.metrics import REQUESTS_REFUSED
@@ -25,6 +24,7 @@ from onceward_apps.learning.store import people
 EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
 Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=320)]
 
 SESSION_COOKIE = "learning_session"

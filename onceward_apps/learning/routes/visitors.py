@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import Request, Response
 
 from onceward import Engine
-from onceward.web.cookies import is_secure
+from onceward.web import is_secure
 from onceward_apps.learning.routes.requests import VISITOR_COOKIE
 from onceward_apps.learning.store import people
 

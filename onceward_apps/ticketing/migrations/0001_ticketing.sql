@@ -171,6 +171,7 @@ create table ticketing.checkouts (
     ended_at timestamptz,
     result jsonb,
     payment_closed_at timestamptz,
+    link_version int not null default 1,        -- a higher version revokes the links of the order
     unique (id, organization_id),
     foreign key (event_id, organization_id) references ticketing.events (id, organization_id),
     foreign key (coupon_id, organization_id) references ticketing.coupons (id, organization_id)
@@ -242,7 +243,8 @@ create table ticketing.tickets (
     scanned_gate text,
     frozen_at timestamptz,                      -- since when a dispute about its payment has been open
     void_reason text,
-    transferred_from uuid,
+    transferred_from uuid,                      -- the ticket of the previous holder; set: it belongs to its holder, not to the buyer
+    transfers int not null default 0,           -- how often it has changed hands
     created_at timestamptz not null default onceward.now(),
     updated_at timestamptz not null default onceward.now(),
     foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)

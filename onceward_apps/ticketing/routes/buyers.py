@@ -17,11 +17,14 @@ from onceward_apps.ticketing.errors import NothingHeld, TicketingError
 from onceward_apps.ticketing.model import seat_label
 from onceward_apps.ticketing.routes.requests import (
     EngineHere,
+    Name,
     User,
     acting,
     basket_of,
     id_in,
+    limit_coupons,
     limit_holds,
+    limit_mail,
     order_for,
     owner_of,
     problem,
@@ -55,7 +58,7 @@ class LetGoIn(BaseModel):
 class CheckoutIn(BaseModel):
     event_id: UUID
     email: Email
-    name: str = Field("", max_length=200)
+    name: Name = ""
     coupon: str | None = Field(None, max_length=40)
     locale: str | None = Field(None, max_length=35, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")
 
@@ -153,11 +156,13 @@ async def start_checkout(engine: EngineHere, user: User, new: CheckoutIn, reques
     if basket is None:
         raise problem(NothingHeld("the basket holds no seats: choose seats first"))
     organization = await owner_of(engine, "event", new.event_id)
+    if new.coupon:
+        await limit_coupons(engine, request, new.event_id)
     async with acting(engine, organization) as tx:
         user_id = id_in(organization, user)
         buyer = buying.Buyer(email=new.email, name=new.name.strip(), locale=new.locale, user_id=user_id)
         checkout = await buying.start_checkout(tx, new.event_id, basket, buyer, coupon=new.coupon)
-        token = order_token(await keys.signing_key(tx), checkout["id"])
+        token = order_token(await keys.signing_key(tx), checkout["id"], checkout["link_version"])
     names = ("id", "status", "currency", "subtotal_cents", "discount_cents", "tax_cents", "platform_fee_cents")
     return {
         **{name: checkout[name] for name in (*names, "total_cents", "tax_included", "fee_paid_by", "expires_at")},
@@ -167,11 +172,13 @@ async def start_checkout(engine: EngineHere, user: User, new: CheckoutIn, reques
 
 
 @router.post("/checkouts/{checkout_id}/pay")
-async def pay(engine: EngineHere, checkout_id: UUID, user: User, how: PayIn) -> dict[str, str]:
+async def pay(engine: EngineHere, checkout_id: UUID, user: User, how: PayIn, request: Request) -> dict[str, str]:
     """Return the URL of the payment page, or of the order page if there is nothing to pay."""
     organization = await owner_of(engine, "checkout", checkout_id)
     async with acting(engine, organization) as tx:
-        await order_for(tx, checkout_id, how.token, user)
+        order = await order_for(tx, checkout_id, how.token, user)
+    if order["total_cents"] == 0:  # the next step sends the tickets, and nobody paid for the mail
+        await limit_mail(engine, request, order["email"], sender=f"order:{checkout_id}")
     try:
         opened = await paying.open_payment(engine, organization, checkout_id, how.provider)
     except TicketingError as error:

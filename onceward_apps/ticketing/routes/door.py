@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from onceward_apps.ticketing import scanning
 from onceward_apps.ticketing.errors import NotFound
-from onceward_apps.ticketing.routes.requests import EngineHere, Operator, acting
+from onceward_apps.ticketing.routes.requests import EngineHere, Scanner, acting
 from onceward_apps.ticketing.store import setup
 
 router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing: door"])
@@ -27,7 +27,7 @@ class ScanIn(BaseModel):
 
 
 @router.post("/scan")
-async def scan(engine: EngineHere, who: Operator, requested: ScanIn) -> dict[str, Any]:
+async def scan(engine: EngineHere, who: Scanner, requested: ScanIn) -> dict[str, Any]:
     """Admit a ticket once. A repeated request with the same `scan_id` returns the first result."""
     async with acting(engine, who.organization) as tx:
         if await setup.event(tx, requested.event_id) is None:

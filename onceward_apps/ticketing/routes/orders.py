@@ -6,14 +6,15 @@ import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
-from fastapi import APIRouter, Header, Response
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Header, Request, Response
+from pydantic import BaseModel
 
+from onceward import Engine
 from onceward_apps.ticketing import documents, notices, refunding
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound
 from onceward_apps.ticketing.routes.buyers import Email, TokenIn
-from onceward_apps.ticketing.routes.requests import EngineHere, User, acting, order_for, owner_of
+from onceward_apps.ticketing.routes.requests import EngineHere, Name, User, acting, limit_mail, order_for, owner_of
 from onceward_apps.ticketing.store import buying as baskets
 from onceward_apps.ticketing.store import keys, reading
 
@@ -25,7 +26,7 @@ MOST_RESENDS = 5
 class TransferIn(BaseModel):
     token: str = ""
     email: Email
-    name: str = Field("", max_length=200)
+    name: Name = ""
 
 
 @router.get("/api/tickets")
@@ -46,10 +47,9 @@ async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: 
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         await order_for(tx, checkout_id, access, user)
         ticket = await reading.ticket(tx, ticket_id)
-        if ticket is None or ticket["checkout_id"] != checkout_id or ticket["status"] == "void":
+        if not _is_of(ticket, checkout_id) or ticket["status"] == "void":
             raise NotFound("this order does not have that ticket")
-    image = await app.services.files.get(documents.qr_path(ticket)) if ticket["qr_code_url"] else None
-    return _private(image or documents.qr_png(keys.key_of(engine, ticket), ticket), "image/png")
+    return await qr_image(engine, ticket)
 
 
 @router.get("/orders/{checkout_id}/calendar.ics")
@@ -71,9 +71,15 @@ async def receipt(engine: EngineHere, checkout_id: UUID, user: User, access: str
 
 
 @router.post("/orders/{checkout_id}/resend", status_code=202)
-async def resend(engine: EngineHere, checkout_id: UUID, user: User, bearer: TokenIn) -> dict[str, str]:
+async def resend(
+    engine: EngineHere, checkout_id: UUID, user: User, bearer: TokenIn, request: Request
+) -> dict[str, str]:
     """Send the order's email again to the address of the order: `MOST_RESENDS` times at most, and once a minute."""
-    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+    organization = await owner_of(engine, "checkout", checkout_id)
+    async with acting(engine, organization) as tx:
+        email = (await order_for(tx, checkout_id, bearer.token, user))["email"]
+    await limit_mail(engine, request, email, sender=f"order:{checkout_id}")
+    async with acting(engine, organization) as tx:
         # Locked before the count: two requests may both see the last resend.
         await baskets.checkout(tx, checkout_id, lock=True)
         order = await order_for(tx, checkout_id, bearer.token, user)
@@ -85,28 +91,41 @@ async def resend(engine: EngineHere, checkout_id: UUID, user: User, bearer: Toke
         if sent["number"] > MOST_RESENDS:
             raise CheckoutClosed(f"the email was already sent again {MOST_RESENDS} times: look in your spam folder")
         rows = await reading.tickets(tx, checkout_id)
-        places = [(row["ticket_code"], row["place"]) for row in rows if row["status"] != "void"]
+        places = [(row["ticket_code"], row["place"]) for row in rows if row["status"] in ("active", "scanned")]
         await notices.confirm(tx, order, places, again=uuid4().hex)
     return {"status": "queued"}
 
 
 @router.post("/orders/{checkout_id}/tickets/{ticket_id}/transfer")
 async def transfer(
-    engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: User, to: TransferIn
+    engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: User, to: TransferIn, request: Request
 ) -> dict[str, Any]:
-    """Transfer a ticket: it gets a new code, which the new holder receives by email."""
-    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+    """Transfer a ticket: it gets a new code and a page of its own, which only the new holder receives, by email."""
+    organization = await owner_of(engine, "checkout", checkout_id)
+    async with acting(engine, organization) as tx:
         await order_for(tx, checkout_id, to.token, user)
-        ticket = await reading.ticket(tx, ticket_id)
-        if ticket is None or ticket["checkout_id"] != checkout_id:
+        if not _is_of(await reading.ticket(tx, ticket_id), checkout_id):
             raise NotFound("this order does not have that ticket")
+    await limit_mail(engine, request, to.email, sender=f"order:{checkout_id}")
+    async with acting(engine, organization) as tx:
         new_ticket_id = await refunding.transfer(tx, ticket_id, email=to.email, name=to.name, actor="buyer")
     return {"ticket_id": new_ticket_id}
+
+
+def _is_of(ticket: Any, checkout_id: UUID) -> bool:
+    """Return whether the ticket is the buyer's: one that was transferred belongs to its new holder."""
+    return ticket is not None and ticket["checkout_id"] == checkout_id and ticket["transferred_from"] is None
 
 
 def _ticket(row: Any) -> dict[str, Any]:
     names = ("id", "seat_id", "event_id", "status", "ticket_code", "qr_code_url", "place", "purchased_at")
     return {name: row[name] for name in names}
+
+
+async def qr_image(engine: Engine, ticket: Any) -> Response:
+    """Return the stored image, or draw it now if it is not stored yet."""
+    image = await app.services.files.get(documents.qr_path(ticket)) if ticket["qr_code_url"] else None
+    return _private(image or documents.qr_png(keys.key_of(engine, ticket), ticket), "image/png")
 
 
 def _private(content: bytes, media_type: str, name: str | None = None) -> Response:

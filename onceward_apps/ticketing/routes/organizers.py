@@ -15,7 +15,7 @@ from onceward_apps.ticketing import cancelling, organizing, refunding
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import NewEvent, Section
-from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Viewer, acting
+from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Refunder, Viewer, acting
 from onceward_apps.ticketing.store import disputes, reading, refunds, sales, setup
 
 router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
@@ -68,7 +68,7 @@ class SeatsIn(BaseModel):
 
 
 class CouponIn(BaseModel):
-    code: str = Field(min_length=2, max_length=40)
+    code: str = Field(min_length=6, max_length=40)
     event_id: UUID | None = None
     percent_bps: int | None = Field(None, ge=1, le=10_000)
     amount_cents: int | None = Field(None, ge=1)
@@ -82,6 +82,12 @@ class RefundIn(BaseModel):
     tickets: Annotated[list[UUID] | None, AtMost(1000)] = None
     reason: str = Field(min_length=1, max_length=500)
     used_too: bool = False
+
+
+class LinksIn(BaseModel):
+    """`link_version` is the version to revoke, as the list of orders shows it: the same request twice revokes once."""
+
+    link_version: int = Field(ge=1)
 
 
 class SettledIn(BaseModel):
@@ -211,7 +217,7 @@ async def coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 
 
 @router.post("/orders/{checkout_id}/refund", status_code=202)
-async def refund(engine: EngineHere, who: Operator, checkout_id: UUID, requested: RefundIn) -> dict[str, Any]:
+async def refund(engine: EngineHere, who: Refunder, checkout_id: UUID, requested: RefundIn) -> dict[str, Any]:
     """Void the tickets and free the seats at once; a job then refunds the money."""
     async with acting(engine, who.organization) as tx:
         refund_id = await refunding.refund(
@@ -223,6 +229,14 @@ async def refund(engine: EngineHere, who: Operator, checkout_id: UUID, requested
             used_too=requested.used_too,
         )
     return {"refund_id": refund_id}
+
+
+@router.post("/orders/{checkout_id}/revoke-links")
+async def revoke_links(engine: EngineHere, who: Operator, checkout_id: UUID, which: LinksIn) -> dict[str, int]:
+    """Revoke the links to the order page, for example after a mail was forwarded. Open pages show nothing from then on."""
+    async with acting(engine, who.organization) as tx:
+        version = await refunding.revoke_links(tx, checkout_id, which.link_version, actor=who.actor)
+        return {"link_version": version}
 
 
 @router.get("/refunds")
@@ -238,14 +252,14 @@ async def list_refunds(
 
 
 @router.post("/refunds/{refund_id}/repeat", status_code=202)
-async def repeat_refund(engine: EngineHere, who: Operator, refund_id: UUID) -> dict[str, Any]:
+async def repeat_refund(engine: EngineHere, who: Refunder, refund_id: UUID) -> dict[str, Any]:
     """Request a failed refund from the payment service again."""
     async with acting(engine, who.organization) as tx:
         return {"refund_id": refund_id, "attempt": await refunding.repeat(tx, refund_id, actor=who.actor)}
 
 
 @router.post("/refunds/{refund_id}/settle", status_code=204)
-async def settle_refund(engine: EngineHere, who: Operator, refund_id: UUID, paid: SettledIn) -> None:
+async def settle_refund(engine: EngineHere, who: Refunder, refund_id: UUID, paid: SettledIn) -> None:
     """Book a failed refund as paid another way, for example by bank transfer."""
     async with acting(engine, who.organization) as tx:
         await refunding.settle(tx, refund_id, note=paid.note, actor=who.actor)

@@ -96,7 +96,9 @@ async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Requ
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="order")
-    token = order_token(keys.key_of(engine, row), checkout_id)  # the page's own requests cannot send a JWT
+    token = order_token(
+        keys.key_of(engine, row), checkout_id, row["link_version"]
+    )  # the page's own requests cannot send a JWT
     return page("order.html", order=row, items=items, token=token)
 
 

@@ -8,14 +8,15 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, Request, Response
+from pydantic import AfterValidator, Field
 
 from onceward import Engine, Tx
 from onceward.limits import Rate
+from onceward.messages import TooManyMails, limit_public_mail, plain_name
 from onceward.trust import fingerprint
-from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require
-from onceward.web.cookies import is_secure
+from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, is_secure, require
 from onceward_apps.ticketing.app import TicketingSettings, app
-from onceward_apps.ticketing.codes import is_order_token
+from onceward_apps.ticketing.codes import is_holder_token, is_order_token
 from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError, TooFast
 from onceward_apps.ticketing.metrics import HOLDS_REFUSED
 from onceward_apps.ticketing.store import keys, reading, setup
@@ -23,9 +24,15 @@ from onceward_apps.ticketing.store import keys, reading, setup
 EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
+Scanner = Annotated[Identity, Depends(require("operator", permission="scan"))]
+
+Name = Annotated[str, Field("", max_length=200), AfterValidator(plain_name)]
+"""The name that a stranger gives. It appears in mails, so it contains no URL."""
 
 BASKET_COOKIE = "ticketing_basket"
 BASKET_HEADER = "x-basket"
+COUPONS_PER_HOUR = 60
 
 
 @asynccontextmanager
@@ -59,6 +66,20 @@ async def limit_holds(engine: Engine, request: Request, event_id: UUID, *, seats
     if wait_s:
         HOLDS_REFUSED.inc()
         raise problem(TooFast(f"too many seats were held from this address: try again in {wait_s} seconds", wait_s))
+
+
+async def limit_coupons(engine: Engine, request: Request, event_id: UUID) -> None:
+    """Limit how many coupon codes one client address may try per hour, so that nobody finds codes by guessing.
+
+    Codes that exist count too: otherwise a refusal would not keep anybody from trying on.
+    """
+    key = f"ticketing:coupons:{event_id}:{fingerprint(client_of(request)).hex()}"
+    async with engine.db.acquire() as conn:
+        wait_s = await Rate(COUPONS_PER_HOUR, per_s=3600).take(conn, key)
+    if wait_s:
+        raise problem(
+            TooFast(f"too many coupon codes were tried from this address: try again in {wait_s} seconds", wait_s)
+        )
 
 
 async def owner_of(engine: Engine, kind: str, id: UUID) -> UUID:
@@ -111,8 +132,32 @@ async def order_for(tx: Tx, checkout_id: UUID, token: str, user: Identity | None
     order = await reading.order(tx, checkout_id)
     user_id = None if order is None else id_in(order["organization_id"], user)
     if order is not None and (
-        is_order_token(keys.key_of(tx.engine, order), checkout_id, token)
+        (
+            reading.links_work(order)
+            and is_order_token(keys.key_of(tx.engine, order), checkout_id, order["link_version"], token)
+        )
         or (user_id is not None and user_id == order["user_id"])
     ):
         return order
-    raise NotFound("the order does not exist, or the link is incomplete")
+    raise NotFound("the order does not exist, or the link is incomplete, expired or revoked")
+
+
+async def held_ticket(tx: Tx, ticket_id: UUID, token: str) -> Any:
+    """Return a ticket to the person who received it by transfer. Any other token gets the error of an unknown ticket."""
+    ticket = await reading.ticket(tx, ticket_id)
+    if (
+        ticket is not None
+        and ticket["transferred_from"] is not None
+        and reading.links_work(ticket)
+        and is_holder_token(keys.key_of(tx.engine, ticket), ticket_id, token)
+    ):
+        return ticket
+    raise NotFound("the ticket does not exist, or the link is incomplete or expired")
+
+
+async def limit_mail(engine: Engine, request: Request, to: str, *, sender: str) -> None:
+    """Limit the mails that the holder of a link can cause."""
+    try:
+        await limit_public_mail(engine.db, to=to, client=client_of(request), sender=f"ticketing:{sender}")
+    except TooManyMails as error:
+        raise problem(TooFast(str(error), error.retry_after_s)) from error

@@ -28,10 +28,10 @@ function show(order) {
 }
 
 function ticket(found) {
-  const image = found.status === "void" ? element("span", { class: "wait" }, "void")
+  const image = ["void", "transferred"].includes(found.status) ? element("span", { class: "wait" }, found.status)
     : found.qr_code_url ? element("img", { src: `${found.qr_code_url}?access=${encodeURIComponent(token)}`, alt: `QR code of ticket ${found.ticket_code}` })
     : element("span", { class: "wait" }, "QR code is being made…");
-  const words = { active: "Valid", scanned: "Used", void: "No longer valid" }[found.status];
+  const words = { active: "Valid", scanned: "Used", void: "No longer valid", transferred: "Transferred to somebody else" }[found.status];
   const text = element("div", {}, element("strong", {}, found.place), element("div", { class: "code" }, found.ticket_code), element("div", {}, words));
   return element("li", { "data-status": found.status, "data-ticket": found.id }, image, text);
 }

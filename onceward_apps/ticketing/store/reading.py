@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from onceward import Tx
 
+LINK_DAYS = 90
+STATUS_FOR_BUYER = """case when exists (select from ticketing.tickets n where n.checkout_id = t.checkout_id and n.transferred_from = t.id)
+            then 'transferred' else t.status end"""
 TICKET = """
-select t.*, k.key as sealed_key, s.label, x.name as section, e.name as event_name, e.starts_at
+select t.*, k.key as sealed_key, s.label, x.name as section, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at,
+       v.name as venue_name, v.address as venue_address, v.timezone, o.name as organizer, onceward.clock() as now,
+       exists (select from ticketing.tickets n where n.checkout_id = t.checkout_id and n.transferred_from = t.id) as was_transferred
   from ticketing.tickets t
   join ticketing.sections x on x.id = t.section_id
   join ticketing.events e on e.id = t.event_id
+  join ticketing.venues v on v.id = e.venue_id
+  join onceward.organizations o on o.organization_id = t.organization_id
   join ticketing.signing_keys k on k.organization_id = t.organization_id
   left join ticketing.seats s on s.id = t.seat_id
  where t.id = $1
@@ -21,7 +29,8 @@ update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now(),
 """
 ORDER = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact, v.name as venue_name,
-       v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key, i.number as invoice_number
+       v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key, i.number as invoice_number,
+       onceward.clock() as now
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
@@ -30,14 +39,15 @@ select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_
   left join ticketing.invoices i on i.checkout_id = c.id
  where c.id = $1
 """
-TICKETS = """
-select t.id, t.status, t.ticket_code, t.qr_code_url, t.purchased_at, t.scanned_at, t.holder_name, t.seat_id, t.section_id,
+# A ticket that was transferred belongs to its new holder: the order shows where it was, but not its new code.
+TICKETS = f"""
+select t.id, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, t.purchased_at, t.scanned_at, t.holder_name, t.seat_id, t.section_id,
        t.event_id, coalesce(s.label, x.name) as place, i.price_cents, i.position
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
   join ticketing.sections x on x.id = t.section_id
   left join ticketing.seats s on s.id = t.seat_id
- where t.checkout_id = $1 and (t.status <> 'void' or t.void_reason <> 'transferred')
+ where t.checkout_id = $1 and t.transferred_from is null
  order by i.position, t.created_at
 """
 ITEMS = """
@@ -59,7 +69,7 @@ select id from ticketing.seats
 """
 CHECKOUTS = """
 select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.currency, c.provider, c.provider_payment_id,
-       c.payment_reference, c.started_at, c.completed_at,
+       c.payment_reference, c.started_at, c.completed_at, c.link_version,
        (select count(*) from ticketing.checkout_items i where i.checkout_id = c.id) as seats
   from ticketing.checkouts c
  where c.event_id = $1 and ($2::text is null or c.status = $2)
@@ -85,6 +95,11 @@ on conflict (id) do nothing
 """
 
 
+def links_work(row: Any) -> bool:
+    """Return whether the links of an order or ticket still work: `LINK_DAYS` after the end of its event they expire."""
+    return row["now"] < row["ends_at"] + timedelta(days=LINK_DAYS)
+
+
 async def ticket(tx: Tx, ticket_id: UUID) -> Any:
     """Return a ticket with the encrypted key that signs it."""
     return await tx.fetchrow(TICKET, ticket_id)
@@ -99,7 +114,7 @@ async def order(tx: Tx, checkout_id: UUID) -> Any:
 
 
 async def tickets(tx: Tx, checkout_id: UUID) -> list[Any]:
-    """Return the tickets of an order, with void ones. Of a transferred ticket, return only the new one."""
+    """Return the tickets that the buyer got, with void ones; a ticket that went to somebody else is `transferred`."""
     return await tx.fetch(TICKETS, checkout_id)
 
 

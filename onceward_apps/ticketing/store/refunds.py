@@ -146,8 +146,10 @@ with old as (
 ), new as (
     insert into ticketing.tickets
         (id, event_id, section_id, seat_id, checkout_id, item_id, holder_email, holder_name, ticket_code,
-         payment_reference, purchased_at, transferred_from)
-    select $2, event_id, section_id, seat_id, checkout_id, item_id, $3, $4, $5, payment_reference, purchased_at, id from old
+         payment_reference, purchased_at, transferred_from, transfers)
+    select $2, event_id, section_id, seat_id, checkout_id, item_id, $3, $4, $5, payment_reference, purchased_at, id,
+           transfers + 1
+      from old
     returning id, seat_id
 )
 update ticketing.seats s set ticket_id = new.id, version = s.version + 1 from new where s.id = new.seat_id
@@ -345,6 +347,10 @@ async def ticket(tx: Tx, ticket_id: UUID) -> Any:
 async def transfer(tx: Tx, ticket_id: UUID, new_id: UUID, email: str, name: str, code: str) -> None:
     """Replace a ticket by a new one with a new code, and void the old one."""
     await tx.execute(TRANSFER, ticket_id, new_id, email, name, code)
+
+
+async def set_link_version(tx: Tx, checkout_id: UUID, version: int) -> None:
+    await tx.execute("update ticketing.checkouts set link_version = $2 where id = $1", checkout_id, version)
 
 
 async def entries(tx: Tx, journal_id: int) -> list[Any]:

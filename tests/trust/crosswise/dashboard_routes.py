@@ -32,6 +32,7 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/sources"): Ask(),
     ("GET", f"{D}/endpoints"): Ask(),
     ("GET", f"{D}/keys"): Ask(),
+    ("GET", f"{D}/account"): NOTHING,
     ("GET", f"{D}/ledger"): Ask(),
     ("GET", f"{D}/ledger/{{currency}}/{{code:path}}"): Ask(fill={"currency": "EUR", "code:path": "$account"}),
     ("GET", f"{D}/audit"): Ask(),
@@ -60,6 +61,17 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/clinic/no-show"): Ask(form={"appointment": "$visit"}, refused=True),
     ("POST", f"{D}/learning/retry-refund"): Ask(form={"refund": "$course_refund"}),
     ("POST", f"{D}/organizations"): Ask(form={"organization": "$slug"}, shows="nothing"),
+    # What a person does to their own account. The ids are random, and belong to nobody.
+    ("POST", f"{D}/account/sessions/end"): Ask(
+        form={"session": "00000000-0000-0000-0000-000000000001"}, shows="nothing"
+    ),
+    ("POST", f"{D}/account/sessions/end-all"): NOTHING,
+    ("POST", f"{D}/account/totp"): NOTHING,
+    ("POST", f"{D}/account/totp/confirm"): Ask(form={"code": "123456"}, shows="nothing"),
+    ("POST", f"{D}/account/factors/remove"): Ask(
+        form={"factor": "00000000-0000-0000-0000-000000000001"}, shows="nothing"
+    ),
+    ("POST", f"{D}/account/recovery"): NOTHING,
     ("POST", f"{D}/theme"): Ask(form={"theme": "dark"}, shows="nothing"),
     ("POST", f"{D}/notifications/read"): Ask(form={"id": "$dashboard_message"}),
     ("POST", f"{D}/dead-letters/replay"): Ask(form={"ids": "$dead_event", **WHY}),

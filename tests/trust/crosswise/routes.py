@@ -48,6 +48,7 @@ VISIT = {"appointment_id": "$appointment"}
 CHECKOUT = {"checkout_id": "$checkout"}
 EVENT = {"event_id": "$event"}
 TICKET = {"ticket_id": "$ticket"}
+HELD = {"ticket_id": "$held"}
 BUYER = {"email": "buyer@example.org"}
 PUSH = {"endpoint": "https://push.example/x", "keys": {"p256dh": "B" * 87, "auth": "a" * 22}}
 NEW_EVENT = {
@@ -69,6 +70,8 @@ READING: dict[tuple[str, str], Ask] = {
     # For the operator's own network: names sources by their ids, and nothing else of anybody.
     ("GET", "/metrics"): Ask(shows="public", blank=True),
     ("GET", "/login"): NOTHING,
+    ("GET", "/login/second-factor"): NOTHING,
+    ("GET", "/login/confirm"): Ask(shows="nothing"),
     ("GET", f"{API}/me"): Ask(),
     ("GET", f"{API}/organizations"): Ask(),
     ("GET", f"{API}/members"): Ask(),
@@ -130,6 +133,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{ENGAGEMENT}/runs"): Ask(blank=True),
     ("GET", f"{ENGAGEMENT}/returns"): Ask(blank=True),
     ("GET", f"{ENGAGEMENT}/preview"): Ask(),
+    ("GET", f"{API}/senders"): Ask(blank=True),
     ("GET", CLINIC): Ask(),
     ("GET", f"{CLINIC}/patients"): Ask(),
     ("GET", f"{CLINIC}/patients/{{patient_id}}"): Ask(fill={"patient_id": "$patient"}),
@@ -148,12 +152,17 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", "/events"): Ask(shows="public"),
     ("GET", "/events/{event_id}"): Ask(fill=EVENT, shows="public"),
     ("GET", "/orders/{checkout_id}"): Ask(fill=CHECKOUT, query=ACCESS),
+    ("GET", "/tickets/{ticket_id}"): Ask(fill=HELD, query={"access": "@holder_token"}),
+    ("GET", "/tickets/{ticket_id}/qr.png"): Ask(fill=HELD, query={"access": "@holder_token"}, blank=True),
     ("GET", "/scan/{event_id}"): Ask(fill=EVENT, shows="nothing"),
     ("GET", "/ticketing/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
 }
 
 CHANGING: dict[tuple[str, str], Ask] = {
+    ("POST", "/login/second-factor"): Ask(form={"code": "123456"}, shows="nothing"),
+    ("POST", "/login/confirm"): Ask(form={"code": "123456"}, shows="nothing"),
     ("POST", "/login"): Ask(form={"token": "@portal"}, shows="nothing", refused=True),
+    ("PUT", f"{API}/organizations/second-factor"): Ask(json={"required": False}, headers={"X-Organization": "$slug"}),
     ("POST", f"{API}/organizations"): Ask(json={"slug": "$slug"}, shows="instance"),
     ("PUT", f"{API}/members"): Ask(json={"email": "new@example.org", "role": "viewer"}),
     ("PUT", f"{API}/secrets/{{name}}"): Ask(fill={"name": "openai.api_key"}, json={"value": "sk-1"}),
@@ -191,7 +200,6 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ),
     ("POST", f"{ENGAGEMENT}/test-messages"): Ask(json={"number": "+5511987654321"}),
     ("PUT", CLINIC): Ask(json={"name": "mine"}),
-    ("POST", f"{CLINIC}/senders"): Ask(json={"kind": "whatsapp", "identifier": "$patient"}),
     ("POST", f"{CLINIC}/patients"): Ask(json={"name": "new"}),
     ("PUT", f"{CLINIC}/patients/{{patient_id}}"): Ask(fill={"patient_id": "$patient"}, json={"name": "mine"}),
     ("POST", f"{CLINIC}/appointments"): Ask(json={"patient_id": "$patient", "starts_at": "2031-06-22T09:00:00Z"}),
@@ -239,7 +247,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("PUT", f"{API}/limits/global"): Ask(json={"at_most": 5}, shows="instance"),
     ("POST", f"{TICKETING}/venues"): Ask(json={"name": "v"}),
     ("POST", f"{TICKETING}/events"): Ask(json=NEW_EVENT),
-    ("POST", f"{TICKETING}/coupons"): Ask(json={"code": "MINE", "event_id": "$event", "percent_bps": 10_000}),
+    ("POST", f"{TICKETING}/coupons"): Ask(json={"code": "MINE-10", "event_id": "$event", "percent_bps": 10_000}),
     ("POST", f"{TICKETING}/events/{{event_id}}/block"): Ask(fill=EVENT, json={"labels": ["$label"]}),
     ("POST", f"{TICKETING}/events/{{event_id}}/unblock"): Ask(fill=EVENT, json={"labels": ["$label"]}),
     # Anybody may see what is on sale, but the seats, basket, hold or link of another buyer give no access.
@@ -260,6 +268,11 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", "/orders/{checkout_id}/tickets/{ticket_id}/transfer"): Ask(
         fill={"checkout_id": "@checkout"} | TICKET, json={"token": "@order_token", **BUYER}
     ),
+    # The ticket that the buyer transferred, by the link of the order, and by the link of its holder.
+    ("POST", "/tickets/{ticket_id}/transfer"): Ask(fill=HELD, json={"token": "@holder_token", **BUYER}),
+    ("POST", f"{TICKETING}/orders/{{checkout_id}}/revoke-links"): Ask(
+        fill={"checkout_id": "$started"}, json={"link_version": 1}, blank=True
+    ),
     ("POST", f"{TICKETING}/scan"): Ask(
         json={**EVENT, "presented": "$code", "scan_id": "00000000-0000-4000-8000-000000000001"}
     ),
@@ -274,6 +287,8 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{TICKETING}/events/{{event_id}}/cancel"): Ask(fill=EVENT, json=WHY),
     # The link in a mail is all that its reader has; it works for its holder, for that subscription only.
     ("POST", "/unsubscribe/{token}"): Ask(fill={"token": "@unsubscribe"}, shows="nothing"),
+    ("PUT", f"{API}/senders"): Ask(json={"kind": "twilio", "identifier": "$number"}, refused=True),
+    ("DELETE", f"{API}/senders/{{kind}}/{{identifier}}"): Ask(fill={"kind": "twilio", "identifier": "$number"}),
     ("DELETE", f"{API}/sources/{{source}}"): Ask(fill=SOURCE),
     ("DELETE", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),
     ("DELETE", f"{API}/members/{{user_id}}"): Ask(fill={"user_id": "$user"}),

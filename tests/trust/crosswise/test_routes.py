@@ -12,8 +12,10 @@ from urllib.parse import quote
 import pytest
 from fastapi import FastAPI
 
+from onceward.trust.secrets import secret_box
 from onceward.trust.session_cookie import SESSION
 from onceward.web.auth import ORGANIZATION_COOKIE
+from onceward.web.idempotency import TABLE
 from onceward_apps import all as bundled
 from onceward_apps import demo
 from onceward_apps.learning.demo_pages import router as demo_router
@@ -57,6 +59,11 @@ def credentials(world: World, of: Org, other: Org) -> dict[str, tuple[dict[str, 
         "key": (key, {}),
         "key that asks for the other": ({**key, "X-Organization": other.slug}, {}),
         "end user": ({"Authorization": f"Bearer {of.token()}"}, {}),
+        "end user with the id of one of theirs": (
+            {"Authorization": f"Bearer {of.token(f'user of {other.slug}')}"},
+            {},
+        ),
+        "end user with the name of the staff": ({"Authorization": f"Bearer {of.token('admins')}"}, {}),
         "session": ({"X-CSRF-Token": of.csrf}, session),
         "session that chose the other": ({"X-CSRF-Token": of.csrf}, {**session, ORGANIZATION_COOKIE: other.slug}),
         "nobody": ({}, {}),
@@ -92,6 +99,7 @@ async def send(
     return Answer(reply.status, body)
 
 
+SECRET_TEXT = re.compile(rb"whsec_[\w+/]{8}|ow_[a-z2-7]{10}_[\w-]{8}|token=[\w-]{8}|access=\w{8}")
 PARTS = (("params", "query"), ("json", "json"), ("data", "form"))
 
 
@@ -141,6 +149,18 @@ async def test_nothing_of_another_organization_comes_out_of_any_route_and_nothin
     assert not problems, "\n".join(problems)
 
 
+async def stored_secrets(world: World) -> list[str]:
+    """Return the stored responses of idempotency keys that contain a secret."""
+    box, found = secret_box(world.runtime.settings), []
+    rows = await world.db.fetch("select id, body from onceward.idempotency_keys where body is not null")
+    assert len(rows) > 10
+    for row in rows:
+        body = box.open(bytes(row["body"]), table=TABLE, row=row["id"], column="body")
+        if SECRET_TEXT.search(body):
+            found.append(f"a response with a secret was stored: {body[:60]!r}")
+    return found
+
+
 @pytest.mark.timeout(200)
 async def test_the_owner_may_do_what_was_refused_to_the_other_organization(world: World) -> None:
     """The twin: the same questions, from whom they may come. Otherwise the walk above could have asked nonsense."""
@@ -151,10 +171,18 @@ async def test_the_owner_may_do_what_was_refused_to_the_other_organization(world
     for (method, path), ask in ROUTES.items():
         if ask.shows in ("nothing", "instance") or ask.refused or (method, path) not in served:
             continue
-        headers = {"Authorization": f"Bearer {a.key}"}
+        headers = {"Authorization": f"Bearer {a.key}", "Idempotency-Key": "the same key"}
         answer = await send(world, method, path, ask, asked=a, asking=a, headers=headers, cookies={})
+        if method == "POST":
+            # The key belongs to the caller: everybody else's request is a new one.
+            for who, credential in (("another organization", world.b.key), ("an end user", a.token())):
+                other = {**headers, "Authorization": f"Bearer {credential}"}
+                theirs = await send(world, method, path, ask, asked=a, asking=world.b, headers=other, cookies={})
+                if "idempotency-replayed" in theirs.body.lower() and not ask.headers:
+                    problems.append(f"{method} {path} answers {who} with the response of the owner's key")
         if answer.status >= 400:
             problems.append(f"{method} {path} ({answer.status}): {answer.body[:300]}")
         elif method == "GET" and not ask.blank and not any(each in answer.body for each in own):
             problems.append(f"{method} {path} ({answer.status}) shows nothing of theirs: {answer.body[:300]}")
+    problems += await stored_secrets(world)
     assert not problems, "\n".join(problems)

@@ -14,6 +14,7 @@ import orjson
 
 from onceward.db import Database
 from onceward.inbox.sources import NewSource, add
+from onceward.messages import senders
 from onceward.outbox.routes.portal import COOKIE as PORTAL_COOKIE
 from onceward.process.process import Process
 from onceward.providers.inbound.provider import SourceConfig
@@ -66,8 +67,9 @@ class Org:
     session: str = ""
     csrf: str = ""
 
-    def token(self) -> str:
-        claims = {"sub": f"user of {self.slug}", "exp": 2**33, "organization_id": str(self.id)}
+    def token(self, sub: str | None = None) -> str:
+        """The JWT of an end user of the organization, who may have the id of another organization's user."""
+        claims = {"sub": sub or f"user of {self.slug}", "exp": 2**33, "organization_id": str(self.id)}
         return pyjwt.encode(claims, JWT_SECRET, "HS256")
 
 
@@ -188,6 +190,9 @@ class World:
         await self.own(org, "PUT", f"/api/v1/engagement/users/{org.ids['engaged']}", json=profile)
 
     async def _clinic(self, org: Org) -> None:
+        org.ids["number"] = f"+1555{len(org.private):06}"
+        async with self.db.transaction(role="engine") as tx:
+            await senders.assign(tx, org.id, "twilio", org.ids["number"], actor="test")
         clinic = "/api/v1/clinic"
         await self.own(org, "PUT", clinic, json={"name": org.public})
         for name in ("patient", "leaver"):
@@ -247,8 +252,13 @@ class World:
         signed = get_provider("stripe").sign(SourceConfig(provider="stripe", secrets=(SECRET,)), body, time.time())
         async with self.http.post(f"{self.url}/webhooks/payments/stripe", data=body, headers=signed) as reply:
             assert reply.status == 200, await reply.text()
-        ticket = await self.db.fetchrow("select * from ticketing.tickets where checkout_id = $1", UUID(sold["id"]))
-        assert ticket is not None
+        of_order = "select * from ticketing.tickets where checkout_id = $1 order by id"
+        ticket, given = await self.db.fetch(of_order, UUID(sold["id"]))
+        to = {"token": sold["token"], "email": f"{org.private}@example.org", "name": org.private}
+        moved = await self.own(org, "POST", f"/orders/{sold['id']}/tickets/{given['id']}/transfer", json=to)
+        mail = "select data->>'ticket_url' from onceward.messages where key = $1"
+        link = await self.db.fetchval(mail, f"ticket:{moved['ticket_id']}:transferred")
+        org.ids |= {"held": moved["ticket_id"], "holder_token": link.partition("access=")[2]}
         org.ids |= {"ticket": str(ticket["id"]), "code": ticket["ticket_code"]}
         for name in ("failed_refund", "unpaid_refund"):
             org.ids[name] = str(await self.db.fetchval(FAILED_REFUND, UUID(sold["id"]), org.private))
@@ -289,4 +299,5 @@ class World:
     async def _checkout(self, org: Org, event_id: str, seats: list[str]) -> Any:
         held = await self.own(org, "POST", f"{PUBLIC}/events/{event_id}/holds", json={"seats": seats})
         buyer = {"event_id": event_id, "email": f"{org.private}@example.org", "name": org.private}
-        return await self.own(org, "POST", f"{PUBLIC}/checkouts", json=buyer, headers={"x-basket": held["basket"]})
+        headers = {"x-basket": held["basket"], "Authorization": f"Bearer {org.token()}"}
+        return await self.own(org, "POST", f"{PUBLIC}/checkouts", json=buyer, headers=headers)

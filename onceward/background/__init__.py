@@ -1,0 +1,15 @@
+"""Everything that a process does in the background: loops under a supervisor, and short tasks whose failure is logged."""
+
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.background.ending import end
+    from onceward.background.loop import Loop
+    from onceward.background.supervisor import Supervisor, supervised_by, supervisor
+    from onceward.background.tasks import Tasks, spawn
+
+__all__ = ["Loop", "Supervisor", "Tasks", "end", "spawn", "supervised_by", "supervisor"]
+
+__getattr__ = lazy(__name__, __file__)

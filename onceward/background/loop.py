@@ -1,0 +1,177 @@
+"""A background loop: start, stop, and one step that tests call directly.
+
+A step may fail in any way: the loop logs the failure, its supervisor counts it, and the loop goes on after a pause that grows
+with each further failure. Only `stop`, or the cancellation of the loop's task, ends the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from onceward.background.ending import end
+from onceward.background.supervisor import supervisor
+from onceward.db.errors import FAILED, OUTAGE
+from onceward.db.outage import loudness
+
+log = structlog.get_logger(__name__)
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+LONGEST_PAUSE_OF_SLOW_LOOPS_S = 60.0
+TOLERATED_S = 15.0
+"""A loop keeps failing if no step has succeeded for this time, or for three intervals of the loop if they are longer."""
+WORKS_AFTER_S = 10.0
+"""A step that waits by itself may never return. Once it has run for this time, the loop is not failing."""
+
+
+class Loop:
+    """Calls `step` every `every_s` seconds. Without `every_s` it calls `step` again at once: the step waits by itself."""
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], Awaitable[object]],
+        *,
+        every_s: float | None = None,
+        waits_first: bool = False,
+        longest_pause_s: float = LONGEST_PAUSE_S,
+    ) -> None:
+        """With `waits_first` the first step comes after `every_s`. `longest_pause_s` limits the pause after a failure."""
+        self.name = name
+        self.step = step
+        self.steps = 0
+        """How many steps have succeeded."""
+        self.failures = 0
+        """How many steps have failed."""
+        self.error = ""
+        """The type of the last error."""
+        self._every_s = every_s
+        self._waits_first = waits_first
+        self._longest_pause_s = max(longest_pause_s, min(every_s or 0.0, LONGEST_PAUSE_OF_SLOW_LOOPS_S))
+        self._in_a_row = 0
+        self._failing_since: float | None = None
+        self._step_began: float | None = None
+        self._nudged = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._supervisor = supervisor()
+        self.task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._stopping.clear()
+        self._supervisor = supervisor()
+        self._supervisor.add(self)
+        self.task = asyncio.create_task(self._run(), name=self.name)
+
+    async def stop(self, *, grace_s: float = 0.0) -> None:
+        """End the loop. A step that is running gets `grace_s` to end, then it is cancelled."""
+        self.leave()
+        if self.task is not None:
+            if grace_s:
+                await asyncio.wait({self.task}, timeout=grace_s)
+            await end(self.task)
+            self.task = None
+
+    def leave(self) -> None:
+        """Start no further step, and leave the supervisor. The owner of the loop cancels its task."""
+        self._stopping.set()
+        self._nudged.set()
+        self._supervisor.remove(self)
+
+    def nudge(self) -> None:
+        """Run the next step at once."""
+        self._nudged.set()
+
+    @property
+    def keeps_failing(self) -> bool:
+        """Return whether no step has succeeded for longer than the loop may fail. An outage of the database does not count."""
+        if self._failing_since is None:
+            return False
+        now = time.monotonic()
+        if self._step_began is not None and now - self._step_began >= WORKS_AFTER_S and self._every_s is None:
+            return False
+        return now - self._failing_since >= max(TOLERATED_S, 3 * (self._every_s or 0.0))
+
+    async def _run(self) -> None:
+        if self._waits_first:
+            await self._rest(self._every_s or 0.0)
+        while not self._stopping.is_set():
+            try:
+                self._nudged.clear()
+                self._step_began = time.monotonic()
+                await self.step()
+                self._succeeded()
+                if self._every_s is not None and not self._stopping.is_set():
+                    await self._rest(self._every_s)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                await self._failed(
+                    error
+                )  # it came out of something that the step waited for: nobody cancelled the loop
+            except (Exception, SystemExit) as error:
+                await self._failed(error)
+
+    def _succeeded(self) -> None:
+        self.steps += 1
+        self._in_a_row = 0
+        if self._failing_since is not None and not self._stopping.is_set():
+            log.info("loop.recovered", loop=self.name, after_s=round(time.monotonic() - self._failing_since, 1))
+        self._failing_since = None
+
+    async def _rest(self, seconds: float) -> None:
+        # Jitter, so that nodes that start together do not run their steps at the same time.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds * random.uniform(0.9, 1.1)):
+                await self._nudged.wait()
+
+    async def _failed(self, error: BaseException) -> None:
+        now = time.monotonic()
+        if self._every_s is None and self._step_began is not None and now - self._step_began >= WORKS_AFTER_S:
+            self._in_a_row, self._failing_since = 0, None  # it had recovered
+        first = FIRST_PAUSE_S if self._every_s is None else min(max(FIRST_PAUSE_S, self._every_s), 1.0)
+        pause_s = min(self._longest_pause_s, first * 2 ** min(self._in_a_row, 20))
+        kind = type(error).__name__
+        is_new = self._in_a_row == 0 or kind != self.error
+        self.failures += 1
+        self._in_a_row += 1
+        self.error = kind
+        self._step_began = None
+        self._supervisor.count(self.name)
+        if not _is_outage(error) and self._failing_since is None:
+            self._failing_since = now
+        self._log(error, is_new=is_new, retry_in_s=pause_s)
+        await self._pause(pause_s)
+
+    def _log(self, error: BaseException, *, is_new: bool, retry_in_s: float) -> None:
+        """Log the first failure of a row, and each failure of another type. The others are counted."""
+        if not is_new:
+            log.debug("loop.failed", loop=self.name, error=self.error, failures=self._in_a_row)
+        elif isinstance(error, FAILED):
+            log.log(
+                loudness(error),
+                "loop.failed",
+                loop=self.name,
+                error=self.error,
+                detail=str(error)[:200],
+                retry_in_s=retry_in_s,
+            )
+        else:
+            log.error("loop.failed", loop=self.name, error=self.error, retry_in_s=retry_in_s, exc_info=error)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+
+def _is_outage(error: BaseException) -> bool:
+    """Return whether the database could not be reached, for which the process has a check of its own."""
+    of_a_file = isinstance(error, OSError) and error.filename is not None
+    return isinstance(error, OUTAGE) and not isinstance(error, TimeoutError) and not of_a_file

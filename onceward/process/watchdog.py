@@ -1,0 +1,116 @@
+"""Watch the event loop from a thread: a handler that blocks it stops everything in the process, also its timeouts and signals.
+
+The thread counts how often it looked without the loop having moved. A process that was frozen and thaws is not blocked: the
+thread did not look meanwhile. First the thread logs the work and the line that blocks; while the loop is blocked, the process
+answers no probe, so it is not ready. After a limit the thread ends the process. Other workers rescue its work, and only the
+work that blocked the loop counts a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from onceward.telemetry import get_logger
+from onceward.work.claimed import Claimed
+from onceward.work.failure_text import kept_frames, own_frame
+from onceward.work.overdue import EXIT_CODE
+
+log = get_logger("onceward.watchdog")
+
+LOOKS = 4
+"""How often the thread looks within the time after which it logs a blocked loop."""
+
+
+class Accused(Protocol):
+    """A worker, which knows what its slots run and can tell the others whose fault the end of the process is."""
+
+    def running_in(self, task: asyncio.Task[Any]) -> Claimed | None: ...
+
+    def accuse(self, ids: list[int]) -> None: ...
+
+
+class Watchdog:
+    """Watches the event loop in which it is started."""
+
+    def __init__(
+        self,
+        *,
+        warn_s: float,
+        limit_s: float,
+        worker: Callable[[], Accused | None],
+        end: Callable[[int], None] = os._exit,
+    ) -> None:
+        """With `limit_s` 0 the watchdog never ends the process."""
+        self._warn_s = warn_s
+        self._limit_s = limit_s
+        self._worker = worker
+        self._end = end
+        self._every_s = warn_s / LOOKS
+        self._moved = False
+        self._stop = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._watched = 0
+        self.blocked_s = 0.0
+        """How long the loop has been blocked."""
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._watched = threading.get_ident()
+        self._tick()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    async def stop(self) -> None:
+        self._stop.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        self._moved = True
+        assert self._loop is not None
+        self._timer = self._loop.call_later(self._every_s / 2, self._tick)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._every_s):
+            self.look()
+
+    def look(self) -> None:
+        """Look once whether the loop has moved since the last look."""
+        before = self.blocked_s
+        if self._moved:
+            self._moved = False
+            self.blocked_s = 0.0
+            if before >= self._warn_s:
+                log.warning("event_loop.resumed", blocked_s=round(before, 1))
+            return
+        self.blocked_s += self._every_s
+        if before < self._warn_s <= self.blocked_s:
+            self._report("event_loop.blocked")
+        if self._limit_s and self.blocked_s >= self._limit_s:
+            work = self._report("event_loop.process_ended", hint="other workers take over; never block in `async def`")
+            worker = self._worker()
+            if worker is not None and work is not None:
+                worker.accuse([work.id])
+            self._stop.set()
+            self._end(EXIT_CODE)
+
+    def _report(self, event: str, **fields: Any) -> Claimed | None:
+        """Log what blocks the loop. Return the work that does, if it is known."""
+        frame = sys._current_frames().get(self._watched)  # pyright: ignore[reportPrivateUsage]
+        stack = [] if frame is None else kept_frames(traceback.extract_stack(frame))
+        work = self._culprit()
+        if work is not None:
+            fields |= {"kind": work.kind, "id": work.id, "task": work.task}
+        log.error(event, blocked_s=round(self.blocked_s, 1), at=own_frame(stack), stack=stack[-8:], **fields)
+        return work
+
+    def _culprit(self) -> Claimed | None:
+        worker = self._worker()
+        task = None if self._loop is None else asyncio.current_task(self._loop)
+        return None if worker is None or task is None else worker.running_in(task)

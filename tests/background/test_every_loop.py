@@ -1,0 +1,137 @@
+"""Raise an exception in every loop of every role. The loops are those that the running process has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+from structlog.testing import capture_logs
+
+from onceward import Onceward
+from onceward.background import Loop
+from onceward.background import loop as loop_module
+from onceward.feature import Role
+from onceward.process.metrics import LOOP_FAILURES
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
+from onceward.settings import Settings
+from onceward.testing import until
+
+ROLES: list[Role] = ["web", "worker", "scheduler"]
+
+
+class Planted(Exception):
+    pass
+
+
+app = Onceward("t")
+
+
+@app.job
+async def double(*, n: int) -> int:
+    return 2 * n
+
+
+def make_process(database_url: str) -> Process:
+    settings = Settings(database_url=SecretStr(database_url), port=0, health_port=0, worker_concurrency=2)
+    return Process(app, settings, FEATURES)
+
+
+def plant(loop: Loop) -> None:
+    """Let the loop fail now: where it waits, if it waits inside its step, else in its next step."""
+    real = loop.step
+
+    async def step() -> None:
+        loop.step = real
+        raise Planted(loop.name)
+
+    waits_for: Any = getattr(loop.task, "_fut_waiter")  # noqa: B009 - not public
+    if loop._every_s is None and waits_for is not None:
+        waits_for.set_exception(Planted(loop.name))
+    else:
+        loop.step = step
+        loop.nudge()
+
+
+def failures(loop: Loop) -> float:
+    return LOOP_FAILURES.labels(loop.name)._value.get()
+
+
+async def ready(process: Process) -> tuple[int, Any]:
+    from onceward.web.server import HealthServer, WebServer
+
+    assert process.context is not None
+    server = process.context.part(WebServer if "web" in process.context.roles else HealthServer)
+    async with aiohttp.ClientSession() as session, session.get(f"{server.url}/readyz") as response:
+        return response.status, await response.json()
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_the_process_recovers_from_an_exception_in_any_loop_and_says_so(database_url: str, role: Role) -> None:
+    process, before = make_process(database_url), asyncio.all_tasks()
+    await process.start([role])
+    try:
+        loops = process.supervisor.loops
+        await until(lambda: all(each.steps or each._every_s is None for each in loops if not each._waits_first))
+        own = {each.task for each in loops}
+        assert {each.get_name() for each in asyncio.all_tasks() - before if each not in own} == set()
+        counted = {each.name: failures(each) for each in loops}
+        failed_before = {each: each.failures for each in loops}
+        with capture_logs() as logs:
+            for each in loops:
+                plant(each)
+                await asyncio.sleep(0)
+            await until(lambda: all(each.failures > failed_before[each] for each in loops))
+            steps = {each: each.steps for each in loops}
+            await until(lambda: all(_goes_on(each, steps[each]) for each in loops), timeout_s=30)
+        names = [each.name for each in loops]
+        said = [each["loop"] for each in logs if each["event"] == "loop.failed" and each["error"] == "Planted"]
+        assert sorted(said) == sorted(names)
+        assert all(failures(each) >= counted[each.name] + names.count(each.name) for each in loops)
+        status, body = await ready(process)
+        assert (status, body["checks"]["loops"]) == (200, "ok")
+        if role == "worker":
+            assert process.engine is not None
+            job = await process.engine.enqueue(double, n=21)
+            await until(
+                lambda: process.database.fetchval(
+                    "select count(*) = 1 from onceward.attempts where work_id = $1", job.id
+                )
+            )
+    finally:
+        await process.stop()
+
+
+def _goes_on(loop: Loop, steps: int) -> bool:
+    return loop.task is not None and not loop.task.done() and (loop.steps > steps or loop._step_began is not None)
+
+
+async def test_a_process_with_a_loop_that_keeps_failing_is_not_ready(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "TOLERATED_S", 0.1)
+    process = make_process(database_url)
+    await process.start(["scheduler"])
+    try:
+        loop = next(each for each in process.supervisor.loops if each.name == "schedules")
+        real, loop._every_s = loop.step, 0.01
+
+        async def step() -> None:
+            raise Planted("again and again")
+
+        loop.step = step
+        loop.nudge()
+        await until(lambda: loop.keeps_failing)
+        status, body = await ready(process)
+        assert (status, body["checks"]["loops"]) == (503, "these loops keep failing: schedules")
+        note = next(each for each in process.supervisor.loops if each.name == "process note")
+        await note.step()
+        assert await process.database.fetchval("select failing from onceward.processes") == {"schedules": "Planted"}
+        loop.step = real
+        await until(lambda: not loop.keeps_failing)
+        assert (await ready(process))[0] == 200
+    finally:
+        await process.stop()
