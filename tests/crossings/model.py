@@ -62,6 +62,8 @@ class Seen:
     reasons: dict[int, str | None]
     effects: list[tuple[int, int]]
     """(n, seq) of each effect, in order."""
+    pruned: set[int]
+    """Ids of jobs of which nothing is left but their effects."""
     runs: list[tuple[int, int, float, float | None]]
     """(n, node, began, ended) of each run."""
 
@@ -112,6 +114,15 @@ class Model:
     def _of_end(self, item: Item, ends: Sequence[str], seen: Seen, happened: int, ran: int) -> Iterator[str]:
         name = f"{item.kind} {item.n} ({item.task}, id {item.id})"
         final = [end for end in ends if end != "dead_letter"]
+        if not ends and item.id in seen.pruned:
+            if (
+                item.transactional
+                and not item.operated
+                and len(item.tokens) == 1
+                and happened != (0 if item.fails_always else 1)
+            ):
+                yield f"{name} was pruned with {happened} effects"
+            return
         if not ends:
             yield f"{name} has no final state"
             return

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from onceward import Engine
-from onceward.db import Database, Unavailable
+from onceward.db import Connection, Database, Unavailable
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
 from onceward.providers.inbound.provider import SourceConfig
@@ -42,6 +42,8 @@ class World:
         self.paused_sources: dict[str, int] = {}
         self._numbers = 0
         self._pruned: dict[int, list[str]] = {}
+        self._pruning = asyncio.Lock()
+        self._has_pruned = False
 
     async def open(self) -> None:
         self.db = await Database.open(self.url, min_size=1, max_size=6)
@@ -158,10 +160,12 @@ class World:
                 item.operated = True
 
     async def prune(self, keep: timedelta) -> None:
-        for id, ends in (await self._states()).items():
-            self._pruned[id] = ends
-        async with self.db.acquire() as conn:
+        # One snapshot: nothing is pruned that ended after it was noted. Later the nodes prune what was unfinished now.
+        self._has_pruned = True
+        async with self._pruning, self.db.acquire() as conn, conn.transaction(isolation="repeatable_read"):
+            noted = await self._states(conn)
             await prune(conn, keep=keep)
+        self._pruned.update(noted)
 
     # -- what must hold -----------------------------------------------------------------------------------------------
 
@@ -198,6 +202,7 @@ class World:
         newest = any(node.version == "new" for node in alive)
         rows = await self.db.fetch(
             "select w.id, w.kind, w.task, w.queue, w.lane, w.ordered, w.lease, w.sort_at::text as due, w.attempts,"
+            " exists (select from onceward.bundles b join onceward.work m on m.bundle = b.id where b.then_id = w.id) as waits,"
             " s.name as source from onceward.work w left join onceward.webhook_events e on w.kind = 'event' and e.seq = w.id"
             " left join onceward.sources s on s.webhook_id = e.webhook_id where w.dead_reason is null order by w.id"
         )
@@ -207,6 +212,8 @@ class World:
             known = newest or row["task"].rpartition("/")[2] in OLD_TASKS
             paused = row["queue"] in self.paused_queues or row["source"] in self.paused_sources
             lane = (row["queue"], row["lane"])
+            if row["waits"]:
+                continue
             if known and not paused and lane not in blocked:
                 left.append(row)
             elif row["ordered"]:
@@ -230,9 +237,9 @@ class World:
                     f"{item.kind} {item.n} ({item.task}) ran although {item.queue} {item.source} is paused"
                 )
 
-    async def _states(self) -> dict[int, list[str]]:
+    async def _states(self, conn: Connection | Database) -> dict[int, list[str]]:
         states: dict[int, list[str]] = {id: list(ends) for id, ends in self._pruned.items()}
-        rows = await self.db.fetch(
+        rows = await conn.fetch(
             "select a.work_id, array_agg(a.outcome order by a.finished_at) as outcomes from onceward.attempts a"
             " where a.outcome::text = any($1) and a.kind <> 'event' group by 1",
             list(ENDS),
@@ -242,7 +249,7 @@ class World:
         return states
 
     async def _seen(self) -> Seen:
-        states = await self._states()
+        states = await self._states(self.db)
         dead = {
             row["id"]: row["dead_reason"]
             for row in await self.db.fetch("select id, dead_reason from onceward.work where dead_reason is not null")
@@ -260,7 +267,11 @@ class World:
                 "select n, node, extract(epoch from began)::float8 as began, extract(epoch from ended)::float8 as ended from runs"
             )
         ]
-        return Seen(states, events, dead, effects, runs)
+        left = {
+            row["id"] for row in await self.db.fetch("select id from onceward.jobs union select id from onceward.work")
+        }
+        pruned = {item.id for item in self.model.items if item.id is not None and item.id not in left}
+        return Seen(states, events, dead, effects, pruned if self._has_pruned else set(), runs)
 
     async def _history(self) -> list[Any]:
         with suppress(Unavailable):
