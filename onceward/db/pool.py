@@ -7,7 +7,7 @@ It also ends a session whose transaction has been idle for a minute.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 from uuid import UUID
@@ -23,6 +23,7 @@ from onceward.db.outage import Outage
 from onceward.db.servers import WATCH_EVERY_S, Servers
 from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.db.turns import Turns
+from onceward.db.unreadable import read_json
 from onceward.providers import exact_json
 from onceward.settings.database_url import servers_of
 
@@ -64,10 +65,10 @@ def dump_json(value: Any) -> str:
         return exact_json.dumps(value)  # integers beyond 64 bits, which jsonb can store
 
 
-async def prepare_session(conn: asyncpg.Connection[Any]) -> None:
+async def prepare_session(conn: asyncpg.Connection[Any], *, decoder: Callable[[str], Any] = exact_json.loads) -> None:
     """Convert json and jsonb columns to and from Python values."""
     for name in ("json", "jsonb"):
-        await conn.set_type_codec(name, encoder=dump_json, decoder=exact_json.loads, schema="pg_catalog", format="text")
+        await conn.set_type_codec(name, encoder=dump_json, decoder=decoder, schema="pg_catalog", format="text")
 
 
 class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]
@@ -171,7 +172,8 @@ class Database:
     async def connect(self, *, application_name: str = "onceward", durable: bool = True) -> Connection:
         """Open a connection outside the pool, for long use: LISTEN, claims, migrations.
 
-        Without `durable` a commit returns before it is on disk. Use that only for commits that a server crash may lose.
+        Without `durable` a commit returns before it is on disk. Use that only for claims, which a server crash may lose.
+        Such a connection returns an `Unreadable` for JSON that Python cannot read: the claim of many rows must not fail.
         """
         settings = {} if self.pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
         if not durable and not self.pgbouncer:
@@ -183,7 +185,7 @@ class Database:
         except OUTAGE as error:
             self._outage.note(error)
             raise Unavailable(f"no database connection was available: {error or type(error).__name__}") from error
-        await prepare_session(conn)
+        await prepare_session(conn, decoder=exact_json.loads if durable else read_json)
         return conn
 
     @asynccontextmanager

@@ -26,6 +26,7 @@ from onceward.doctor import logins, running, secrets, space
 from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
+from onceward.trust.journal import unfinished_commands
 from onceward.work.overdue import COUNT as OVERDUE_HANDLERS
 
 GIB = 1024**3
@@ -266,6 +267,16 @@ async def check_loops(patient: Patient) -> Finding:
     return await running.check_loops(patient.conn)
 
 
+async def check_commands(patient: Patient) -> Finding:
+    unfinished = await unfinished_commands(patient.conn)
+    if not unfinished:
+        return Finding("commands", "ok", "no command was interrupted")
+    text = "; ".join(f"{each.command} on {each.host} ({each.step})" for each in unfinished)
+    status = "fail" if any(each.blocks for each in unfinished) else "warn"
+    remedy = "; ".join(sorted({f"{each.command}: {each.remedy}" for each in unfinished}))
+    return Finding("commands", status, f"not finished: {text}", remedy)
+
+
 async def check_overdue_handlers(patient: Patient) -> Finding:
     if await patient.conn.fetchval("select to_regclass('onceward.workers')") is None:
         return Finding("handlers", "ok", "the schema does not exist yet")
@@ -286,6 +297,7 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_login,
     check_migrations,
     check_roles,
+    check_commands,
     check_secrets,
     check_vacuum,
     check_old_snapshots,

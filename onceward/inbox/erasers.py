@@ -78,7 +78,6 @@ UNSEARCHED: dict[str, str] = {
     "onceward.webhook_rejects.source": "a name given by an operator",
     "onceward.webhook_rejects.provider": "a closed set",
     "onceward.webhook_rejects.reason": "a closed set",
-    "onceward.sql_claim_expiry.*": "a setting",
     "onceward.webhook_counts.*": "counts that have not been collected yet, without content",
     "onceward.unhandled_types.*": "the sender's names for kinds of events",
 }

@@ -6,18 +6,15 @@ The task's name is `<provider>/<type>`, or `<source>/<type>` for a handler of on
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
 from onceward.db import Transaction
-from onceward.inbox import metrics
+from onceward.inbox.counting import Run, count_failure, counted
 from onceward.inbox.event import LOAD, Event, StoredEvent, stored
 from onceward.providers.inbound.provider import ConfigError
 from onceward.providers.inbound.registry import get_provider
@@ -30,12 +27,9 @@ from onceward.work import (
     PayloadInvalid,
     RetryPolicy,
     Task,
-    TimedOut,
     insert,
-    judge,
 )
 from onceward.work.forms import digest
-from onceward.work.outcomes import Again, Dead
 
 QUEUE = "events"
 UNHANDLED_QUEUE = "unhandled"
@@ -202,23 +196,15 @@ def handler(declared: Declared, *, others: Callable[[], Sequence[str]], before: 
         return _batch_handler(declared, others=others, before=before)
     call = declared.call()
 
-    async def run(work: Claimed, tx: Any) -> Any:
+    async def run(works: list[Claimed], tx: Any) -> Any:
+        [work] = works
         # Before the call: after it, the transaction may act for an organization that does not own the event.
         await enqueue_followers(work, others(), tx)
         await before(work, tx)
         return await call(work.body, work.attempt, tx)
 
-    task = Task(
-        name=declared.name,
-        run=counted(lambda: task, run),
-        kind="event",
-        queue=QUEUE,
-        retry=declared.retry,
-        timeout_s=declared.timeout_s,
-        transactional=declared.tx_parameter is not None,
-        form=declared.form,
-    )
-    return Handler(task, declared.ordering)
+    transactional = declared.tx_parameter is not None
+    return Handler(_declared_task(declared, run, transactional=transactional), declared.ordering)
 
 
 def _batch_handler(declared: Declared, *, others: Callable[[], Sequence[str]], before: Before) -> Handler:
@@ -226,49 +212,54 @@ def _batch_handler(declared: Declared, *, others: Callable[[], Sequence[str]], b
     read = reader(declared.one_event, declared.name)
 
     def prepare(work: Claimed) -> Event[Any]:
+        require_body(work)
         try:
-            if work.body is None:
-                raise PayloadInvalid("the body of this event is missing: it was pruned or deleted by hand")
             return read(work.body, work.attempt)
         except PayloadInvalid as error:
-            if work.body is not None:
-                _count_failure(task, work, error, _labels(work))
+            count_failure(task, work, error)
             raise
 
-    async def run(work: Claimed | list[Claimed], tx: Any) -> None:
-        works = [work] if isinstance(work, Claimed) else work  # a request runs its event alone
-        began = time.perf_counter()
-        try:
-            for each in works:
-                await enqueue_followers(each, others(), tx)
-                await before(each, tx)
-            events = [each.prepared or prepare(each) for each in works]
-            await declared.function(**{str(declared.event_parameter): events, str(declared.tx_parameter): tx})
-        except (Exception, asyncio.CancelledError) as error:
-            if len(works) == 1:  # the events of a failed batch run again, each alone
-                failure = TimedOut("cancelled") if isinstance(error, asyncio.CancelledError) else error
-                _count_failure(task, works[0], failure, _labels(works[0]))
-            raise
-        finally:
-            for each in works:
-                seconds = (time.perf_counter() - began) / len(works)
-                metrics.PROCESSING_SECONDS.labels(each.body.provider).observe(seconds)
+    async def run(works: list[Claimed], tx: Any) -> None:
         for each in works:
-            tx.after_commit(metrics.PROCESSED.labels(*_labels(each), "success").inc)
+            await enqueue_followers(each, others(), tx)
+            await before(each, tx)
+        events = [each.prepared or prepare(each) for each in works]
+        await declared.function(**{str(declared.event_parameter): events, str(declared.tx_parameter): tx})
 
-    task = Task(
-        name=declared.name,
-        run=run,
-        kind="event",
-        queue=QUEUE,
+    task = _declared_task(declared, run, prepare=prepare)
+    return Handler(task, declared.ordering)
+
+
+def _declared_task(declared: Declared, run: Run, **more: Any) -> Task:
+    return _task(
+        declared.name,
+        run,
         retry=declared.retry,
         timeout_s=declared.timeout_s,
-        transactional=True,
         batch=declared.batch,
-        prepare=prepare,
         form=declared.form,
+        **more,
     )
-    return Handler(task, declared.ordering)
+
+
+def _task(name: str, run: Run, *, transactional: bool = True, retry: RetryPolicy = EVENTS, **more: Any) -> Task:
+    """Return the task of a type of events, whose outcomes are counted."""
+    task = Task(
+        name=name,
+        run=counted(lambda: task, run),
+        kind="event",
+        queue=QUEUE,
+        transactional=transactional,
+        retry=retry,
+        **more,
+    )
+    return task
+
+
+def require_body(work: Claimed) -> None:
+    """Raise PayloadInvalid for an event of a batch that has no body."""
+    if work.body is None:
+        raise PayloadInvalid("the body of this event is missing: it was pruned or deleted by hand")
 
 
 def follower(declared: Declared) -> Task:
@@ -299,104 +290,24 @@ def follower(declared: Declared) -> Task:
 def only_followers(name: str, others: Callable[[], Sequence[str]], *, before: Before = nothing) -> Handler:
     """Return the handler of a type that only jobs or the engine handle. Its result is that of `before`."""
 
-    async def run(work: Claimed, tx: Any) -> Any:
+    async def run(works: list[Claimed], tx: Any) -> Any:
+        [work] = works
         await enqueue_followers(work, others(), tx)
         return await before(work, tx)
 
-    task = Task(
-        name=name,
-        run=counted(lambda: task, run),
-        kind="event",
-        queue=QUEUE,
-        retry=EVENTS,
-        transactional=True,
-    )
-    return Handler(task)
+    return Handler(_task(name, run))
 
 
 def engine_handler(name: str, others: Callable[[], Sequence[str]], *, apply: ApplyAll, batch: int) -> Handler:
     """Return the handler of a type that the engine itself handles, many events in one commit, each with its result."""
 
-    async def run(work: Claimed | list[Claimed], tx: Any) -> Any:
-        works = [work] if isinstance(work, Claimed) else work  # a request runs its event alone
-        began = time.perf_counter()
-        try:
-            if followers := others():
-                for each in works:
-                    await enqueue_followers(each, followers, tx)
-            results = await apply(works, tx)
-        except (Exception, asyncio.CancelledError) as error:
-            if len(works) == 1:  # the events of a failed batch run again, each alone
-                failure = TimedOut("cancelled") if isinstance(error, asyncio.CancelledError) else error
-                _count_failure(task, works[0], failure, _labels(works[0]))
-            raise
-        finally:
-            seconds = (time.perf_counter() - began) / len(works)
-            histogram = metrics.PROCESSING_SECONDS.labels(works[0].body.provider)  # a type belongs to one provider
-            for _ in works:
-                histogram.observe(seconds)
-        for labels, count in Counter(map(_labels, works)).items():
-            tx.after_commit(partial(metrics.PROCESSED.labels(*labels, "success").inc, count))
-        return results[0] if isinstance(work, Claimed) else BatchResults(results)
+    async def run(works: list[Claimed], tx: Any) -> BatchResults:
+        if followers := others():
+            for each in works:
+                await enqueue_followers(each, followers, tx)
+        return BatchResults(await apply(works, tx))
 
-    def prepare(work: Claimed) -> None:
-        if work.body is None:
-            raise PayloadInvalid("the body of this event is missing: it was pruned or deleted by hand")
-
-    task = Task(
-        name=name,
-        run=run,
-        kind="event",
-        queue=QUEUE,
-        retry=EVENTS,
-        transactional=True,
-        batch=batch,
-        prepare=prepare,
-    )
-    return Handler(task)
-
-
-def counted(task: Callable[[], Task], run: Callable[[Claimed, Any], Awaitable[Any]]) -> Callable[[Any, Any], Any]:
-    """Wrap `run` so that metrics count its outcome: a success at the commit, an error when it is raised."""
-
-    async def run_counted(work: Claimed, tx: Transaction | None) -> Any:
-        event: StoredEvent = work.body
-        labels = _labels(work)
-        began = time.perf_counter()
-        try:
-            result = await run(work, tx)
-        except asyncio.CancelledError:
-            _count_failure(task(), work, TimedOut("cancelled"), labels)
-            raise
-        except Exception as error:
-            _count_failure(task(), work, error, labels)
-            raise
-        finally:
-            metrics.PROCESSING_SECONDS.labels(event.provider).observe(time.perf_counter() - began)
-        success = metrics.PROCESSED.labels(*labels, "success")
-        if tx is None:
-            success.inc()
-        else:
-            tx.after_commit(success.inc)
-        return result
-
-    return run_counted
-
-
-def _labels(work: Claimed) -> tuple[str, str]:
-    event: StoredEvent = work.body
-    return str(event.webhook_id), event.provider
-
-
-def _count_failure(task: Task, work: Claimed, error: BaseException, labels: tuple[str, str]) -> None:
-    match judge(task, work, error):
-        case Again(counted=False):
-            return
-        case Dead(reason):
-            metrics.DEAD.labels(*labels, reason).inc()
-        case _:
-            pass
-    metrics.PROCESSED.labels(*labels, "error").inc()
+    return Handler(_task(name, run, batch=batch, prepare=require_body))
 
 
 def followers(names: Sequence[str], event: int, organization: Any) -> list[Item]:

@@ -28,6 +28,7 @@ from onceward.feature import EVERY_ROLE, Features, Role, resolve
 from onceward.health import Health, Unhealthy
 from onceward.process.metrics import FAILING_LOOPS, LOOP_FAILURES
 from onceward.process.stages import Stages
+from onceward.process.unfinished import refuse_during_restore, refuse_unfinished
 from onceward.process.watchdog import Watchdog
 from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
@@ -134,7 +135,9 @@ class Process:
             await self._opening.open(wait_s=wait_s)
             self.health.add("database", self._ask_database)
             self._stages.end("database")
+            await wait_for_server(partial(refuse_during_restore, self.database), limit_s=wait_s)
             await wait_for_server(self._prepare_schema, limit_s=wait_s)
+            await wait_for_server(partial(refuse_unfinished, self.database), limit_s=wait_s)
             await wait_for_server(self._note_process, limit_s=wait_s)
             self._stages.end("schema")
             await loading

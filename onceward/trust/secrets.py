@@ -21,6 +21,7 @@ from onceward.feature import SealedColumn
 from onceward.settings import Settings
 from onceward.statements import read_statement
 from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
+from onceward.trust.journal import noted
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -168,10 +169,17 @@ async def rotate(db: Database, box: SecretBox, columns: Iterable[SealedColumn], 
     async with db.acquire() as conn:
         if absent := await missing(conn, columns):
             raise SecretError("; ".join(_explain_missing(place) for place in absent))
-        for place in columns:
-            # A second pass, because a row may be added behind the first one.
-            while moved := await _rotate_column(conn, box, place, batch):
-                changed += moved
+        note = noted(
+            db,
+            "secrets rotate",
+            step="some secrets may still be encrypted with an old key",
+            remedy="run it again before you remove a key from ONCEWARD_SECRET_KEY",
+        )
+        async with note:
+            for place in columns:
+                # A second pass, because a row may be added behind the first one.
+                while moved := await _rotate_column(conn, box, place, batch):
+                    changed += moved
     return changed
 
 

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 
 from onceward.db import json_contains_nul
+from onceward.db.unreadable import Unreadable
 from onceward.errors import OncewardError
-from onceward.work.outcomes import ArgumentsInvalid
+from onceward.work.outcomes import ArgumentsInvalid, Permanent
 
 MAX_ARGS_BYTES = 1 << 20
 
@@ -53,6 +54,8 @@ class Arguments:
         try:
             return vars(self._validate(arguments))
         except ValidationError as error:
+            if isinstance(arguments, Unreadable):
+                raise Permanent(f"{self.name}: the arguments cannot be read: {arguments.error}") from arguments.error
             raise ArgumentsInvalid(f"{self.name}: argument {self._problem(error)}") from None
 
     def _problem(self, error: ValidationError) -> str:

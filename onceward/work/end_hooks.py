@@ -42,7 +42,11 @@ async def run_end_hook(
     tx: Transaction, work: Claimed, worker: int, hook: EndHook, *, wake: Callable[[str], None]
 ) -> None:
     """Run the hook if the outcome that this transaction has written ends the work. The transaction runs as the engine."""
-    end = await tx.fetchval(END_OF_WORK, work.id, worker)
+    try:
+        end = await tx.fetchval(END_OF_WORK, work.id, worker)
+    except (ValueError, RecursionError) as error:  # the arguments cannot be read: no hook can get them
+        log.error("on_end.skipped", id=work.id, task=work.task, error=type(error).__name__)
+        return
     if end is None:
         return
     try:

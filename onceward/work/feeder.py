@@ -7,9 +7,13 @@ import contextlib
 import time
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
+
+import structlog
 
 from onceward.background import Loop
 from onceward.db import FAILED, Connection
+from onceward.db.unreadable import Unreadable
 from onceward.work.claim import BEGINNING, claim, claim_lanes
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
@@ -21,6 +25,8 @@ from onceward.work.shares import Shares
 from onceward.work.slot import SuspectTurn
 from onceward.work.slots import Slots
 from onceward.work.task import Kind
+
+log = structlog.get_logger(__name__)
 
 GRACE_S = 5.0
 COLLECT_S = 0.004
@@ -156,9 +162,27 @@ class Feeder:
             if each.kind != "job":
                 others.setdefault(each.kind, []).append(each)
         for kind, group in others.items():
-            bodies = await self._kinds[kind].load(conn, [each.id for each in group])
+            try:
+                bodies = await self._kinds[kind].load(conn, [each.id for each in group])
+            except FAILED:
+                raise
+            except Exception:
+                bodies = await self._load_apart(conn, self._kinds[kind], group)
             for each in group:
                 each.body = bodies.get(each.id)
+
+    async def _load_apart(self, conn: Connection, kind: Kind, group: list[Claimed]) -> dict[int, Any]:
+        """Load bodies one by one, because one of them cannot be read: only its own work fails."""
+        bodies: dict[int, Any] = {}
+        for each in group:
+            try:
+                bodies |= await kind.load(conn, [each.id])
+            except FAILED:
+                raise
+            except Exception as error:
+                log.error("body.unreadable", kind=each.kind, id=each.id, task=each.task, error=type(error).__name__)
+                bodies[each.id] = Unreadable(error)
+        return bodies
 
     @contextlib.contextmanager
     def _lease(self) -> Generator[int]:

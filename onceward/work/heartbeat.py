@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onceward.background import Loop
 from onceward.db import Connection, Database
@@ -28,8 +28,8 @@ class WorkerIdentity:
     version: str
     queues: list[str]
     tasks: list[str]
-    apps: list[str]
     forms: list[str]
+    apps: list[str] = field(default_factory=list[str])
 
 
 class Heartbeat:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from onceward.db.unreadable import Unreadable
 from onceward.work.claimed import Claimed
 from onceward.work.task import Task
 
@@ -37,7 +38,9 @@ class Ready:
 
     def needs_connection(self, work: Claimed) -> bool:
         """Return whether the work runs in a transaction. Work without its body fails without one."""
-        return self._tasks[work.task].transactional and (work.kind == "job" or work.body is not None)
+        return self._tasks[work.task].transactional and (
+            work.kind == "job" or (work.body is not None and type(work.body) is not Unreadable)
+        )
 
     def extend(self, works: Iterable[Claimed]) -> None:
         if not self.has_transactions:

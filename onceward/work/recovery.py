@@ -14,6 +14,7 @@ from onceward.db import Database
 from onceward.db.processes import EVERY_S
 from onceward.errors import OncewardError
 from onceward.trust import record
+from onceward.trust.journal import noted
 
 SKIPPED_IDS = 100_000_000
 OBSERVE_S = 3.0
@@ -70,6 +71,17 @@ async def recover(
     if moving:
         raise NodesRun(f"{len(moving)} workers are running: stop all nodes, and run this command before you start them")
     await _refuse_running(db, note_s)
+    async with noted(
+        db,
+        "after-restore",
+        step="ids of the lost time may not be skipped",
+        remedy="run it again before you start a node",
+        blocks=True,
+    ):
+        return await _skip_ids(db, skip, actor)
+
+
+async def _skip_ids(db: Database, skip: int, actor: str) -> Recovery:
     next_id: int = await db.fetchval("select setval('onceward.ids', nextval('onceward.ids') + $1)", skip) + 1
     async with db.transaction(role="engine") as tx:
         unfinished = [Unfinished(**dict(row)) for row in await tx.fetch(UNFINISHED)]

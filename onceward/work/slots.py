@@ -16,15 +16,17 @@ import structlog
 
 from onceward.background import Loop
 from onceward.db import FAILED, Database, loudness
+from onceward.db.unreadable import Unreadable
 from onceward.telemetry.caller import work_span
 from onceward.telemetry.logs import running
 from onceward.telemetry.tracing import is_tracing
+from onceward.trust.errors import UnknownSecretKey
 from onceward.work.claim import release
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
 from onceward.work.leaks import leaked
 from onceward.work.leases import Leases
-from onceward.work.outcomes import PayloadInvalid, TimedOut
+from onceward.work.outcomes import PayloadInvalid, Permanent, Snooze, TimedOut
 from onceward.work.pacing import Pacing
 from onceward.work.ready import Ready
 from onceward.work.slot import Slot
@@ -34,6 +36,8 @@ from onceward.work.threads import HandlerThreads
 log = structlog.get_logger(__name__)
 
 GRACE_S = 5.0
+OTHER_KEY_S = 10.0
+"""Work that this node cannot decrypt waits this long for another node, or for a restart of this one with the key."""
 NOT_STOPPED = "it runs until the process ends; then another worker rescues its work, and this counts as a crash"
 
 
@@ -250,8 +254,8 @@ class Slots:
         work.db = self._db
         running.set(work)
         started = slot.started = time.monotonic()
-        if work.kind != "job" and work.body is None:
-            task = _without_body(task)
+        if work.kind != "job" and (work.body is None or type(work.body) is Unreadable):
+            task = _without_body(task, work.body)
         if task.batch > 1:
             slot.batch = self.ready.take_batch(work, task.batch)
             executing = self._executor.run_batch(task, slot.batch, slot)
@@ -299,8 +303,13 @@ class Slots:
                 slot.cancel(ids)
 
 
-def _without_body(task: Task) -> Task:
+def _without_body(task: Task, body: Unreadable | None) -> Task:
     async def missing(_work: object, _tx: object) -> None:
-        raise PayloadInvalid("the body of this work is missing: it was pruned or deleted by hand")
+        if body is None:
+            raise PayloadInvalid("the body of this work is missing: it was pruned or deleted by hand")
+        if isinstance(body.error, UnknownSecretKey):
+            # Another node may know the key. `onceward doctor` names values whose key a machine lacks.
+            raise Snooze(OTHER_KEY_S, f"this node cannot decrypt the body: {body.error}") from body.error
+        raise Permanent(f"the body of this work cannot be read: {type(body.error).__name__}") from body.error
 
     return Task(name=task.name, run=missing, kind=task.kind, queue=task.queue, retry=task.retry)

@@ -144,7 +144,9 @@ class Worker:
         self._orphans = Walk(size=4 * WINDOW)  # the cheaper and rarer look takes larger windows
         self._queues = Loop("queues", self.serve_waiting_queues, every_s=QUEUES_S)
         self._seen: set[str] = set()
-        """Queues without a runner that were named by a wake-up since the last look at all queues."""
+        """Queues without a runner that wake-ups have named lately."""
+        self._seen_since = 0.0
+        self._has_too_many = False
         self._loops = [
             *([] if only_queues is not None else [self._queues]),
             Loop("deadlines", self._check_deadlines, every_s=0.25),
@@ -261,7 +263,7 @@ class Worker:
             if runner.queue == queue:
                 runner.wake()
                 return
-        if queue not in self._seen:
+        if queue not in self._seen and queue not in NOT_FOR_WORKERS:
             self._seen.add(queue)
             self._queues.nudge()
 
@@ -277,14 +279,17 @@ class Worker:
         """
         served = [runner.queue for runner in self._runners]
         rows = await self._db.fetch(WAITING_QUEUES, [*served, *NOT_FOR_WORKERS], self.identity.tasks)
-        self._seen.clear()
+        # In this time, all wake-ups of a queue of another app cause one look.
+        if time.monotonic() - self._seen_since >= QUEUES_S:
+            self._seen.clear()
+            self._seen_since = time.monotonic()
         found = [row["queue"] for row in rows]
         room = max(0, MOST_QUEUES - len(served))
-        if len(found) > room:
-            log.warning(
-                "queues.too_many", not_served=found[room:][:10], most=MOST_QUEUES, hint="use lanes for many keys"
-            )
-            del found[room:]
+        too_many = found[room:]
+        if too_many and not self._has_too_many:
+            log.warning("queues.too_many", not_served=too_many[:10], most=MOST_QUEUES, hint="use lanes for many keys")
+        self._has_too_many = bool(too_many)
+        del found[room:]
         for queue in found:
             runner = self._runner(queue)
             self._runners.append(runner)

@@ -97,7 +97,7 @@ async def test_app_role_that_bypasses_row_level_security_fails(database_url: str
     await transaction.start()
     try:
         await conn.execute("alter role onceward_app bypassrls")
-        finding = await checkup.check_roles(checkup.Patient(conn, Settings(), FEATURES))
+        finding = await checkup.check_roles(checkup.Patient(conn, conn, Settings(), FEATURES))
     finally:
         await transaction.rollback()
         await conn.close()

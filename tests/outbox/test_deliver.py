@@ -19,6 +19,7 @@ from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
 from onceward.providers.inbound.registry import get_provider
 from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
+from onceward.trust import SecretBox
 
 from .conftest import OutboxBench
 
@@ -365,3 +366,30 @@ async def test_statistics_count_every_attempt_of_an_endpoint_once(
     await upkeep.count_attempts(bench.db)
     endpoint = await bench.outbox.endpoints.get(None, made.endpoint.endpoint_id)
     assert (endpoint.succeeded, endpoint.failed) == (3, 1)
+
+
+async def test_a_delivery_that_this_node_cannot_decrypt_waits_and_others_are_sent(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    here = bench
+    other = SecretBox(["a key that this node does not know yet"])
+    bad_organization, good_organization = await here.organization("bad"), await here.organization("good")
+    bad = await here.register(customer.hook_url, bad_organization)
+    await here.register(customer.hook_url, good_organization)
+    row = await here.db.fetchrow(
+        "select secret_id, secret from onceward.endpoint_secrets where endpoint_id = $1", bad.endpoint.endpoint_id
+    )
+    assert row is not None
+    sealed = other.seal(b"x" * 32, table="onceward.endpoint_secrets", row=row["secret_id"], column="secret")
+    change = "update onceward.endpoint_secrets set secret = $2 where secret_id = $1"
+    await here.db.execute(change, row["secret_id"], sealed)
+    stuck = await here.publish(organization=bad_organization)
+    await here.start_worker()
+    sent = [await here.publish(organization=good_organization) for _ in range(3)]
+    for each in sent:
+        assert (await here.settled(each.id))["status"] == "success"
+    waiting = await here.status(stuck.id)
+    assert (waiting["status"], waiting["attempts"]) == ("pending", 0)
+    await here.db.execute(change, row["secret_id"], row["secret"])  # the node gets the key
+    await here.db.execute("update onceward.work set sort_at = now() where id = $1", waiting["id"])
+    assert (await here.settled(stuck.id))["status"] == "success"

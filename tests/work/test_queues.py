@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import pytest
+
 from onceward import Onceward, Tx
 from onceward.testing import drain, until
+from onceward.work import worker as worker_module
+from onceward.work.unserved import Unserved, UnservedWalk
 
 
 class Shop(NamedTuple):
@@ -82,6 +86,19 @@ async def test_a_queue_of_another_app_is_not_served(bench) -> None:
     worker = await here.start_worker()
     assert await worker.serve_waiting_queues() == []
     assert "theirs" not in worker.identity.queues
+
+
+async def test_more_queues_than_a_worker_serves_are_reported(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "MOST_QUEUES", 3)
+    app, send, _ = shop()
+    here = await bench(app)
+    worker = await here.start_worker()  # default, events and mail
+    await here.engine.enqueue(send.in_queue("slow"), to="a")
+    assert await worker.serve_waiting_queues() == []
+    await here.db.execute("update onceward.work set sort_at = now() - interval '1 minute'")
+    async with here.db.acquire() as conn:
+        found = await UnservedWalk().step(conn)
+    assert found == [Unserved("slow", "send", "no_queue", 0)]
 
 
 async def test_drain_runs_every_queue(bench) -> None:

@@ -14,6 +14,7 @@ from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
 from onceward.cli.session import features_here, opened_database, run
 from onceward.db.commands import compact, schema
+from onceward.settings.database_url import libpq_variables
 
 group = typer.Typer(
     no_args_is_help=True,
@@ -36,7 +37,7 @@ def dump(
     if file.exists() and not force:
         raise CommandFailed(f"{file} exists: choose another name, or replace it with --force")
     unfinished = file.with_name(file.name + ".unfinished")
-    run(_with_program("pg_dump", "--format=custom", "--no-owner", f"--file={unfinished.absolute()}"))
+    run(_dump(unfinished.absolute()))
     unfinished.replace(file)
     say(f"wrote {file} ({file.stat().st_size / 1024 / 1024:.1f} MiB)")
 
@@ -52,8 +53,17 @@ def restore(
             "This replaces everything in the configured database that the dump contains. Continue?", abort=True
         )
     options = ("--clean", "--if-exists", "--no-owner", "--single-transaction", "--exit-on-error")
-    run(_with_program("pg_restore", *options, str(file.absolute())))
+    run(_restore(file.absolute(), *options))
     say(f"restored {file}")
+
+
+async def _restore(file: Path, *options: str) -> None:
+    """Create the roles, and restore in one transaction. No process starts while its session lasts (`process/unfinished.py`)."""
+    async with opened_database(as_owner=True) as db:
+        for script in (each.before for each in features_here().migrations if each.before is not None):
+            await db.execute(script.read_text(encoding="utf-8"))
+        name = libpq_variables(db.url)["PGDATABASE"]
+        await _run_program("pg_restore", *options, f"--dbname={name}", str(file), url=db.url)
 
 
 @group.command("upgrade")
@@ -66,13 +76,14 @@ def upgrade(
     ] = None,
 ) -> None:
     """Upgrade the embedded database from an older PostgreSQL to the embedded version. The old data are kept."""
+    from onceward.db.embedded.switching import NOTE
     from onceward.db.embedded.upgrade import upgrade as upgrade_embedded
     from onceward.settings import load_settings
 
     settings = load_settings()
     if settings.database_url is not None:
         raise CommandFailed("ONCEWARD_DATABASE_URL is set: this command upgrades the embedded database only")
-    if not (settings.data_dir / "pg").exists():
+    if not any((settings.data_dir / name).exists() for name in ("pg", NOTE)):
         raise CommandFailed(f"{settings.data_dir} contains no embedded database")
     upgraded = upgrade_embedded(settings.data_dir, old_programs=old_programs)
     if upgraded.before is None:
@@ -94,8 +105,6 @@ async def _interactive(program: str, *options: str) -> int:
     """Run a PostgreSQL program in the terminal until it ends. Ctrl-C goes to the program."""
     import asyncio
 
-    from onceward.settings.database_url import libpq_variables
-
     async with opened_database(as_owner=True) as database:
         environment = {**os.environ, **libpq_variables(database.url)}
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -106,23 +115,27 @@ async def _interactive(program: str, *options: str) -> int:
             signal.signal(signal.SIGINT, before)
 
 
-async def _with_program(program: str, *options: str) -> None:
-    """Run one of PostgreSQL's programs against the configured database."""
+async def _dump(file: Path) -> None:
+    async with opened_database(as_owner=True) as db:
+        # A dump that is made while a command runs must not bring back the note of that command.
+        options = ("--format=custom", "--no-owner", "--exclude-table-data=onceward.unfinished_commands")
+        await _run_program("pg_dump", *options, f"--file={file}", url=db.url)
+
+
+async def _run_program(program: str, *options: str, url: str) -> None:
+    """Run one of PostgreSQL's programs against a database, and end it if this command is interrupted."""
     import asyncio
 
-    from onceward.settings.database_url import libpq_variables
-
-    async with opened_database(as_owner=True) as database:
-        environment = libpq_variables(database.url)
-        command = [str(_program(program)), *options]
-        if program == "pg_restore":
-            for script in (each.before for each in features_here().migrations if each.before is not None):
-                await database.execute(script.read_text(encoding="utf-8"))
-            command.append(f"--dbname={environment['PGDATABASE']}")
-        process = await asyncio.create_subprocess_exec(
-            *command, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE, start_new_session=True
-        )
+    environment = {**os.environ, **libpq_variables(url), "PGAPPNAME": program.replace("pg_", "onceward-")}
+    process = await asyncio.create_subprocess_exec(
+        str(_program(program)), *options, env=environment, stderr=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    try:
         _, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
     if process.returncode != 0:
         last = " | ".join(errors.decode(errors="replace").strip().splitlines()[-3:])
         raise CommandFailed(f"{program} failed: {last}")

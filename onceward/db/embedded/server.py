@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -28,6 +29,7 @@ from onceward.db.embedded.errors import (
 from onceward.db.embedded.interlock import hold_server_lock, require_no_users_elsewhere, write_home
 from onceward.db.embedded.placement import new_data_room
 from onceward.db.embedded.postmaster import Postmaster, clear_stale, find
+from onceward.db.embedded.switching import NOTE, Switch
 
 MAJOR = "18"
 DATABASE = "onceward"
@@ -59,6 +61,14 @@ class BIN:
         return find_binaries() / program
 
 
+@dataclass(frozen=True, slots=True)
+class HeldData:
+    """Data that no server and no other process uses: their account, and the lock that programs on them inherit."""
+
+    account: SystemAccount
+    lock: int
+
+
 class EmbeddedPostgres:
     """One user of the server of a data directory. `start()` returns the URL, `stop()` leaves the server."""
 
@@ -83,6 +93,7 @@ class EmbeddedPostgres:
         bin_dir = find_binaries()
         self._account = SystemAccount.choose(self.data_dir, bin_dir)
         with self._alone():
+            self._resume_upgrade()
             if not self.cluster.exists():
                 self._create()
             self._check_version()
@@ -120,8 +131,8 @@ class EmbeddedPostgres:
                     shutil.rmtree(running.socket_dir, ignore_errors=True)
 
     @contextmanager
-    def exclusive(self) -> Generator[SystemAccount]:
-        """Lock the data against other users and servers. Yields the account that owns the data."""
+    def exclusive(self) -> Generator[HeldData]:
+        """Lock the data against other users and servers, and finish or undo an upgrade that was interrupted."""
         account = self._account = SystemAccount.choose(self.data_dir, find_binaries())
         with self._alone():
             users, lock = self._open_lock("pg.users"), self._open_lock("pg.server")
@@ -133,10 +144,11 @@ class EmbeddedPostgres:
                 if find(self.cluster) is not None:
                     self._control("stop", "-m", "fast")  # all its users were killed
                 hold_server_lock(lock, self.data_dir)
+                Switch.resume(self.data_dir)
                 clear_stale(self.cluster)
                 if account.uid not in (None, self.cluster.stat().st_uid):
                     account.own_tree(self.cluster.resolve())
-                yield account
+                yield HeldData(account, lock)
             finally:
                 os.close(users)
                 os.close(lock)
@@ -153,6 +165,19 @@ class EmbeddedPostgres:
         self.stop()
 
     # -- the data directory --------------------------------------------------------------------------------
+
+    def _resume_upgrade(self) -> None:
+        """Finish or undo an interrupted upgrade. Its programs may still run, and hold the lock until they end."""
+        if not (self.data_dir / NOTE).exists():
+            return
+        if find(self.cluster) is not None:
+            self._control("stop", "-m", "fast")  # the old server, which the upgrade had started
+        lock = self._open_lock("pg.server")
+        try:
+            hold_server_lock(lock, self.data_dir)
+            Switch.resume(self.data_dir)
+        finally:
+            os.close(lock)
 
     def _make_data_dir(self) -> None:
         try:

@@ -13,10 +13,12 @@ from pathlib import Path
 from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.configuration import MIB
 from onceward.db.embedded.errors import EmbeddedError, NoDiskSpace, OtherVersion
-from onceward.db.embedded.server import INCLUDE, MAJOR, USER, EmbeddedPostgres, find_binaries
+from onceward.db.embedded.server import INCLUDE, MAJOR, USER, EmbeddedPostgres, HeldData, find_binaries
+from onceward.db.embedded.switching import Switch
 
 SYSTEM_PROGRAMS = "/usr/lib/postgresql/{major}/bin"
 TIMEOUT_S = 24 * 3600.0
+LOGS = "pg_upgrade_output.d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Upgraded:
 def upgrade(data_dir: Path, *, old_programs: Path | None = None, fsync: bool = True) -> Upgraded:
     """Upgrade the cluster of a data directory. No process may use it."""
     server = EmbeddedPostgres(data_dir, fsync=fsync)
-    with server.exclusive() as account:
+    with server.exclusive() as held:
+        account = held.account
         before = server.version()
         if before == MAJOR:
             return Upgraded(None, MAJOR, None)
@@ -42,18 +45,19 @@ def upgrade(data_dir: Path, *, old_programs: Path | None = None, fsync: bool = T
         old = account.reach(old_programs or _find_programs(before))
         cluster = server.cluster.resolve()
         _require_room(cluster)
-        _stop_cleanly(account, old, cluster)
-        options = [] if _has_checksums(account, old, cluster) else ["--no-data-checksums"]
-        fresh = server.init_cluster(cluster.with_name("pg.new"), *options, with_database=False)
+        fresh, kept = cluster.with_name("pg.new"), _free_name(cluster.with_name(f"pg.{before}"))
+        switch = Switch(server.data_dir, cluster, fresh, kept)
+        switch.begin()
         try:
-            _run_pg_upgrade(account, old, cluster, fresh, fsync=fsync)
+            _stop_cleanly(held, old, cluster)
+            options = [] if _has_checksums(account, old, cluster) else ["--no-data-checksums"]
+            server.init_cluster(fresh, *options, with_database=False)
+            _run_pg_upgrade(held, old, cluster, fresh, fsync=fsync)
+            _keep_own_lines(cluster, fresh)
         except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
+            switch.abandon()
             raise
-        _keep_own_lines(cluster, fresh)
-        kept = _free_name(cluster.with_name(f"pg.{before}"))
-        cluster.rename(kept)
-        fresh.rename(cluster)
+        switch.switch()
         return Upgraded(before, MAJOR, kept)
 
 
@@ -83,14 +87,15 @@ def _require_room(cluster: Path) -> None:
         )
 
 
-def _stop_cleanly(account: SystemAccount, old: Path, cluster: Path) -> None:
+def _stop_cleanly(held: HeldData, old: Path, cluster: Path) -> None:
     """Start and stop the old server, so that it recovers: pg_upgrade accepts only data that were shut down cleanly."""
+    account = held.account
     work = _private_directory(account, cluster)
     try:
         options = f"-c listen_addresses= -c unix_socket_directories={work} -c logging_collector=off"
         control = [old / "pg_ctl", "-w", "-s", "-D", cluster]
         for action in (["-l", work / "log", "-o", options, "start"], ["-m", "fast", "stop"]):
-            ended = account.run([*control, *action], timeout_s=600)
+            ended = account.run([*control, *action], timeout_s=600, inherit=(held.lock,))
             if ended.code != 0:
                 log = (work / "log").read_text(errors="replace") if (work / "log").exists() else ""
                 raise EmbeddedError(f"the old server did not {action[-1]}: {ended.output} {log[-500:]}")
@@ -104,17 +109,32 @@ def _has_checksums(account: SystemAccount, old: Path, cluster: Path) -> bool:
     return bool(lines) and lines[0][1].strip() != "0"
 
 
-def _run_pg_upgrade(account: SystemAccount, old: Path, cluster: Path, fresh: Path, *, fsync: bool) -> None:
+def _run_pg_upgrade(held: HeldData, old: Path, cluster: Path, fresh: Path, *, fsync: bool) -> None:
+    account = held.account
     work = _private_directory(account, cluster)
     try:
         command = [account.program("pg_upgrade"), "-b", old, "-B", account.bin_dir, "-d", cluster, "-D", fresh]
         command += ["-U", USER, "-s", work, *([] if fsync else ["--no-sync"])]
-        ended = account.run(command, timeout_s=TIMEOUT_S, working_dir=work)
+        # The programs keep the lock of the data: if this process is killed, the next start waits until they have ended.
+        ended = account.run(command, timeout_s=TIMEOUT_S, working_dir=work, inherit=(held.lock,))
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if ended.code != 0:
-        last = " | ".join(line.strip() for line in ended.output.splitlines()[-8:] if line.strip())
-        raise EmbeddedError(f"pg_upgrade failed, and the old data are unchanged: {last}")
+        logs = _keep_logs(cluster, fresh, ended.output)
+        lines = ended.output.replace(str(fresh / LOGS), str(logs / LOGS)).splitlines()[-8:]
+        last = " | ".join(line.strip() for line in lines if line.strip())
+        raise EmbeddedError(f"pg_upgrade failed, and the old data are unchanged: {last} (whole log: {logs})")
+
+
+def _keep_logs(cluster: Path, fresh: Path, output: str) -> Path:
+    """Keep what a failed pg_upgrade printed, and its logs from the copy, which is removed. Return the directory."""
+    kept = cluster.with_name("pg.upgrade-logs")
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(mode=0o700)
+    (kept / "output.txt").write_text(output, encoding="utf-8")
+    if (fresh / LOGS).exists():
+        (fresh / LOGS).rename(kept / LOGS)
+    return kept
 
 
 def _private_directory(account: SystemAccount, cluster: Path) -> Path:

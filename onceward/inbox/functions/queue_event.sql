@@ -35,3 +35,4 @@ end
 $$;
 
 revoke all on function onceward.queue_event(onceward.webhook_events, int) from public;
+grant execute on function onceward.queue_event(onceward.webhook_events, int) to onceward_engine;

@@ -10,6 +10,7 @@ with alive as materialized (
     select a.name from onceward.apps a where not exists (select from onceward.workers w where a.name = any(w.apps)) limit 1
 ), running as materialized (
     select w.apps, w.started_at <= clock_timestamp() - make_interval(secs => $1) as is_patient from onceward.workers w
+     where w.queues <> '{}'                -- not a run in the foreground
 ), seen as materialized (
     select w.id from onceward.work w
      where w.queue = 'unhandled' and w.lease is null and w.dead_reason is null and w.id > $3

@@ -178,6 +178,19 @@ create table onceward.secrets (
 );
 select onceward.protect('onceward.secrets');
 
+create table onceward.unfinished_commands (
+    id bigint generated always as identity primary key,
+    command text not null,
+    step text not null,
+    remedy text not null,
+    blocks boolean not null,               -- no process may start before the command has finished
+    host text not null,
+    pid int not null,
+    started_at timestamptz not null default clock_timestamp()
+);
+comment on table onceward.unfinished_commands is 'Commands of several commits that have not finished. A start names them, or refuses.';
+grant select, insert, delete on onceward.unfinished_commands to onceward_engine;
+
 -- The audit log: who did what to which entity. Each entry is written in the transaction of the action; the sealer chains it later.
 
 create table onceward.audit_log (

@@ -10,6 +10,7 @@ from onceward.context import Context
 from onceward.trust.routes.access import access_router
 from onceward.trust.routes.evidence import evidence_router
 from onceward.trust.routes.login import login_router
+from onceward.trust.routes.passkeys import passkeys_router
 from onceward.trust.routes.secrets import secrets_router
 from onceward.trust.routes.single_sign_on import single_sign_on_router
 
@@ -17,4 +18,11 @@ from onceward.trust.routes.single_sign_on import single_sign_on_router
 def routers(context: Context) -> Sequence[APIRouter]:
     single_sign_on = single_sign_on_router(context)
     optional = () if single_sign_on is None else (single_sign_on,)
-    return (login_router(context), *optional, access_router(), secrets_router(context), evidence_router())
+    return (
+        login_router(context),
+        passkeys_router(context),
+        *optional,
+        access_router(),
+        secrets_router(context),
+        evidence_router(),
+    )

@@ -158,11 +158,17 @@ async def proof_page(
         kinds=kinds,
         email=email,
         back=back,
-        error=str(error or ""),
+        error=sentence(error) if error else "",
         method=identity.session.method,
     )
     status = 429 if isinstance(error, TooManyFailures) else 403 if error else 200
     return HTMLResponse(page, status_code=status)
+
+
+def sentence(error: TrustError) -> str:
+    """Return the text of an error as a page shows it."""
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _render(site: Site, request: Request, template: str, **context: Any) -> str:

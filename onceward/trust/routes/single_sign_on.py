@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from onceward.context import Context
 from onceward.trust.errors import NotAllowed, NotAuthenticated, SecretError
-from onceward.trust.routes.login import login_page, member_of, session_id_of
+from onceward.trust.routes.login import login_page, member_of, sentence, session_id_of
 from onceward.trust.secrets import SecretBox
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import close_session, confirm_session, open_session
@@ -45,7 +45,7 @@ def single_sign_on_router(context: Context) -> APIRouter | None:
         try:
             started, url = await provider.begin(_callback(site, request), back=local_path(back), confirms=confirms)
         except ProviderFailed as error:
-            return login_page(site, request, error=f"{error}.", status_code=502)
+            return login_page(site, request, error=sentence(error), status_code=502)
         reply = RedirectResponse(url, status_code=303)
         sealed = base64.urlsafe_b64encode(context.box.seal(started.to_json(), **PLACE)).decode()
         set_secret_cookie(request, reply, COOKIE, sealed, max_age_s=LASTS_S)
@@ -76,7 +76,7 @@ async def _sign_in(site: Site, provider: Provider, request: Request, started: Si
             site, request, error="The answer of the provider was not valid. Start again.", status_code=401
         )
     except ProviderFailed as error:
-        return login_page(site, request, error=f"{error}.", status_code=502)
+        return login_page(site, request, error=sentence(error), status_code=502)
     has_second_factor = proven.has_second_factor or site.settings.oidc_has_second_factor
     reply = RedirectResponse(started.back, status_code=303)
     try:
@@ -98,7 +98,7 @@ async def _sign_in(site: Site, provider: Provider, request: Request, started: Si
             )
             await close_session(tx, secret_cookie(request, SESSION) or "")
     except NoAccount as error:
-        return login_page(site, request, error=f"{str(error)[0].upper()}{str(error)[1:]}.", status_code=403)
+        return login_page(site, request, error=sentence(error), status_code=403)
     set_session(request, reply, session.token)
     reply.delete_cookie(ORGANIZATION_COOKIE)
     return reply

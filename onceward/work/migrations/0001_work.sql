@@ -128,6 +128,7 @@ create table onceward.workers (
     ended_by bigint[]                      -- the worker ended itself because of this work: other work of it counts no crash
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
+grant select (overdue) on onceward.workers to onceward_app;  -- the state of a job says that it is overdue
 
 create table onceward.apps (
     name text primary key,
@@ -188,6 +189,7 @@ create table onceward.paused_sources (
 );
 comment on table onceward.paused_sources is 'Claims leave work of these sources alone. The package that owns the sources keeps the list.';
 grant select, insert, update, delete on onceward.paused_sources to onceward_engine;
+grant select on onceward.paused_sources to onceward_app;  -- ids without names; the overview counts what waits for other reasons
 
 create table onceward.unique_keys (
     organization_id uuid not null default '00000000-0000-0000-0000-000000000000',

@@ -33,6 +33,7 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/endpoints"): Ask(),
     ("GET", f"{D}/keys"): Ask(),
     ("GET", f"{D}/account"): NOTHING,
+    ("GET", f"{D}/account/passkeys/options"): NOTHING,
     ("GET", f"{D}/ledger"): Ask(),
     ("GET", f"{D}/ledger/{{currency}}/{{code:path}}"): Ask(fill={"currency": "EUR", "code:path": "$account"}),
     ("GET", f"{D}/audit"): Ask(),
@@ -72,6 +73,7 @@ BUTTONS: dict[tuple[str, str], Ask] = {
         form={"factor": "00000000-0000-0000-0000-000000000001"}, shows="nothing"
     ),
     ("POST", f"{D}/account/recovery"): NOTHING,
+    ("POST", f"{D}/account/passkeys"): NOTHING,
     ("POST", f"{D}/theme"): Ask(form={"theme": "dark"}, shows="nothing"),
     ("POST", f"{D}/notifications/read"): Ask(form={"id": "$dashboard_message"}),
     ("POST", f"{D}/dead-letters/replay"): Ask(form={"ids": "$dead_event", **WHY}),

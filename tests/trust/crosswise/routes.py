@@ -72,6 +72,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", "/login"): NOTHING,
     ("GET", "/login/second-factor"): NOTHING,
     ("GET", "/login/confirm"): Ask(shows="nothing"),
+    ("GET", "/login/passkey/options"): NOTHING,
     ("GET", f"{API}/me"): Ask(),
     ("GET", f"{API}/organizations"): Ask(),
     ("GET", f"{API}/members"): Ask(),
@@ -160,6 +161,8 @@ READING: dict[tuple[str, str], Ask] = {
 
 CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", "/login/second-factor"): Ask(form={"code": "123456"}, shows="nothing"),
+    ("POST", "/login/passkey"): Ask(form={"credential": "{}"}, shows="nothing", refused=True),
+    ("POST", "/login/passkey/proof"): Ask(form={"credential": "{}"}, shows="nothing", refused=True),
     ("POST", "/login/confirm"): Ask(form={"code": "123456"}, shows="nothing"),
     ("POST", "/login"): Ask(form={"token": "@portal"}, shows="nothing", refused=True),
     ("PUT", f"{API}/organizations/second-factor"): Ask(json={"required": False}, headers={"X-Organization": "$slug"}),
