@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-peers new-project lock clean
+.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-peers new-project lock audit clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -105,6 +105,14 @@ lock: $(READY) ## resolve the dependencies anew into requirements.lock, and thos
 	  --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
 	@echo 'hatchling>=1.25' | $(BIN)/uv pip compile pyproject.toml - --extra apps --extra otel --extra redis --universal --python-version 3.11 \
 	  --constraints requirements.lock --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
+
+# The tools come from the package index each time and are not part of the environment.
+audit: $(READY) ## check the dependencies against known vulnerabilities, write an SBOM to artifacts/sbom.json, search the files for secrets; needs the internet
+	@$(BIN)/python tools/find_secrets.py
+	@mkdir -p artifacts
+	@$(BIN)/uv tool run --quiet --from 'cyclonedx-bom>=7,<8' cyclonedx-py requirements deploy/requirements.lock --of JSON -o artifacts/sbom.json
+	@$(BIN)/uv tool run --quiet 'pip-audit>=2.10,<3' --strict --require-hashes --disable-pip -r deploy/requirements.lock
+	@$(BIN)/uv tool run --quiet 'pip-audit>=2.10,<3' --strict --require-hashes --disable-pip -r requirements.lock
 
 clean: ## remove the environment and caches; the data in .onceward stay
 	@rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -148,7 +148,7 @@ def _script() -> str:
             "null",
         ),
     )
-    succeed = f"select onceward.succeed_inline(:seq::bigint, null, {TASK}, now()::text::timestamptz, :result::jsonb)"
+    succeed = f"select onceward.succeed_inline(:seq::bigint, null, {TASK}, 0.001, :result::jsonb)"
     shown = fill(
         topics.INSERT, ":organization::uuid", "'occupancy/' || :organization::text || '/' || :show::text", ":shown"
     )

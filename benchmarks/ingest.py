@@ -56,7 +56,7 @@ begin\; set local lock_timeout = 10000\; select onceward.receive_inline(nextval(
     select where current_setting('onceward.stored_event', true) = '0';
 insert into onceward_bench.effects (event_id) values ('evt_:id');
 reset role\; set constraints all immediate\;
-    select onceward.succeed_inline(currval('onceward.ids'), null, 'stripe/charge.succeeded', now(), '{}')\; commit;
+    select onceward.succeed_inline(currval('onceward.ids'), null, 'stripe/charge.succeeded', 0.001, '{}')\; commit;
 """
 
 HISTORY = """

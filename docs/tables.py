@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import typer.main
+from pydantic import SecretStr
 
 from onceward.cli.alerts import alert_rules
 from onceward.cli.commands import build
 from onceward.cli.exits import MEANING
+from onceward.context import Context
+from onceward.db import Database
+from onceward.db.servers import Servers
+from onceward.engine import Engine
+from onceward.feature import Role, resolve
+from onceward.health import Health
 from onceward.runtime import FEATURES
-from onceward.settings import all_settings
+from onceward.settings import Settings, all_settings
 from onceward.telemetry.metrics import declared
+from onceward.trust.secrets import secret_box
+from onceward.web.exposure import ExposedRoute
+from onceward.web.parts import route_table
 from onceward_apps.all import app
 
 HERE = Path(__file__).parent
@@ -133,7 +145,66 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def growth_page() -> str:
+    """Return the page that says for each table of the engine and of the bundled apps what bounds it."""
+    lines = [
+        "# What bounds each table",
+        "",
+        "Each feature and app declares in `growth.py` what deletes the rows of its tables and when, or why they are kept. The names in",
+        "backquotes are background loops and schedules. A test compares the declarations with the database. See [database](database.md).",
+        "",
+        "| table | growth |",
+        "|---|---|",
+    ]
+    for growth in ALL.load("growth"):
+        lines += [f"| `{table}` | {text} |" for table, text in growth.items()]
+    return "\n".join(lines) + "\n"
+
+
+def security_page() -> str:
+    """Return docs/security.md with the current table of routes between its two markers."""
+    page = (HERE / "security.md").read_text(encoding="utf-8")
+    before, begin, rest = page.partition("<!-- routes: begin -->\n")
+    _, end, after = rest.partition("<!-- routes: end -->")
+    rows = ["| route | credential | limit | can cause |", "|---|---|---|---|"]
+    for route in asyncio.run(_routes()):
+        causes = ", ".join(route.causes)
+        rows.append(f"| `{route.method} {route.path}` | {route.credential} | {route.limit} | {causes} |")
+    return before + begin + "\n".join(rows) + "\n" + end + after
+
+
+async def _routes() -> list[ExposedRoute]:
+    """Return the routes of a web process with the bundled apps. Nothing connects to the database."""
+    url = "postgresql://nowhere.invalid/none"
+    settings = Settings(
+        database_url=SecretStr(url),
+        secret_key=SecretStr("k" * 32),
+        oidc_issuer="https://accounts.example.com",
+        oidc_client_id="onceward",
+    )
+    pool = asyncpg.create_pool(url, min_size=0)
+    database = Database(pool, Servers(url, role=None), pgbouncer=False)
+    box = secret_box(settings)
+    roles: frozenset[Role] = frozenset({"web"})
+    context = Context(
+        app=app,
+        settings=settings,
+        database=database,
+        engine=Engine(database, app.registry, event_types=app.event_types, box=box),
+        features=ALL,
+        roles=roles,
+        health=Health(),
+        box=box,
+    )
+    for part in ALL.parts(roles):
+        if part.name != "web server" and (made := resolve(part.make)(context)) is not None:
+            context.add(made)
+    return route_table(context)
+
+
 PAGES = {
+    "security.md": security_page,
+    "growth.md": growth_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
     "metrics.md": metrics_page,

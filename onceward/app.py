@@ -23,7 +23,7 @@ from onceward.decorators import (
     require_async,
 )
 from onceward.durations import Duration, in_seconds
-from onceward.event_reports import apply_report, apply_reports
+from onceward.event_reports import REPORT_BATCH, apply_report, apply_reports
 from onceward.feature import EVERY_ROLE, Feature, Part, Reference, Role, SealedColumn, Stage, Traced
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handlers import (
@@ -60,9 +60,6 @@ if TYPE_CHECKING:
     from onceward.engine import Engine
     from onceward.settings import Settings
 
-REPORT_BATCH = 100
-"""How many delivery reports share a commit. A backlog of them is long: WhatsApp sends up to five for each message."""
-
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=FeatureSettings)
@@ -86,13 +83,14 @@ class Onceward:
         alerts: Path | None = None,
         traced: Sequence[Traced] = (),
         sealed: Sequence[SealedColumn] = (),
+        growth: Reference | None = None,
     ) -> None:
         """Create an app. A reference (`package.module:name`) is imported when it is first needed.
 
         `migrations`: the folder of numbered SQL files. `functions`: the folder of repeatable files with SQL functions.
         `settings`: fields of the model become `ONCEWARD_<NAME>_<FIELD>`. `commands`: functions that add commands to a
         Typer application. `alerts`: a file with Prometheus alert rules. `sealed`: the columns with encrypted values, see
-        docs/trust.md#encrypted-columns-of-an-app. `pages`, `checks`, `erasers`, `traced`: see docs/features.md.
+        docs/trust.md#encrypted-columns-of-an-app. docs/features.md explains `pages`, `checks`, `erasers`, `traced`, `growth`.
         """
         self.name = name
         self._own = Feature(
@@ -108,6 +106,7 @@ class Onceward:
             alerts=alerts,
             traced=tuple(traced),
             sealed=tuple(sealed),
+            growth=growth,
         )
         self.registry = Registry(apps={name}, sealed=set(sealed))
         self.registry.add_kind(EventKind())
@@ -190,8 +189,6 @@ class Onceward:
     def engine(self, *, settings: Settings | None = None) -> AbstractAsyncContextManager[Engine]:
         """Open the database for a script: `async with app.engine() as engine:` (docs/work.md#from-a-script)."""
         return open_engine(self, settings)
-
-    # -- HTTP ------------------------------------------------------------------------------------------------------
 
     def routes(self, router: APIRouter) -> None:
         """Serve these routes in addition to the engine's own."""

@@ -10,6 +10,9 @@ from onceward.messages import reports
 from onceward.tx import Tx
 from onceward.work import Claimed
 
+REPORT_BATCH = 100
+"""How many delivery reports share a commit. A backlog of them is long: WhatsApp sends up to five for each message."""
+
 
 async def apply_report(work: Claimed, tx: Tx | None) -> Any:
     """Apply the report in an event and return its result. Other events return None and cost nothing.

@@ -131,6 +131,8 @@ class Feature:
     migrations: Path | None = None
     functions: Path | None = None
     """The folder of repeatable SQL files: functions, views and triggers. They are applied after the migrations."""
+    growth: Reference | None = None
+    """How each table is bounded: a mapping of its name to what deletes its rows and when, or why they are kept."""
     before_migrations: Path | None = None
     """A repeatable script that runs before the first pending migration, and before a dump is restored."""
     settings: type[Any] | None = None

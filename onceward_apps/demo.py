@@ -58,11 +58,11 @@ class SimulatedServices:
 
 local_pages = APIRouter(dependencies=[Depends(only_from_this_machine)])
 local_pages.include_router(course_pages)
+local_pages.include_router(learning_pages)
 
 app = Onceward("demo")
 app.include(bundled.app)
 app.include(lab)
-app.routes(learning_pages)
 app.routes(start_pages)
 app.routes(local_pages)
 app.part("start page", use_start_page, roles=WEB, stage="app")

@@ -31,6 +31,9 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",
 }
+FORWARDED = frozenset(
+    {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "cf-connecting-ip"}
+)
 DashboardPage = Literal["/", "/dashboard/clinic", "/dashboard/engagement"]
 """Pages of the dashboard that the start page opens."""
 NEWEST = """
@@ -41,10 +44,14 @@ select m.channel, m.template, m.locale, m.data, m.status, m.address, m.created_a
 
 
 def only_from_this_machine(request: Request) -> None:
-    """Refuse other machines, and pages of other sites whose name was pointed to this machine."""
+    """Refuse other machines, also behind a proxy on this one, and sites whose name was pointed to this machine.
+
+    A proxy adds one of these headers, or speaks HTTP/1.0 as nginx does by default; a browser does neither.
+    """
     host = request.url.hostname or ""
     client = request.client.host if request.client else ""
-    if not (_is_loopback(client) and (host == "localhost" or _is_loopback(host))):
+    is_direct = request.scope["http_version"] != "1.0" and not FORWARDED & set(request.headers)
+    if not (is_direct and _is_loopback(client) and (host == "localhost" or _is_loopback(host))):
         raise NotAllowed("the start page of the demo is only for this machine: open it at http://127.0.0.1")
 
 

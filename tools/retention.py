@@ -20,18 +20,17 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Awaitable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
-
-from onceward.work.loop import AT_ONCE
+from typing import Any
 
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.inbox.upkeep import FORGET, STRIP
+from onceward.inbox import UpkeepOptions
+from onceward.inbox.upkeep import old_bodies, old_event_ids
 from onceward.runtime import FEATURES
-from onceward.work import Stripping
-from onceward.work.stripping import TURNS
+from onceward.work import Retention
 
 FILL = """
 insert into onceward.webhook_events (seq, webhook_id, event_id, provider, type, payload, raw, status, attempts, received_at)
@@ -103,30 +102,36 @@ class Timed:
         self._db = db
         self.took: list[float] = []
 
-    async def fetchrow(self, query: str, *args: Any) -> Any:
+    async def fetch(self, query: str, *args: Any) -> Any:
+        return await self._measure(self._db.fetch(query, *args))
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        return await self._measure(self._db.fetchval(query, *args))
+
+    async def execute(self, query: str, *args: Any) -> Any:
+        return await self._measure(self._db.execute(query, *args))
+
+    async def _measure(self, statement: Awaitable[Any]) -> Any:
         began = time.monotonic()
-        row = await self._db.fetchrow(query, *args)
+        answer = await statement
         self.took.append(time.monotonic() - began)
-        return row
+        return answer
 
 
-async def strip_due(timed: Timed, due: int) -> int:
-    stripping = Stripping(db=cast(Database, timed), statement=STRIP, arguments=(KEEP, None))
+def strip(timed: Any) -> Retention:
+    return old_bodies(timed, UpkeepOptions(keep=KEEP), days=None)
+
+
+def delete(timed: Any) -> Retention:
+    return old_event_ids(timed, KEEP_KEYS)
+
+
+async def prune_due(retention: Retention, due: int) -> int:
     looked = 0
     while looked < due:
-        found = await stripping.next_window()
+        found = await retention.next_window()
         looked += found
-        if found < stripping.window:
-            break
-    return looked
-
-
-async def delete_due(timed: Timed, due: int) -> int:
-    looked = 0
-    while looked < due:
-        [found] = await timed.fetchrow(FORGET, KEEP_KEYS, AT_ONCE)
-        looked += found
-        if found < AT_ONCE:
+        if found < retention.window:
             break
     return looked
 
@@ -147,20 +152,19 @@ async def measure(db: Database, due: int, *, show_plan: bool) -> None:
     size = await db.fetchval("select pg_size_pretty(pg_total_relation_size('onceward.webhook_events'))")
     rows = await db.fetchval("select max(seq) - min(seq) + 1 from onceward.webhook_events")
     print(f"{rows:,} events, {size} with indexes", flush=True)
-    for name, statement, arguments, run_due in (
-        ("strip", STRIP, (KEEP, None, 0, TURNS, None), strip_due),
-        ("delete", FORGET, (KEEP_KEYS,), delete_due),
-    ):
-        plan = await explain(db, statement, *arguments, AT_ONCE)
+    for name, make, after in (("strip", strip, due), ("delete", delete, 0)):
+        retention = make(db)
+        ids = list(range(after + 1, after + 1 + retention.at_once, retention.turns))
+        plan = await explain(db, retention.prune, retention.keep, ids)
         pages = plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
         before = await written(db)
         timed = Timed(db)
-        looked = await run_due(timed, due)
+        looked = await prune_due(make(timed), due)
         await asyncio.sleep(1.5)  # the statistics of the sessions are up to a second old
         wal, updated, in_page = (after - first for after, first in zip(await written(db), before, strict=True))
         print(
             f"  {name}: {looked / sum(timed.took):,.0f} rows/s; a statement: median {statistics.median(timed.took) * 1000:.0f} ms, "
-            f"longest {max(timed.took) * 1000:.0f} ms, {pages:,} pages read to find {AT_ONCE} rows; "
+            f"longest {max(timed.took) * 1000:.0f} ms, {pages:,} pages read for {len(ids)} rows; "
             f"{wal / looked:,.0f} bytes of log a row"
             + (f"; {in_page / updated:.0%} of the updates within their page" if updated else ""),
             flush=True,

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from onceward.background.ending import end
-from onceward.background.supervisor import supervisor
+from onceward.background.supervisor import current_supervisor
 from onceward.db.errors import FAILED, OUTAGE
 from onceward.db.outage import loudness
 
@@ -59,12 +59,12 @@ class Loop:
         self._step_began: float | None = None
         self._nudged = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._supervisor = supervisor()
+        self._supervisor = current_supervisor()
         self.task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._stopping.clear()
-        self._supervisor = supervisor()
+        self._supervisor = current_supervisor()
         self._supervisor.add(self)
         self.task = asyncio.create_task(self._run(), name=self.name)
 

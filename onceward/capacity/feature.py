@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="capacity",
     after=("work",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.capacity.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(Part("expired holds", "onceward.capacity.parts:expired_holds", roles=WORKER),),
     checks="onceward.capacity.checks:CHECKS",

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from onceward.cli.commands import command_line
-from onceward.cli.exits import Exit, code_for
+from onceward.cli.exits import Exit, code_for, explain
 from onceward.cli.lean import hide_unneeded, slow_collector
 from onceward.cli.loading import APP_VARIABLE
 from onceward.cli.project import use_project
@@ -35,5 +35,5 @@ def run_command_line(features: Features) -> None:
         code = code_for(error, here.loaded)
         if code is None:
             raise
-        complain(str(error))
+        complain(explain(error))
         sys.exit(code)

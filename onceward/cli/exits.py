@@ -37,6 +37,38 @@ class CommandFailed(OncewardError):
         self.code = code
 
 
+def lacks_schema(error: BaseException) -> bool:
+    """Return whether a table, column or function does not exist that this version needs."""
+    import asyncpg
+
+    missing = (asyncpg.UndefinedTableError, asyncpg.UndefinedFunctionError, asyncpg.UndefinedColumnError)
+    return isinstance(error, (*missing, asyncpg.InvalidSchemaNameError)) and "onceward" in str(error)
+
+
+def is_lost_session(error: BaseException) -> bool:
+    """Return whether the session ended during the command."""
+    import asyncpg
+
+    from onceward.db import lost_connection
+
+    if isinstance(error, asyncpg.InterfaceError):
+        return "closed" in str(error)  # others are mistakes in our own calls
+    ended = (asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, ConnectionError)
+    return isinstance(error, ended) or lost_connection(error)
+
+
+def explain(error: BaseException) -> str:
+    """Return the line that the command prints about an expected failure."""
+    if lacks_schema(error):
+        return f"the schema in the database is missing or older than this version: run `onceward migrate` ({error})"
+    if is_lost_session(error):
+        return (
+            f"the connection to the database was lost: {str(error) or type(error).__name__}. What was not committed is rolled "
+            "back: run the command again"
+        )
+    return str(error)
+
+
 def code_for(error: BaseException, features: Features) -> Exit | None:
     """Return the exit code of an expected failure, or None for a bug, which shows its traceback."""
     from onceward.settings import SettingsError
@@ -52,8 +84,8 @@ def code_for(error: BaseException, features: Features) -> Exit | None:
         case _:
             from onceward.db import DatabaseError, MigrationError
 
-            if isinstance(error, MigrationError):
+            if isinstance(error, MigrationError) or lacks_schema(error):
                 return Exit.MIGRATION
-            if isinstance(error, DatabaseError):
+            if isinstance(error, DatabaseError) or is_lost_session(error):
                 return Exit.DATABASE
             return Exit.FAILED if isinstance(error, tuple(features.load("errors"))) else None

@@ -23,6 +23,7 @@ from onceward.db import (
     plan,
     wait_for_server,
 )
+from onceward.db.privileges import missing_privileges
 from onceward.db.roles import login_of, prepare_login
 from onceward.feature import Migrations
 from onceward.settings import Settings
@@ -117,6 +118,15 @@ class ConfiguredDatabase:
         except asyncpg.InsufficientPrivilegeError:  # the first migration, which grants this, was interrupted
             async with self.direct_connection() as conn:
                 return await plan(conn, self.migrations, reapply_functions=reapply_functions)
+
+    async def missing_privileges(self) -> list[str]:
+        """Return the privileges and policies that `migrate` would create again."""
+        try:
+            async with self.database.acquire() as conn:
+                return await missing_privileges(conn)
+        except asyncpg.InsufficientPrivilegeError:  # that of the engine's role on the stored list is missing too
+            async with self.direct_connection() as conn:
+                return await missing_privileges(conn)
 
     async def migrate(self, *, reapply_functions: bool = False) -> list[Pending]:
         """Apply the pending migrations and function files as the login that owns the tables, without PgBouncer.

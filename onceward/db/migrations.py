@@ -27,6 +27,7 @@ from onceward.db.functions import create_checked, create_unchecked
 from onceward.db.lock_waits import LockWaits
 from onceward.db.migration_files import Migration
 from onceward.db.migration_plan import OwnerPlan, Pending, plan, plan_by_owner
+from onceward.db.privileges import repair_privileges, store_privileges
 from onceward.db.processes import older_processes
 from onceward.db.statements import split
 from onceward.feature import Migrations
@@ -55,6 +56,8 @@ async def migrate(
 ) -> list[Pending]:
     """Apply what is pending and return it. Nodes that migrate at the same time wait, then find nothing pending.
 
+    Roles, privileges and policies that are missing are created again, also if nothing is pending.
+
     A `contract` file that a running process does not tolerate stays pending. Raises `MigrationError` if a file after it must
     be applied, and `LockNotAcquired` if a file did not get its locks in time.
     """
@@ -62,13 +65,15 @@ async def migrate(
     await _lock(conn)
     try:
         planned = await plan_by_owner(conn, lines, reapply_functions=reapply_functions)
-        if any(owner.before_tables or owner.migrations or owner.after_tables for owner in planned):
-            await _prepare(conn, lines)  # first: without the roles nothing is created, and nobody finds half a schema
+        await _prepare(conn, lines)  # first: without the roles nothing is created, and nobody finds half a schema
         await conn.execute(CREATE_MIGRATIONS)
+        await repair_privileges(conn)
         owners = [await _without_deferred(conn, owner) for owner in planned]
         pending = [item for owner in owners for item in (*owner.before_tables, *owner.migrations, *owner.after_tables)]
         for batch in _batches(owners):
             await _apply(conn, batch, waits)
+        if pending:
+            await store_privileges(conn)
         return pending
     finally:
         if not conn.is_closed():  # otherwise the server has released the lock
@@ -147,7 +152,7 @@ async def _lock(conn: asyncpg.Connection[Any]) -> None:
     tries = 0
     while not await conn.fetchval("select pg_try_advisory_lock($1)", LOCK):
         tries += 1
-        if tries * LOCK_EVERY_S % 30 == 0:
+        if tries == 1 or tries * LOCK_EVERY_S % 30 == 0:
             log.info("migration.waiting", reason="another process is migrating", waited_s=round(tries * LOCK_EVERY_S))
         await asyncio.sleep(LOCK_EVERY_S)
 

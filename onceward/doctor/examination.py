@@ -267,6 +267,19 @@ async def check_loops(patient: Patient) -> Finding:
     return await running.check_loops(patient.conn)
 
 
+async def check_work(patient: Patient) -> Finding:
+    return await running.check_work(patient.conn)
+
+
+async def check_schedules(patient: Patient) -> Finding:
+    return await running.check_schedules(patient.conn)
+
+
+async def check_size(patient: Patient) -> Finding:
+    settings = patient.settings
+    return await space.check_size(patient.conn, settings.data_dir / "pg" if settings.database_url is None else None)
+
+
 async def check_commands(patient: Patient) -> Finding:
     unfinished = await unfinished_commands(patient.conn)
     if not unfinished:
@@ -302,5 +315,8 @@ DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
     check_vacuum,
     check_old_snapshots,
     check_loops,
+    check_work,
+    check_schedules,
+    check_size,
     check_overdue_handlers,
 )

@@ -1,4 +1,4 @@
-"""The checks of `onceward doctor` about what runs now: do the loops of every process work?"""
+"""The checks of `onceward doctor` about what runs now: do the loops of every process work, and does all due work run?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import orjson
 from onceward.db import Connection
 from onceward.db.processes import COUNTS_FOR_S, LIST
 from onceward.doctor.finding import Finding
+from onceward.schedules.checks import overdue_schedules
+from onceward.work.liveness import look
 
 
 async def check_loops(conn: Connection) -> Finding:
@@ -23,3 +25,27 @@ async def check_loops(conn: Connection) -> Finding:
         remedy = "look for `loop.failed` in the log of the process: it has the traceback. The process is not ready"
         return Finding("loops", "fail", f"these loops keep failing: {'; '.join(failing[:5])}", remedy)
     return Finding("loops", "ok", f"all background loops of {len(running)} processes work")
+
+
+async def check_work(conn: Connection) -> Finding:
+    """Check that no work has been due, or claimed without progress, for a long time although nothing paused it."""
+    if await conn.fetchval("select to_regclass('onceward.claims') is null"):
+        return Finding("work", "ok", "the schema does not exist yet")
+    found = (await look(conn, lanes=20_000)).stranded
+    faults = [str(each) for each in found if each.is_fault]
+    if faults:
+        more = f" (and {len(faults) - 3} more: `onceward verify`)" if len(faults) > 3 else ""
+        return Finding("work", "fail", "; ".join(faults[:3]) + more, "see docs/runbook.md#work-is-stranded")
+    if found:
+        return Finding("work", "warn", f"backlog: {found[0]}", "")
+    return Finding("work", "ok", "no work has been due for more than 5 minutes")
+
+
+async def check_schedules(conn: Connection) -> Finding:
+    """Check that every schedule that is not paused gets its runs."""
+    if await conn.fetchval("select to_regclass('onceward.schedules') is null"):
+        return Finding("schedules", "ok", "the schema does not exist yet")
+    overdue = await overdue_schedules(conn)
+    if overdue:
+        return Finding("schedules", "fail", "; ".join(overdue[:3]), "see docs/runbook.md#work-is-stranded")
+    return Finding("schedules", "ok", "no schedule is overdue")

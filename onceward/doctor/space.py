@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from onceward.db import Connection, space
+from onceward.db.disk import GIB, measure
 from onceward.doctor.finding import Finding
 
 OLD_SNAPSHOT_S = 900.0
@@ -40,6 +43,22 @@ async def check_old_snapshots(conn: Connection) -> Finding:
         remedy = "end it (`select pg_terminate_backend(pid)`, `rollback prepared`, `pg_drop_replication_slot`), and set idle_in_transaction_session_timeout"
         return Finding("old snapshots", "warn", f"dead rows cannot be removed because of {text}", remedy)
     return Finding("old snapshots", "ok", "no transaction is older than 15 minutes")
+
+
+async def check_size(conn: Connection, directory: Path | None) -> Finding:
+    """Show the size of the database and of its largest tables, and check the free space of the server where it is known."""
+    size = await measure(conn, directory)
+    largest = sorted(size.tables.items(), key=lambda each: -each[1])[:3]
+    text = f"{_bytes(size.bytes)}, largest: " + ", ".join(f"{name} {_bytes(bytes)}" for name, bytes in largest)
+    if size.disk is None:
+        return Finding("size", "ok", f"{text}; the free space of the server is not known here")
+    text += f"; {_bytes(size.disk.free_bytes)} of {_bytes(size.disk.total_bytes)} free on the disk of the server"
+    remedy = "free some space or enlarge the disk: PostgreSQL stops when it is full"
+    return Finding("size", size.disk.level, text, "" if size.disk.level == "ok" else remedy)
+
+
+def _bytes(count: int) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB // 10 else f"{count / 1024**2:.0f} MiB"
 
 
 def _names(names: list[str]) -> str:

@@ -13,6 +13,7 @@ from onceward.db import BROKEN, OutcomeUnknown, loudness
 from onceward.inbox import metrics
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
+from onceward.inbox.write_refusals import WriteRefusals, refused_write
 from onceward.providers.inbound.provider import ProviderReply
 from onceward.work import Overloaded
 
@@ -119,8 +120,12 @@ def replied(reply: ProviderReply) -> Answer:
     return Answer(reply.status, reply.body, reply.content_type.encode("latin-1"))
 
 
-def not_stored(source: Source, error: Exception) -> Answer:
+def not_stored(source: Source, error: Exception, refusals: WriteRefusals) -> Answer:
     """Log why a commit failed or has an unknown outcome, and ask the sender to retry."""
+    if (refusal := refused_write(error)) is not None:
+        refusals.note(refusal)
+        metrics.UNAVAILABLE.labels("database").inc()
+        return unavailable("database", 5)
     match error:
         case Overloaded():
             reason = "overloaded"

@@ -26,6 +26,7 @@ from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.inbox.waiting import Waiting
+from onceward.inbox.write_refusals import WriteRefusals
 from onceward.providers.inbound.provider import Rejected, Request
 from onceward.telemetry.light import Spread
 from onceward.telemetry.tracing import is_tracing, record_span
@@ -76,6 +77,7 @@ class Direct:
         commits: GroupCommit[Batch, Sequence[Stored]],
         waiting: Waiting,
         take: Take,
+        refusals: WriteRefusals,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -84,6 +86,7 @@ class Direct:
         self._commits = commits
         self._waiting = waiting
         self._take = take
+        self.refusals = refusals
         self._clock = clock
         self._patient = Tasks("answer to a webhook")
         self._spreads: dict[tuple[str, str], Spread] = {}
@@ -186,6 +189,8 @@ class _Sender:
 
     def set_result(self, stored: Sequence[Stored], /) -> None:
         try:
+            if self.direct.refusals.lasts:
+                self.direct.refusals.over()
             gate("ack-committed")
             if stored[0].running or (len(stored) > 1 and any(each.running for each in stored)):
                 self.direct.wait(self, stored)
@@ -198,7 +203,7 @@ class _Sender:
 
     def set_exception(self, error: BaseException, /) -> None:
         if isinstance(error, (Overloaded, *FAILED)):
-            self.respond(answers.not_stored(self.source, error))
+            self.respond(answers.not_stored(self.source, error, self.direct.refusals))
         else:
             log.error("request.failed", source=self.source.name, exc_info=error)
             self.respond(answers.ERROR)

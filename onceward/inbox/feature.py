@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="inbox",
     after=("work", "messages"),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.inbox.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(Part("inbox", "onceward.inbox.parts:inbox"),),
     commands=("onceward.inbox.commands:register",),

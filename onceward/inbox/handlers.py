@@ -310,14 +310,21 @@ def engine_handler(name: str, others: Callable[[], Sequence[str]], *, apply: App
     return Handler(_task(name, run, batch=batch, prepare=require_body))
 
 
+FOLLOWER_KEYS = "400 days"
+"""How long the followers of an event are remembered: as long as events are, unless the setting of their ids is changed."""
+
+
 def followers(names: Sequence[str], event: int, organization: Any) -> list[Item]:
-    """Return the jobs of handlers with `as_job=True`. The unique key allows each job once per event."""
+    """Return the jobs of handlers with `as_job=True`. The unique key allows each job once per event.
+
+    The node that receives the event and the handler both enqueue them: an older receiver may not know them all.
+    """
     return [
         Item(
             name,
             f'{{"event":{event}}}',
             QUEUE,
-            Options(unique_key=f"event:{event}", unique_for="ever"),
+            Options(unique_key=f"event:{event}", unique_for=FOLLOWER_KEYS, on_conflict="ignore"),
             organization,
             event,
         )

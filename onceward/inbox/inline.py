@@ -20,7 +20,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from onceward.db import OUTAGE, Connection, Database, OutcomeUnknown, Transaction, Unavailable, literal, loudness
+from onceward.db import FAILED, Connection, Database, OutcomeUnknown, Transaction, Unavailable, literal
 from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
@@ -31,7 +31,7 @@ from onceward.inbox.routing import AS_RAW, Placed
 from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
 from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.statements import read_statement
-from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
+from onceward.work import Claimed, Overloaded, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.failure_text import loggable, own_frame
 from onceward.work.gate import gate
@@ -85,14 +85,13 @@ class Inline:
             return answers.unavailable("overloaded")
         self._running += 1
         try:
-            return await self._receive(placed, payload, handler)
-        except OutcomeUnknown:
-            metrics.UNAVAILABLE.labels("outcome_unknown").inc()
-            return answers.unavailable("outcome unknown")
-        except OUTAGE as error:
-            log.log(loudness(error), "request.deferred", source=placed.common.source.name, error=type(error).__name__)
-            metrics.UNAVAILABLE.labels("database").inc()
-            return answers.unavailable("database")
+            answer = await self._receive(placed, payload, handler)
+            if self._store.refusals.lasts:
+                self._store.refusals.over()
+            return answer
+        except (Overloaded, *FAILED) as error:
+            # Nothing was committed, whatever the handler did: its own failure is an answer, not an exception.
+            return answers.not_stored(placed.common.source, error, self._store.refusals)
         finally:
             self._running -= 1
 

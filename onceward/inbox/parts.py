@@ -35,6 +35,13 @@ def inbox(context: Context) -> Inbox:
 def mounts(context: Context) -> Sequence[Mount]:
     """Mount `/webhooks` as bare ASGI, with a direct path from the HTTP parser."""
     from onceward.web.asgi import Mount
+    from onceward.web.exposure import ANYTHING, NOTHING, ExposedRoute
 
     receiver = context.part(Inbox).receiver
-    return (Mount("/webhooks", receiver, direct=receiver.direct),)
+    limit = "size of the body and time for it"
+    exposes = (
+        ExposedRoute("GET", "/webhooks/{source}", "challenge of the provider", "", NOTHING),
+        ExposedRoute("POST", "/webhooks/{source}", "signature of the sender", limit, ANYTHING),
+        ExposedRoute("POST", "/webhooks/payments/{provider}", "signature of the sender", limit, ANYTHING),
+    )
+    return (Mount("/webhooks", receiver, direct=receiver.direct, exposes=exposes),)

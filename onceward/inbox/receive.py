@@ -96,7 +96,7 @@ class Receiver:
         self._clock = clock
         self._body_within_s = body_within_s
         self.commits: GroupCommit[Batch, Sequence[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
-        self.direct = Direct(catalog, placer, self.commits, waiting, self._take, clock=clock)
+        self.direct = Direct(catalog, placer, self.commits, waiting, self._take, store.refusals, clock=clock)
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._slow: set[asyncio.Task[Any]] = set()
 
@@ -110,7 +110,7 @@ class Receiver:
         except Gone:
             return
         except Exception:
-            log.exception("request.failed", path=scope["path"][:100])
+            log.exception("request.failed", path=f"{PREFIX}...")
             answer = answers.ERROR
         await _respond(send, answer)
 
@@ -225,7 +225,7 @@ class Receiver:
             try:
                 await self._transmissions.bind(source, transmission_id, request.body)
             except FAILED as error:
-                return answers.not_stored(source, error)
+                return answers.not_stored(source, error, self._store.refusals)
         if not isinstance(intake, Intake):
             return answers.replied(intake)
         if not is_tracing():
@@ -244,7 +244,9 @@ class Receiver:
         try:
             stored = await self.commits.submit(intake.events)
         except (Overloaded, *FAILED) as error:
-            return answers.not_stored(source, error)
+            return answers.not_stored(source, error, self._store.refusals)
+        if self._store.refusals.lasts:
+            self._store.refusals.over()
         gate("ack-committed")
         if any(each.running for each in stored):
             # A duplicate of an event that is being handled: answer with its result, or ask the sender to retry.

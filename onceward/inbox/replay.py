@@ -58,7 +58,7 @@ async def replay(
                 continue
             seq = await _again(tx, event, actor=actor, reason=reason, as_new=as_new)
             if seq is None:
-                done.skipped[event.seq] = "another operator has just replayed it"
+                done.skipped[event.seq] = "another operator has just replayed it, or its body was pruned at this moment"
             else:
                 done.done.append(seq)
     return done

@@ -25,6 +25,7 @@ from onceward.inbox.handlers import followers
 from onceward.inbox.reused import ReusedIds
 from onceward.inbox.routing import AS_RAW, Batch, Common, Placed
 from onceward.inbox.source import Source
+from onceward.inbox.write_refusals import WriteRefusals
 from onceward.statements import read_statement
 from onceward.work import Item, Waker, insert
 
@@ -84,6 +85,7 @@ class Store:
         self._turn = asyncio.Semaphore(MOST_CONNECTIONS)
         self.counts = StoredCounts()
         self.reused_ids = ReusedIds()
+        self.refusals = WriteRefusals()
 
     async def close(self) -> None:
         while self._idle:

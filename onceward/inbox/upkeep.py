@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 import structlog
 from asyncpg import Record
@@ -18,7 +17,7 @@ from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.statements import read_statement
-from onceward.work import Stripping, Waker, Walk, in_batches
+from onceward.work import TURNS, Retention, Waker, Walk
 from onceward.work.unserved import PATIENCE, note
 
 log = structlog.get_logger(__name__)
@@ -33,7 +32,6 @@ insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflic
 TAKE_COUNTS = read_statement("inbox", "take_counts")
 PACED = read_statement("inbox", "find_ready_rate_lane")
 STRIP = read_statement("inbox", "strip_events")
-PRUNE_LATER = read_statement("inbox", "strip_events_later")
 FORGET = read_statement("inbox", "forget_events")
 
 AT_ONCE = 1000
@@ -49,6 +47,39 @@ class UpkeepOptions:
     keep: timedelta = timedelta(days=30)
     keep_keys: timedelta = timedelta(days=400)
     strip_pause_s: float = 1.0
+
+
+def old_bodies(db: Database, options: UpkeepOptions, *, days: int | None, at_once: int = AT_ONCE) -> Retention:
+    """Return the retention of the bodies of sources that keep them for this many days. None: for as long as the setting says."""
+    return Retention(
+        db=db,
+        name=f"events:{'default' if days is None else days}",
+        table="onceward.webhook_events",
+        prune=STRIP,
+        keep=options.keep if days is None else timedelta(days=days),
+        id="seq",
+        at="received_at",
+        only="(r.webhook_id in (select s.webhook_id from onceward.sources s where s.retention_days"
+        + (" is not null)) is not true" if days is None else f" = {days:d}))"),
+        later="events",
+        turns=TURNS,
+        at_once=at_once,
+        pause_s=options.strip_pause_s,
+    )
+
+
+def old_event_ids(db: Database, keep: timedelta, *, at_once: int = AT_ONCE) -> Retention:
+    """Return the retention of whole events: they are deleted when duplicates need not be detected any more."""
+    return Retention(
+        db=db,
+        name="event keys",
+        table="onceward.webhook_events",
+        prune=FORGET,
+        keep=keep,
+        id="seq",
+        at="received_at",
+        at_once=at_once,
+    )
 
 
 class Upkeep:
@@ -158,17 +189,9 @@ class Upkeep:
             "select distinct retention_days from onceward.sources where retention_days is not null"
         )
         for days in (None, *(row["retention_days"] for row in rows)):
-            keep = self._options.keep if days is None else timedelta(days=days)
-            stripping = Stripping(
-                db=self._db,
-                statement=STRIP,
-                arguments=(keep, days),
-                at_once=at_once,
-                pause_s=self._options.strip_pause_s,
-            )
-            looked += await stripping.all()
-        await in_batches(partial(self._db.fetchval, PRUNE_LATER), at_once=at_once)
-        await in_batches(partial(self._db.fetchval, FORGET, self._options.keep_keys), at_once=at_once)
+            bodies = old_bodies(self._db, self._options, days=days, at_once=at_once)
+            looked += await bodies.all()
+        await old_event_ids(self._db, self._options.keep_keys, at_once=at_once).all()
         async with self._db.acquire() as conn:
             await transmissions.forget(conn, self._options.keep_keys)
         return looked

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="ledger",
     after=("work",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.ledger.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(Part("ledger checkpoints", "onceward.ledger.parts:checkpoints", roles=WORKER),),
     commands=("onceward.ledger.commands:register",),

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="limits",
     after=("work",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.limits.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(
         Part("tiers", "onceward.limits.parts:tiers"),

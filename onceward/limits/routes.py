@@ -15,6 +15,7 @@ from onceward.limits import Held, LimitReached, held, set_global
 from onceward.trust import Identity
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.exposure import exposed
 from onceward.web.fields import example
 from onceward.web.problems import Problem, request_id_of, respond
 
@@ -37,6 +38,7 @@ def limits_router() -> APIRouter:
         return await held(db, most=limit)
 
     @router.put("/global")
+    @exposed("nothing")
     async def put(db: Db, identity: Admin, requested: GlobalLimit) -> GlobalLimit:  # pyright: ignore[reportUnusedFunction]
         await set_global(db, requested.at_most, actor=identity)
         return requested

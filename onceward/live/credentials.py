@@ -8,6 +8,7 @@ from uuid import UUID
 
 from onceward.db import Database
 from onceward.trust import Identity, NotAllowed, NotAuthenticated
+from onceward.trust.failures import FailureLimit
 from onceward.trust.jwt import TokenVerifier
 from onceward.trust.keys import authenticate_key, looks_like_key
 from onceward.trust.sessions import authenticate_session
@@ -41,9 +42,22 @@ def acting(identity: Identity, organization: UUID | None) -> Identity:
 
 
 def authenticator(db: Database, verifier: TokenVerifier | None = None) -> Authenticate:
-    """Return a function that authenticates by API key, end user token (if there is a verifier) or session, in this order."""
+    """Return a function that authenticates by API key, end user token (if there is a verifier) or session, in this order.
+
+    Wrong credentials are counted per client, together with those of the API: too many raise `TooManyFailures`.
+    """
+
+    limit = FailureLimit()
 
     async def authenticate(credentials: Credentials) -> Identity | None:
+        try:
+            return await recognise(credentials)
+        except NotAuthenticated:
+            async with db.acquire() as conn:
+                await limit.count(conn, credentials.address)
+            raise
+
+    async def recognise(credentials: Credentials) -> Identity | None:
         if credentials.token:
             if looks_like_key(credentials.token):
                 async with db.acquire() as conn:

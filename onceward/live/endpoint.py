@@ -26,7 +26,7 @@ from onceward.live.options import LiveOptions
 from onceward.live.protocol import Hello, Message, parse, read
 from onceward.live.service import Service
 from onceward.telemetry import get_logger
-from onceward.trust import Identity, SecretError, TrustError
+from onceward.trust import Identity, SecretError, TooManyFailures, TrustError
 from onceward.trust.session_cookie import SESSION, secret_cookie
 
 log = get_logger("onceward.live")
@@ -187,6 +187,9 @@ class LiveEndpoint:
             identity = await self._authenticate(credentials)
         except LiveError as error:
             await _respond(send, 400, str(error), cross)
+            return
+        except TooManyFailures as error:
+            await _respond(send, 429, str(error), [*cross, (b"retry-after", str(error.retry_after_s).encode())])
             return
         except TrustError:
             await _respond(send, 401, "not authenticated", cross)
@@ -373,7 +376,7 @@ async def _close(send: Send, error: BaseException) -> None:
     match error:
         case TimeoutError():
             code, reason = SILENT, "no hello in time"
-        case TooMuch():
+        case TooMuch() | TooManyFailures():
             code, reason = BUSY, str(error)
         case LiveError():
             code, reason = BAD, str(error)

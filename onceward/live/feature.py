@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="live",
     after=("work",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.live.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(
         Part("live wake-ups", "onceward.live.parts:wake_ups"),

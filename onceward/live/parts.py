@@ -50,5 +50,9 @@ def node(context: Context) -> LiveNode:
 def mounts(context: Context) -> Sequence[Mount]:
     from onceward.live import LiveNode
     from onceward.web.asgi import Mount
+    from onceward.web.exposure import NOTHING, ExposedRoute
 
-    return (Mount("/live", context.part(LiveNode).endpoint),)
+    credential, limit = "what the rule of the query asks for", "connections, queries and frames"
+    paths = (("GET", "/live"), ("GET", "/live/sse"), ("POST", "/live/sse"))
+    exposes = tuple(ExposedRoute(method, path, credential, limit, NOTHING) for method, path in paths)
+    return (Mount("/live", context.part(LiveNode).endpoint, exposes=exposes),)

@@ -22,6 +22,7 @@ from onceward.live.errors import NotWatched, QueryFault
 from onceward.live.query import Dependency, Query, QueryDefinition
 from onceward.live.relations import planned, scans
 from onceward.live.watched import Tables
+from onceward.work.leaks import LEAKS, failure_of
 
 ROLLBACK_S = 5.0
 REMAINING = "select extract(epoch from $1::timestamptz - onceward.now())::float8"
@@ -88,7 +89,11 @@ async def _run_query(
     first = not definition.relations
     before = await scans(conn) if first else {}
     q = Query(conn, definition, viewer, tables)
-    value = await definition.call(q, arguments)
+    try:
+        value = await definition.call(q, arguments)
+    except LEAKS as error:
+        failure = failure_of(error)
+        raise failure from failure.__cause__
     if first:
         after = await scans(conn)
         _require_watched(definition, q, tables, (name for name, count in after.items() if count > before.get(name, 0)))

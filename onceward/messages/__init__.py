@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         save_recipient,
         unsubscribe_by_token,
     )
-    from onceward.messages.public_forms import TooManyMails, limit_public_mail, plain_name
+    from onceward.messages.public_forms import MAILS, TooManyMails, limit_public_mail, plain_name
     from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANNELS",
+    "MAILS",
     "Attachment",
     "Audience",
     "Audiences",

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="messages",
     after=("work",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.messages.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(Part("message channels", "onceward.messages.parts:channels", roles=WORKER),),
     commands=("onceward.messages.commands:register",),

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
 from onceward.errors import OncewardError
 from onceward.messages.queueing import Sending, queue
 from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
 from onceward.messages.templates import Templates
+from onceward.services import Services
 from onceward.statements import read_statement
 from onceward.trust import severity as severity_named
 from onceward.work import Waker
@@ -67,13 +69,22 @@ class Notified:
 
 @dataclass(frozen=True, slots=True)
 class SlackChannels:
-    """The Slack channel for each type of notification."""
+    """The Slack channel for each type of notification, in the workspace of the installation or of one organization."""
 
     by_type: Mapping[str, str] = field(default_factory=dict[str, str])
     default: str | None = None
+    hint: str = "set ONCEWARD_SLACK_CHANNEL"
 
     def of(self, type: str) -> str | None:
         return self.by_type.get(type, self.default)
+
+
+async def slack_of(services: Services, organization: UUID) -> SlackChannels:
+    """Return the Slack channel of an organization: in its own workspace, never in that of the installation."""
+    hint = f"the organization {organization} has no Slack of its own: set its secrets slack.bot_token and slack.channel"
+    if not await services.has_own_account("slack", organization):
+        return SlackChannels(hint=hint)
+    return SlackChannels(default=(await services.slack(organization)).channel, hint=hint)
 
 
 async def notify(
@@ -90,7 +101,7 @@ async def notify(
     }
     count = sum(len(each) for each in recipients_of.values())
     if count == 0:
-        raise InvalidNotification(f"no Slack channel is configured for type {what.type!r}: set ONCEWARD_SLACK_CHANNEL")
+        raise InvalidNotification(f"no Slack channel is configured for type {what.type!r}: {slack.hint}")
     id: int | None = await tx.fetchval(
         CREATE,
         tx.organization,

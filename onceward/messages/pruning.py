@@ -3,21 +3,53 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
 
 from onceward.db import Database
 from onceward.statements import read_statement
-from onceward.work import Stripping, in_batches
+from onceward.work import TURNS, Retention, deletion
 
 STRIP = read_statement("messages", "strip_messages")
-STRIP_LATER = read_statement("messages", "strip_messages_later")
 
 
-async def strip_old(db: Database, *, keep: timedelta, pause_s: float = 1.0) -> int:
-    """Strip finished messages in turns, `pause_s` apart; return how many old rows were examined.
+def old_messages(db: Database, *, keep: timedelta, pause_s: float = 1.0) -> Retention:
+    """Return the retention of messages: finished ones are stripped in turns, `pause_s` apart.
 
     Dead letters and unknown messages keep their content, because an operator still needs it.
     """
-    looked = await Stripping(db=db, statement=STRIP, arguments=(keep,), pause_s=pause_s).all()
-    await in_batches(partial(db.fetchval, STRIP_LATER))
-    return looked
+    return Retention(
+        db=db,
+        name="messages",
+        table="onceward.messages",
+        prune=STRIP,
+        keep=keep,
+        turns=TURNS,
+        pause_s=pause_s,
+    )
+
+
+def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
+    """Return the retentions of what is written about messages: notices, notifications, and messages of the dashboard.
+
+    A notification with a key stays, so that it is not sent twice.
+    """
+    finished = {
+        "notices": "r.told_at is not null",
+        "notifications": "r.finished_at is not null and r.key is null",
+        "dashboard_messages": "true",
+    }
+    return [
+        Retention(
+            db=db,
+            name=name,
+            table=f"onceward.{name}",
+            prune=deletion(f"onceward.{name}", finished=condition),
+            keep=keep,
+        )
+        for name, condition in finished.items()
+    ]
+
+
+async def prune_records(db: Database, keep: timedelta) -> None:
+    """Delete old notices, notifications and messages of the dashboard."""
+    for each in old_records(db, keep=keep):
+        await each.all()

@@ -23,6 +23,12 @@ PER_SENDER = Rate(20, per_s=HOUR_S)
 PER_ADDRESS = Rate(300, per_s=HOUR_S)
 """Of one client address. Many people may share it, for example the visitors of a fair."""
 
+MAILS = (
+    f"mails an hour: {PER_RECIPIENT.at_most} per recipient, {PER_SENDER.at_most} per link,"
+    f" {PER_ADDRESS.at_most} per address"
+)
+"""The limits of `limit_public_mail`, as the table of routes shows them."""
+
 # A scheme, `www.`, or a host name with a path: removed. Another dot within a word gets a space, which no mail program links.
 URL = re.compile(r"\S*://\S*|\bwww\.\S*|\S+\.\w{2,}/\S*", re.IGNORECASE)
 INNER_DOT = re.compile(r"(?<=\w)[.\u3002\uff0e\uff61](?=\w)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 from onceward.lazy import lazy_module
@@ -32,6 +32,8 @@ else:
     exceptions = lazy_module("jinja2.exceptions")
     sandbox = lazy_module("jinja2.sandbox")
 
+Form = Literal["text", "html", "slack"]
+"""How values are escaped: not at all, for HTML, or for Slack's markup."""
 LITERAL_URL = re.compile(r"https?://[^\s<>\"'{}]+(?![^\s<>\"'])")
 """A whole URL in the source of a template, without variables."""
 LAYOUT = Path(__file__).parent / "layout.html"
@@ -74,28 +76,29 @@ def render(
     links: set[str] = set()
     values = {**data, "_locale": region, "_zone": zone or ZoneInfo("UTC"), "_links": links}
 
-    def fill(source: str, *, html: bool, **more: Any) -> str:
+    def fill(source: str, *, form: Form, **more: Any) -> str:
         try:
-            return _compiled(source, html).render({**values, **more})
+            return _compiled(source, form).render({**values, **more})
         except jinja2.UndefinedError as error:
             raise MissingVariable(f"template {template.name!r} ({chosen}): {error.message}") from None
         except (jinja2.TemplateError, exceptions.SecurityError, TypeError, ValueError, ArithmeticError) as error:
             raise PayloadInvalid(f"template {template.name!r} ({chosen}): {error}") from None
 
-    subject = " ".join(fill(parts["subject"], html=False).split())
+    plain: Form = "slack" if channel == "slack" else "text"
+    subject = " ".join(fill(parts["subject"], form=plain).split())
     source = parts.get(channel, parts["text"])
-    text = fill(source, html=False)
+    text = fill(source, form=plain)
     if channel != "email":
         return Rendered(chosen, subject, text, "")
     content = (
-        fill(parts["html"], html=True)
+        fill(parts["html"], form="html")
         if "html" in parts
         else _paragraphs(text, links | {url.rstrip(".,;:!?)") for url in LITERAL_URL.findall(source)})
     )
     words = WORDS.get(chosen.split("-")[0], WORDS["en"])
     html = fill(
         _layout(),
-        html=True,
+        form="html",
         subject=subject,
         content=markupsafe.Markup(content),
         brand=brand,
@@ -112,7 +115,7 @@ def check(template: Template) -> None:
     for locale, parts in template.locales.items():
         for part, source in parts.items():
             try:
-                _compiled(source, part == "html")
+                _compiled(source, "html" if part == "html" else "text")
             except jinja2.TemplateSyntaxError as error:
                 raise PayloadInvalid(
                     f"template {template.name!r}, {locale} {part}, line {error.lineno}: {error.message}"
@@ -138,14 +141,18 @@ def _layout() -> str:
 
 
 @lru_cache(maxsize=2048)
-def _compiled(source: str, html: bool) -> Any:
-    return _environment(html).from_string(source)
+def _compiled(source: str, form: Form) -> Any:
+    return _environment(form).from_string(source)
 
 
-@lru_cache(maxsize=2)
-def _environment(html: bool) -> sandbox.ImmutableSandboxedEnvironment:
+@lru_cache(maxsize=3)
+def _environment(form: Form) -> sandbox.ImmutableSandboxedEnvironment:
     environment = sandbox.ImmutableSandboxedEnvironment(
-        undefined=jinja2.StrictUndefined, autoescape=html, trim_blocks=True, lstrip_blocks=True
+        undefined=jinja2.StrictUndefined,
+        autoescape=form == "html",
+        finalize=_escape_for_slack if form == "slack" else None,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     filters = cast("dict[str, Any]", environment.filters)  # pyright: ignore[reportUnknownMemberType]
     for name, function in (
@@ -154,7 +161,7 @@ def _environment(html: bool) -> sandbox.ImmutableSandboxedEnvironment:
         ("date", _date),
         ("time", _time),
         ("datetime", _datetime),
-        ("link", _html_link if html else _text_link),
+        ("link", _html_link if form == "html" else _text_link),
     ):
         filters[name] = jinja2.pass_context(function)
     filters["cut"] = cut
@@ -162,6 +169,13 @@ def _environment(html: bool) -> sandbox.ImmutableSandboxedEnvironment:
 
 
 # -- filters: format values for the language and region ----------------------------------------------------------
+
+
+def _escape_for_slack(value: Any) -> Any:
+    """Escape a value, so that it can neither mention everybody (`<!channel>`) nor hide the address of a link."""
+    if not isinstance(value, str):
+        return value
+    return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def cut(text: Any, most: int) -> str:

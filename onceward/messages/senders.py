@@ -100,7 +100,7 @@ async def add(tx: Transaction, organization: UUID, kind: SenderKind, identifier:
 
 
 async def assign(tx: Transaction, organization: UUID, kind: SenderKind, identifier: str, *, actor: Any) -> None:
-    """Give a number to an organization, whoever has it now. For administrators of the instance. Runs as the engine."""
+    """Give a number to an organization, also if another one has it now. For administrators of the instance. Runs as the engine."""
     before = await organization_of_sender(tx, kind, identifier)
     if await tx.fetchval(ASSIGN, kind, identifier, organization):
         if before is not None:

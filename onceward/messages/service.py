@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from onceward.background import Loop
@@ -16,7 +17,7 @@ from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots
 from onceward.messages.notifications import SlackChannels
 from onceward.messages.notifier import Audiences, Notifier
-from onceward.messages.pruning import strip_old
+from onceward.messages.pruning import old_messages, prune_records
 from onceward.messages.sender import Sender, SendingOptions
 from onceward.messages.templates import Templates
 from onceward.services import Files, Services
@@ -63,7 +64,8 @@ class MessageService:
         keep = timedelta(days=settings.retention_days)
         self._loops = [
             Loop("old send slots", lambda: forget_old_slots(db), every_s=3600.0),
-            Loop("old messages", lambda: strip_old(db, keep=keep), every_s=60.0),
+            Loop("old messages", old_messages(db, keep=keep).all, every_s=60.0),
+            Loop("old notifications", partial(prune_records, db, keep), every_s=3600.0),
         ]
 
     async def start(self) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from onceward.db import Connection, Transaction
 from onceward.outbox.errors import Invalid, UnknownType
+from onceward.outbox.finite import find_non_finite
 from onceward.statements import read_statement
 
 NAME = re.compile(r"^[a-z0-9_-]+(\.[a-z0-9_-]+)*$")
@@ -93,10 +94,16 @@ class Catalogue:
         event_type = self._types.get(name)
         try:
             if event_type is not None and event_type.adapter is not None:
-                return event_type.adapter.dump_json(event_type.adapter.validate_python(data), by_alias=True).decode()
-            if isinstance(data, BaseModel):
-                return data.model_dump_json(by_alias=True)
-            return orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+                data = event_type.adapter.validate_python(data)
+                text = event_type.adapter.dump_json(data, by_alias=True).decode()
+            elif isinstance(data, BaseModel):
+                text = data.model_dump_json(by_alias=True)
+            else:
+                text = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+            if "null" in text and (found := find_non_finite(data)) is not None:
+                path, number = found
+                raise Invalid("data", f"of {name} has {number} at {path}: JSON has no such number; send null or a text")
+            return text
         except ValidationError as error:
             raise Invalid("data", f"does not match the model of {name}: {_first(error)}") from None
         except (TypeError, ValueError) as error:

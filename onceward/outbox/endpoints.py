@@ -25,6 +25,8 @@ from onceward.trust import Identity, NotFound, SecretBox, audit
 
 Actor = str | Identity
 MOST_PER_ORGANIZATION = 500
+MOST_DIRECT = 500
+"""How many endpoints of URLs of requests an organization may have. Those without an event for 30 days are deleted."""
 LONGEST_OVERLAP = timedelta(days=30)
 
 COLUMNS = """
@@ -53,6 +55,8 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 returning {COLUMNS}
 """
 DIRECT = read_statement("outbox", "add_direct_endpoint")
+PRUNE_DIRECT = read_statement("outbox", "prune_direct_endpoints")
+COUNT_DIRECT = f"select count(*) from onceward.endpoints e where e.deleted_at is null and e.direct and {OWN}"
 CHANGE = f"""
 update onceward.endpoints e
    set url = $2, description = $3, events = $4, channels = $5, headers = $6, metadata = $7, owner = $8, max_in_flight = $9,
@@ -126,6 +130,7 @@ class Endpoints:
     async def _direct(self, tx: Transaction, organization: UUID | None, checked: str, actor: Actor) -> UUID:
         created: UUID | None = await tx.fetchval(DIRECT, organization, checked)
         if created is not None:
+            await self._require_room(tx, organization, created)
             await self._add_secret(tx, created, organization, make_secret())
             await ensure_signing_key(tx, self._box, organization)
             await self._record(tx, "endpoint.registered", created, actor, changes={"url": checked, "direct": True})
@@ -136,6 +141,19 @@ class Endpoints:
             organization,
             checked,
         )
+
+    async def _require_room(self, tx: Transaction, organization: UUID | None, created: UUID) -> None:
+        """Raise `Invalid` if the new endpoint is one too many: end users choose these URLs, and may choose any number."""
+        # Locked before the count: two concurrent requests may both see room for one more endpoint.
+        await tx.execute("select pg_advisory_xact_lock(hashtextextended($1, 9))", f"direct endpoints {organization}")
+        if await tx.fetchval(COUNT_DIRECT, organization) <= MOST_DIRECT:
+            return
+        await tx.fetch(PRUNE_DIRECT, organization)
+        if await tx.fetchval(COUNT_DIRECT, organization) > MOST_DIRECT:
+            await tx.execute("delete from onceward.endpoints where endpoint_id = $1", created)
+            raise Invalid(
+                "url", f"the organization already gets events at {MOST_DIRECT} URLs of requests; use one of these"
+            )
 
     async def list(
         self,

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="outbox",
     after=("work", "messages"),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.outbox.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(Part("outbox", "onceward.outbox.parts:outbox"),),
     commands=("onceward.outbox.commands:register",),

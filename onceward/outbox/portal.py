@@ -13,10 +13,15 @@ from uuid import UUID
 from onceward.db import Database
 from onceward.outbox.errors import Invalid
 from onceward.statements import read_statement
-from onceward.trust import Identity, NotAuthenticated, audit
+from onceward.trust import Identity, NotAuthenticated, NotFound, audit
 
 PREFIX = "owp_"
 FOREIGN = read_statement("outbox", "find_foreign_endpoint")
+LIST = """
+select id, endpoint_ids, may_act, created_by, created_at, expires_at from onceward.portal_tokens
+ where organization_id is not distinct from $1 and expires_at > onceward.now() order by created_at desc, id limit 1000
+"""
+REVOKE = "delete from onceward.portal_tokens where organization_id is not distinct from $1 and id = $2 returning true"
 Actor = str | Identity
 
 
@@ -24,7 +29,20 @@ Actor = str | Identity
 class MadeToken:
     """A new token. The database stores only its hash, so it cannot be shown again."""
 
+    id: UUID
     token: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PortalToken:
+    """A token without its secret. `endpoint_ids` is null if it shows every endpoint."""
+
+    id: UUID
+    endpoint_ids: list[UUID] | None
+    may_act: bool
+    created_by: str
+    created_at: datetime
     expires_at: datetime
 
 
@@ -59,9 +77,9 @@ async def create(
     async with db.transaction(role="engine", organization=organization) as tx:
         for foreign in await tx.fetch(FOREIGN, organization, list(endpoint_ids or ())):
             raise Invalid("endpoint_ids", f"there is no endpoint {foreign['endpoint_id']} in this organization")
-        expires_at: datetime = await tx.fetchval(
+        row = await tx.fetchrow(
             "insert into onceward.portal_tokens (hash, organization_id, endpoint_ids, may_act, created_by, expires_at)"
-            " values ($1, $2, $3, $4, $5, onceward.now() + $6::interval) returning expires_at",
+            " values ($1, $2, $3, $4, $5, onceward.now() + $6::interval) returning id, expires_at",
             _hash(token),
             organization,
             None if endpoint_ids is None else list(endpoint_ids),
@@ -69,15 +87,16 @@ async def create(
             actor.actor if isinstance(actor, Identity) else actor,
             timedelta(hours=hours),
         )
+        assert row is not None
         await audit.record(
             tx,
             "portal.opened",
             entity_type="portal",
-            entity_id=None,
+            entity_id=row["id"],
             actor=actor,
             metadata={"hours": hours, "may_act": may_act},
         )
-    return MadeToken(token, expires_at)
+    return MadeToken(row["id"], token, row["expires_at"])
 
 
 async def visitor(db: Database, token: str) -> Visitor:
@@ -92,6 +111,19 @@ async def visitor(db: Database, token: str) -> Visitor:
     if row is None:
         raise NotAuthenticated("this portal token is unknown or has expired")
     return Visitor(**dict(row), csrf=hmac.digest(token.encode(), b"csrf", "sha256").hex())
+
+
+async def list_tokens(db: Database, organization: UUID | None) -> list[PortalToken]:
+    """Return the tokens that are valid now, newest first, without the tokens themselves."""
+    return [PortalToken(**dict(row)) for row in await db.fetch(LIST, organization)]
+
+
+async def revoke(db: Database, organization: UUID | None, id: UUID, *, actor: Actor) -> None:
+    """Revoke a token. Every node refuses it from its next request on. Raises `NotFound`."""
+    async with db.transaction(role="engine", organization=organization) as tx:
+        if not await tx.fetchval(REVOKE, organization, id):
+            raise NotFound(f"there is no portal token {id}")
+        await audit.record(tx, "portal.revoked", entity_type="portal", entity_id=id, actor=actor)
 
 
 def _hash(token: str) -> bytes:

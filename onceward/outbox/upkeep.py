@@ -14,7 +14,7 @@ from onceward.db import Connection, Database
 from onceward.outbox import metrics
 from onceward.statements import read_statement
 from onceward.trust import audit
-from onceward.work import in_batches
+from onceward.work import Retention, deletion, in_batches
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +31,7 @@ COMMITTED_UNTIL = read_statement("outbox", "committed_until")
 FOLD = read_statement("outbox", "fold_statistics")
 SWEEP = read_statement("outbox", "cancel_disabled")
 PRUNE = read_statement("outbox", "prune_published")
-PRUNE_LATER = read_statement("outbox", "prune_published_later")
+PRUNE_DIRECT = read_statement("outbox", "prune_direct_endpoints")
 FORGET_KEYS = read_statement("outbox", "forget_keys")
 
 
@@ -83,14 +83,36 @@ async def count_attempts(db: Database) -> None:
             await tx.execute("update onceward.endpoint_statistics_mark set counted_until = $1", until)
 
 
+def old_events(db: Database, *, keep: timedelta) -> Retention:
+    """Return the retention of published events, which includes their deliveries."""
+    return Retention(db=db, name="published", table="onceward.published", prune=PRUNE, keep=keep)
+
+
+def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
+    """Return the retentions of sent notices to owners of endpoints, and of resends that have ended."""
+    finished = {"endpoint_notices": "r.told_at is not null", "resends": "r.state <> 'running'"}
+    return [
+        Retention(
+            db=db,
+            name=name,
+            table=f"onceward.{name}",
+            prune=deletion(f"onceward.{name}", finished=condition),
+            keep=keep,
+        )
+        for name, condition in finished.items()
+    ]
+
+
 async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta) -> int:
     """Delete old events and deliveries. An event with an idempotency key stays, without its body, for `keep_keys`.
 
     Returns how many old events were examined.
     """
-    looked = await in_batches(partial(db.fetchval, PRUNE, keep))
-    await in_batches(partial(db.fetchval, PRUNE_LATER))
+    looked = await old_events(db, keep=keep).all()
     await in_batches(partial(db.fetchval, FORGET_KEYS, keep_keys))
+    await db.execute(PRUNE_DIRECT, None)
+    for each in old_records(db, keep=keep):
+        await each.all()
     await db.execute("delete from onceward.portal_tokens where expires_at < onceward.now()")
     await db.execute("delete from onceward.endpoint_secrets where expires_at < onceward.now() - interval '1 day'")
     return looked

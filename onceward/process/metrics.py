@@ -12,3 +12,12 @@ LOOP_FAILURES = counter(
 FAILING_LOOPS = gauge(
     "onceward_loops_failing", "The background loops of this process that keep failing: it is not ready."
 )
+DATABASE_BYTES = gauge("onceward_database_bytes", "The size of the database with its indexes.")
+TABLE_BYTES = gauge("onceward_table_bytes", "The size of a table with its indexes: the 20 largest tables.", ["table"])
+DISK_FREE = gauge(
+    "onceward_disk_free_bytes",
+    "Free space of the disk of the database server. Set only if the server runs on this machine and the process may know its directory.",
+)
+DISK_TOTAL = gauge(
+    "onceward_disk_total_bytes", "Size of the disk of the database server, where it is known; otherwise 0."
+)

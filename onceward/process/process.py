@@ -283,7 +283,13 @@ class Process:
                 f"{len(needed)} migrations or function files are pending, the first is {needed[0]}, and "
                 "ONCEWARD_AUTO_MIGRATE is false: run `onceward migrate`"
             )
-        applied = await self._opening.migrate() if pending and self.settings.auto_migrate else []
+        missing = await self._opening.missing_privileges()
+        if missing and not self.settings.auto_migrate:
+            raise MigrationError(
+                f"{len(missing)} privileges or policies are missing, for example `{missing[0]}`, perhaps because the database was "
+                "restored on a server without our roles: run `onceward migrate`, which creates them again"
+            )
+        applied = await self._opening.migrate() if (pending or missing) and self.settings.auto_migrate else []
         await self.database.act_as_engine()
         if not applied:
             return

@@ -10,11 +10,17 @@ FEATURE = Feature(
     name="schedules",
     after=("work", "messages"),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.schedules.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
-    parts=(Part("scheduler", "onceward.schedules.parts:scheduler", roles=SCHEDULER),),
+    parts=(
+        Part("scheduler", "onceward.schedules.parts:scheduler", roles=SCHEDULER),
+        Part("overdue schedules", "onceward.schedules.parts:overdue_schedules"),
+    ),
     commands=("onceward.schedules.commands:register",),
     routes="onceward.schedules.routes:routers",
     pages="onceward.schedules.pages:PAGES",
+    checks="onceward.schedules.checks:CHECKS",
     erasers="onceward.schedules.erasers:ERASERS",
     metrics="onceward.schedules.metrics",
+    alerts=Path(__file__).parent / "alerts.yml",
 )

@@ -67,7 +67,13 @@ async def run_here(
     worker = secrets.randbits(62) + 1
     leases = Leases()
     identity = WorkerIdentity(
-        id=worker, name=f"{socket.gethostname()}:{os.getpid()}", version="foreground", queues=[], tasks=[], forms=[]
+        id=worker,
+        name=f"{socket.gethostname()}:{os.getpid()}",
+        version="foreground",
+        queues=[],
+        tasks=[],
+        forms=[],
+        apps=[],
     )
     await Heartbeat.register(db, identity)
     heartbeat = Heartbeat(db.url, identity, pgbouncer=db.pgbouncer, every_s=1.0, on_cancel=lambda _ids: None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceward.telemetry.metrics import counter, histogram
+from onceward.telemetry.metrics import counter, gauge, histogram
 
 RUNS = counter(
     "schedule_runs_total", "Runs that ended, by schedule and outcome (success, failed).", ("schedule", "outcome")
@@ -13,3 +13,6 @@ ITEMS = counter(
     ("schedule", "outcome"),
 )
 RUN_SECONDS = histogram("schedule_run_seconds", "Duration of runs.", ("schedule",))
+OVERDUE = gauge(
+    "onceward_schedules_overdue", "Schedules whose run has been due for 5 minutes: no live scheduler knows them."
+)

@@ -16,6 +16,7 @@ from onceward.schedules import NoSuchSchedule, Schedule, operations
 from onceward.trust import Identity
 from onceward.web.api import engine_of
 from onceward.web.auth import require
+from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import Moment, Number, example
 from onceward.web.problems import Problem, invalid_request
 
@@ -85,6 +86,7 @@ def _reading(router: APIRouter) -> None:
 
 def _changing(router: APIRouter) -> None:
     @router.post("/{name}/pause")
+    @exposed("nothing")
     async def pause_schedule(engine: Eng, identity: Admin, name: Name) -> SchedulePaused:  # pyright: ignore[reportUnusedFunction]
         """Pause a schedule: it gets no new runs until it is resumed. An active run continues."""
         await _require(engine, name)
@@ -93,6 +95,7 @@ def _changing(router: APIRouter) -> None:
         return SchedulePaused(schedule=name, paused=True)
 
     @router.post("/{name}/resume")
+    @exposed(*ANYTHING)
     async def resume_schedule(engine: Eng, identity: Admin, name: Name) -> SchedulePaused:  # pyright: ignore[reportUnusedFunction]
         """Resume a schedule from now on. Due times during the pause get no run."""
         await _require(engine, name)
@@ -103,6 +106,7 @@ def _changing(router: APIRouter) -> None:
 
 def _running(router: APIRouter, app: Onceward) -> None:
     @router.post("/{name}/run", status_code=202)
+    @exposed(*ANYTHING)
     async def run_schedule(engine: Eng, identity: Admin, name: Name) -> Created:  # pyright: ignore[reportUnusedFunction]
         """Create a run now; a worker executes it. If the last run failed, the new one continues it."""
         schedule = _declared(app, name)
@@ -111,6 +115,7 @@ def _running(router: APIRouter, app: Onceward) -> None:
         return Created(runs=[id])
 
     @router.post("/{name}/backfill", status_code=202)
+    @exposed(*ANYTHING)
     async def backfill_schedule(engine: Eng, identity: Admin, name: Name, period: PeriodIn) -> Created:  # pyright: ignore[reportUnusedFunction]
         """Create runs for past due times that have none, 1000 at most. Workers execute them."""
         if period.until <= period.since:

@@ -31,6 +31,7 @@ from onceward.schedules.batches import Batches, BatchFunction, BatchResult, Fail
 from onceward.statements import read_statement
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
+from onceward.work.leaks import LEAKS, failure_of
 from onceward.work.settle import describe
 
 log = structlog.get_logger(__name__)
@@ -330,13 +331,19 @@ class Run:
 
 
 async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> Any:
-    """Call the item's function. An `OSError` of its code (a file, a socket, a timeout) is not a database outage."""
+    """Call the item's function. An `OSError` of its code (a file, a socket, a timeout) is not a database outage.
+
+    `sys.exit()` in a task of its own would end the process, and a leaked cancellation would lose the item in silence.
+    """
     try:
         return await call(item, tx)
     except OUTAGE as error:
         if isinstance(error, asyncpg.PostgresConnectionError | Unavailable) or tx.conn.is_closed():
             raise
         raise _ItemFailed(error) from error
+    except LEAKS as error:
+        failure = failure_of(error)
+        raise failure from failure.__cause__
 
 
 class _Each:
@@ -359,6 +366,15 @@ class _Each:
         self._done = done
 
     async def all(self, items: Iterable[Any] | AsyncIterable[Any], concurrency: int) -> None:
+        try:
+            await self._all(items, concurrency)
+        except ExceptionGroup:
+            raise
+        except BaseExceptionGroup as group:
+            # A signal between parts of Onceward, such as the crash of a test: in a group nobody would recognize it.
+            raise next(each for each in group.exceptions if not isinstance(each, Exception)) from None
+
+    async def _all(self, items: Iterable[Any] | AsyncIterable[Any], concurrency: int) -> None:
         slots = asyncio.Semaphore(concurrency)
         async with asyncio.TaskGroup() as group:
 

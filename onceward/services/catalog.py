@@ -87,7 +87,7 @@ _DECLARED = (
     _service("daily", "Daily", "api_key"),
     _service("twilio", "Twilio", "account_sid", "auth_token", optional=("from",)),
     _service("whatsapp", "WhatsApp", "access_token", "phone_number_id"),
-    _service("slack", "Slack", "bot_token"),
+    _service("slack", "Slack", "bot_token", optional=("channel",)),
     ServiceDeclaration(
         "brevo",
         "Brevo",

@@ -50,7 +50,9 @@ BUILD: Mapping[str, Build] = {
     "whatsapp": lambda http, account, _: WhatsApp(
         http, account["phone_number_id"], account["access_token"], base_url=account.url
     ),
-    "slack": lambda http, account, _: Slack(http, account["bot_token"], base_url=account.url),
+    "slack": lambda http, account, _: Slack(
+        http, account["bot_token"], channel=account.get("channel"), base_url=account.url
+    ),
     "brevo": lambda http, account, _: Brevo(http, account["api_key"], sender=account.get("from"), base_url=account.url),
     "openai": lambda http, account, settings: OpenAI(
         http,

@@ -179,6 +179,11 @@ class Settings(SignInSettings):
         description="WebSocket frames that all connections of one client address may send per second.",
     )
     cors_origins: Words = Field(default=(), description="Web origins from which browsers may call the API.")
+    metrics_token: SecretStr | None = Field(
+        default=None,
+        description="Token that a request for `/metrics` must send (`Authorization: Bearer ...`). If not set, the web port shows metrics to "
+        "this machine only, and the health port to everybody who reaches it.",
+    )
     access_log: bool = Field(default=True, description="Log one line per request, without the query string.")
 
     # -- Work --------------------------------------------------------------------------------------
@@ -435,7 +440,14 @@ class Settings(SignInSettings):
         return value.lower() if isinstance(value, str) else value
 
     @field_validator(
-        "database_url", "migration_url", "secret_key", "public_url", "redis_url", "smtp_host", mode="before"
+        "database_url",
+        "migration_url",
+        "secret_key",
+        "public_url",
+        "redis_url",
+        "smtp_host",
+        "metrics_token",
+        mode="before",
     )
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from onceward.trust.failures import fingerprint
     from onceward.trust.identity import COMMAND_LINE, Identity, Principal, Scope, transaction_for
     from onceward.trust.invariants import Check, Result, verify
+    from onceward.trust.key_ring import ring_keys, rotated
     from onceward.trust.metrics_events import record_metric, record_metrics, severity
     from onceward.trust.organizations import act_for, create_organization, find_organization
     from onceward.trust.sealed_columns import RowId, SealedColumns
@@ -65,6 +66,8 @@ __all__ = [
     "record_many",
     "record_metric",
     "record_metrics",
+    "ring_keys",
+    "rotated",
     "severity",
     "transaction_for",
     "verify",

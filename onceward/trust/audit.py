@@ -6,10 +6,10 @@ the entries after their commit; `onceward.trust.chain` proves that nobody has ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from onceward.db import Connection, Transaction
@@ -18,6 +18,7 @@ from onceward.trust.identity import Identity
 
 INSERT = read_statement("trust", "add_audit_entry")
 INSERT_MANY = read_statement("trust", "add_audit_entries")
+INSERT_EACH = read_statement("trust", "add_audit_entry_each")
 LIST = read_statement("trust", "list_audit_entries")
 
 
@@ -93,6 +94,34 @@ async def record_many(
         user_id,
         reason,
         [dict(each) for each in changes.values()],
+    )
+
+
+class Entry(NamedTuple):
+    """What differs between the entries of one action."""
+
+    organization: UUID | None
+    entity_type: str
+    entity_id: object
+    metadata: Mapping[str, Any]
+
+
+async def record_each(
+    tx: Transaction, action: str, entries: Sequence[Entry], *, actor: str | Identity, reason: str
+) -> None:
+    """Append one entry for each entity of any organization, in one statement. Only the engine may do so."""
+    name, user_id = _who(tx, actor)
+    organizations, types, ids, metadata = zip(*entries, strict=True) if entries else ((), (), (), ())
+    await tx.execute(
+        INSERT_EACH,
+        action,
+        name,
+        user_id,
+        reason,
+        organizations,
+        types,
+        [str(id) for id in ids],
+        [dict(each) for each in metadata],
     )
 
 

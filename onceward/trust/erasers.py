@@ -119,6 +119,7 @@ UNSEARCHED: dict[str, str] = {
     "onceward.audit_seals.*": "hashes",
     "onceward.auth_failures.*": "the hash of an address, deleted after an hour",
     "onceward.processes.*": "names of services, hosts and versions of our own processes",
+    "onceward.privileges.*": "names of our own roles, tables and functions",
     "onceward.migrations.*": "names of files and their checksums",
     "onceward.functions.*": "names of files and their checksums",
     "onceward.organizations.*": "the tenant itself, which is renamed or deleted as a whole",

@@ -9,6 +9,7 @@ from onceward.feature import Feature, Part, SealedColumn, Traced
 FEATURE = Feature(
     name="trust",
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.trust.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     before_migrations=Path(__file__).parent / "roles.sql",
     parts=(

@@ -122,6 +122,11 @@ class Identity:
         return UUID(self.sub) if self.kind == "session" else None
 
     @property
+    def key_id(self) -> UUID | None:
+        """Return the id of the API key, or None."""
+        return UUID(self.sub) if self.kind == "key" else None
+
+    @property
     def person(self) -> str | None:
         """Return the id of the person for the audit log, or None for a key and the command line."""
         return self.sub if self.kind in ("session", "token") else None

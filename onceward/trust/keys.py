@@ -11,9 +11,11 @@ import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
+
+import structlog
 
 from onceward.db import Connection, Transaction
 from onceward.statements import read_statement
@@ -24,16 +26,21 @@ from onceward.trust.identity import PERMISSIONS, RANK, Identity, KeyLimits, Perm
 from onceward.trust.key_restrictions import KeyRestrictions, allows
 from onceward.trust.metrics import SECURITY_EVENTS
 
+log = structlog.get_logger(__name__)
+
 FORM = re.compile(r"^(ow_[a-z2-7]{10})_[A-Za-z0-9_-]{43}$")
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 GRANTABLE = ("viewer", "operator", "owner", "admin", *PERMISSIONS)
 
 COLUMNS = (
-    "key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, created_at, expires_at,"
+    "key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, owner_id, created_at, expires_at,"
     " revoked_at, last_used_at"
 )
 
 FIND = read_statement("trust", "find_keys")
+
+DEFAULT_LIFETIME = timedelta(days=365)
+"""How long a key is valid if its creator does not say. A key without an end must be asked for."""
 RECORD_ADDRESS = read_statement("trust", "record_key_address")
 
 TOUCH = "update onceward.api_keys set last_used_at = onceward.now() where key_id = $1"
@@ -53,6 +60,8 @@ class Key:
     sources: list[str]
     addresses: list[str]
     created_by: str
+    owner_id: UUID | None
+    """The person whose access the key shares: it ends with theirs. None: created on the command line."""
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -92,7 +101,9 @@ async def create_key(
     text = f"{prefix}_{secrets.token_urlsafe(32)}"
     row = await tx.fetchrow(
         "insert into onceward.api_keys (organization_id, name, prefix, hash, scopes, created_by, expires_at, apps,"
-        f" sources, addresses) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning {COLUMNS}",
+        " sources, addresses, owner_id) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
+        # A key that was made with a key belongs to the owner of that key.
+        f" coalesce($11::uuid, (select owner_id from onceward.api_keys where key_id = $12))) returning {COLUMNS}",
         organization,
         name,
         prefix,
@@ -103,6 +114,8 @@ async def create_key(
         limits.apps,
         limits.sources,
         limits.addresses,
+        actor.member if isinstance(actor, Identity) else None,
+        actor.key_id if isinstance(actor, Identity) else None,
     )
     assert row is not None
     key = Key(**dict(row))
@@ -170,8 +183,12 @@ async def authenticate_key(conn: Connection, text: str, *, client: str) -> Ident
         raise NotAuthenticated(f"the API key {form[1]} is unknown")
     if row["revoked"] or row["expired"]:
         raise NotAuthenticated(f"the API key {form[1]} is {'revoked' if row['revoked'] else 'expired'}")
+    if row["orphaned"]:
+        raise NotAuthenticated(f"the API key {form[1]} belongs to a person who no longer has this access")
     if not allows(row["addresses"], client):
         raise NotAllowed(f"the API key {form[1]} may not be used from the address {client}")
+    if row["expires_soon"]:
+        log.warning("key.expires_soon", key=form[1], name=row["name"], expires_at=row["expires_at"].isoformat())
     if row["touch"]:
         await conn.execute(TOUCH, row["key_id"])
     granted = frozenset(cast(list[str], row["scopes"]))

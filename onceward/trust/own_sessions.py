@@ -7,16 +7,12 @@ from datetime import datetime
 from uuid import UUID
 
 from onceward.db import Connection, Transaction
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotFound
 from onceward.trust.identity import Identity
 
-LIST = """
-select session_id, method, browser, address, created_at, last_seen_at, expires_at, second_factor_at is not null as has_second_factor
-  from onceward.sessions
- where user_id = $1 and expires_at > onceward.now() and (idle is null or last_seen_at + idle > onceward.now())
- order by last_seen_at desc, session_id limit 200
-"""
+LIST = read_statement("trust", "list_own_sessions")
 
 
 @dataclass(frozen=True, slots=True)

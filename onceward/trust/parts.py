@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 
 from onceward.background import Loop
 from onceward.context import Context
+from onceward.statements import read_statement
 from onceward.trust.erase import finish_erasures
 from onceward.trust.failures import forget_old
 from onceward.trust.keys import forget_old_addresses
 from onceward.trust.sealer import Sealer
 from onceward.trust.sessions import forget_expired
+from onceward.work import in_batches
+
+FORGET_METRICS = read_statement("trust", "forget_metrics")
 
 
 def sealer(context: Context) -> Sealer:
@@ -21,7 +26,10 @@ def sealer(context: Context) -> Sealer:
 def expired_logins(context: Context) -> Loop:
     """Return the loop that deletes expired login links, sessions, failure counts and old addresses of keys."""
 
+    keep = timedelta(days=max(context.settings.retention_days, 30))
+
     async def delete_expired() -> None:
+        await in_batches(partial(context.database.fetchval, FORGET_METRICS, keep))
         async with context.database.acquire() as conn:
             await forget_expired(conn)
             await forget_old(conn)

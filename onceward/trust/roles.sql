@@ -7,17 +7,18 @@ declare
     separate_set constant boolean := current_setting('server_version_num')::int >= 160000;
     needed constant text := case when separate_set then 'set' else 'member' end;
     options constant text := case when separate_set then ' with inherit false, set true' else '' end;
+    inherits constant text := 'grant onceward_app to onceward_engine' || case when separate_set then ' with inherit true' else '' end;
     missing text[] := '{}';
 begin
     foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker'] loop
         if not exists (select from pg_roles where rolname = name) then
             begin
-                execute format('create role %I nologin noinherit', name);
+                execute format('create role %I nologin %s', name, case name when 'onceward_engine' then 'inherit' else 'noinherit' end);
             exception
                 when duplicate_object or unique_violation then null;
                 when insufficient_privilege then
                     missing := missing || array[
-                        format('create role %I nologin noinherit', name),
+                        format('create role %I nologin %s', name, case name when 'onceward_engine' then 'inherit' else 'noinherit' end),
                         format('grant %I to %I%s', name, current_user, options)];
                     continue;
             end;
@@ -33,6 +34,21 @@ begin
             missing := missing || format('grant %I to %I%s', name, current_user, options);
         end if;
     end loop;
+    -- The engine may do what handlers may do: tables of an app need a grant to onceward_app only.
+    if missing = '{}' and not pg_has_role('onceward_engine', 'onceward_app', 'usage') then
+        begin
+            execute inherits;
+            if not separate_set then
+                alter role onceward_engine inherit;
+            end if;
+        exception when others then
+            null;  -- the next statement checks the result
+        end;
+    end if;
+    if not exists (select from pg_roles e, pg_roles a where e.rolname = 'onceward_engine' and a.rolname = 'onceward_app'
+                      and pg_has_role(e.oid, a.oid, 'usage')) then
+        missing := missing || inherits;
+    end if;
     if missing <> '{}' then
         raise exception using
             errcode = 'insufficient_privilege',

@@ -36,6 +36,7 @@ DRIFT_STEPS = 1
 """How many time steps the clock of a phone may be early or late."""
 ATTEMPTS = 10
 ATTEMPTS_WINDOW_S = 900
+WRONG_CODES = f"{ATTEMPTS} wrong codes in {ATTEMPTS_WINDOW_S // 60} minutes per person"
 RECOVERY_CODES = 10
 MOST_FACTORS = 20
 LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"

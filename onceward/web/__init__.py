@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from onceward.web.dashboard.navigation import Section
     from onceward.web.dashboard.page import Missing, Page, View
     from onceward.web.dashboard.site import Site
+    from onceward.web.exposure import ANYBODY, ANYTHING, NOTHING, exposed, grants
     from onceward.web.fields import AtMost
     from onceward.web.login import log_in_with_link
     from onceward.web.problems import Problem, request_id_of
     from onceward.web.server import WebServer
 
 __all__ = [
+    "ANYBODY",
+    "ANYTHING",
+    "NOTHING",
     "Action",
     "ActionRefused",
     "AtMost",
@@ -48,6 +52,8 @@ __all__ = [
     "database_of",
     "delete_secret_cookie",
     "engine_of",
+    "exposed",
+    "grants",
     "is_secure",
     "log_in_with_link",
     "request_id_of",

@@ -18,10 +18,51 @@ from onceward.engine import Engine
 from onceward.health import Health
 from onceward.settings import Settings
 from onceward.trust.secrets import secret_box
-from onceward.web import auth, idempotency, openapi, problems
-from onceward.web.health import health_routes
+from onceward.web import auth, docs_page, idempotency, openapi, problems
+from onceward.web.health import MetricsGuard, health_routes
 from onceward.web.requests import RequestContext
 from onceward.web.slashes import SlashRedirect
+
+
+def make_api(
+    *,
+    settings: Settings,
+    database: Database,
+    engine: Engine,
+    health: Health,
+    version: str,
+    routers: Iterable[APIRouter] = (),
+    error_handlers: Iterable[Callable[[FastAPI], None]] = (),
+) -> FastAPI:
+    """Return the API with all its routes, without middleware."""
+    api = FastAPI(
+        title="Onceward",
+        version=version,
+        summary="Webhooks, jobs, messages, schedules and workflows: every effect exactly once.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # FastAPI loads scripts from a CDN; see docs_page.py
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    api.router.default = SlashRedirect(api.router)
+    api.state.database = database
+    api.state.engine = engine
+    api.state.settings = settings
+    problems.install(api)
+    auth.install(api)
+    idempotency.install(api)
+    openapi.install(api)
+    docs_page.install(api)
+    api.state.key_store = idempotency.KeyStore(database, lambda: secret_box(settings))
+    for add in error_handlers:
+        add(api)
+    for route in health_routes(
+        health, guard=MetricsGuard(settings.metrics_token, open_to_network=False)
+    ):  # as routes of FastAPI, which names the route of a request for the metrics
+        api.add_api_route(route.path, route.endpoint, include_in_schema=False)
+    for router in routers:
+        api.include_router(router)
+    return api
 
 
 def create_api(
@@ -35,30 +76,15 @@ def create_api(
     error_handlers: Iterable[Callable[[FastAPI], None]] = (),
 ) -> ASGIApp:
     """Return the API with its middleware. The dispatcher passes requests to it."""
-    api = FastAPI(
-        title="Onceward",
+    api = make_api(
+        settings=settings,
+        database=database,
+        engine=engine,
+        health=health,
         version=version,
-        summary="Webhooks, jobs, messages, schedules and workflows: every effect exactly once.",
-        openapi_url="/api/v1/openapi.json",
-        docs_url="/api/v1/docs",
-        redoc_url=None,
-        redirect_slashes=False,
+        routers=routers,
+        error_handlers=error_handlers,
     )
-    api.router.default = SlashRedirect(api.router)
-    api.state.database = database
-    api.state.engine = engine
-    api.state.settings = settings
-    problems.install(api)
-    auth.install(api)
-    idempotency.install(api)
-    openapi.install(api)
-    api.state.key_store = store = idempotency.KeyStore(database, lambda: secret_box(settings))
-    for add in error_handlers:
-        add(api)
-    for route in health_routes(health):  # as routes of FastAPI, which names the route of a request for the metrics
-        api.add_api_route(route.path, route.endpoint, include_in_schema=False)
-    for router in routers:
-        api.include_router(router)
     if settings.cors_origins:
         api.add_middleware(
             CORSMiddleware,
@@ -67,7 +93,7 @@ def create_api(
             allow_headers=["*"],
             expose_headers=["X-Request-Id", idempotency.REPLAYED],
         )
-    answering = idempotency.StoredResponses(api, store)
+    answering = idempotency.StoredResponses(api, api.state.key_store)
     return RequestContext(answering, access_log=settings.access_log, max_body_bytes=settings.max_body_bytes)
 
 

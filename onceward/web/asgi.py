@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from onceward.web.exposure import ExposedRoute
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:
@@ -22,6 +24,8 @@ class Mount:
     prefix: str
     app: ASGIApp
     direct: Callable[..., bool] | None = None
+    exposes: tuple[ExposedRoute, ...] = ()
+    """What the table of routes in docs/security.md says about it."""
 
     def __post_init__(self) -> None:
         if not self.prefix.startswith("/") or self.prefix.endswith("/"):

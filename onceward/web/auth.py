@@ -47,6 +47,7 @@ from onceward.trust.security_events import SecurityLog
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import authenticate_session, csrf_matches
 from onceward.web.cookies import secret_cookie
+from onceward.web.exposure import grants
 from onceward.web.idempotency import KeyStore
 from onceward.web.problems import Problem, request_id_of, respond
 from onceward.web.requests import IDENTITY
@@ -54,6 +55,8 @@ from onceward.web.requests import IDENTITY
 ORGANIZATION_COOKIE = "onceward_organization"
 """The organization that the user has chosen in the dashboard. A session acts for it unless a request names another."""
 NO_ORGANIZATION = UUID(int=0)
+WRONG_CREDENTIALS = f"{FailureLimit().failures} wrong ones in {FailureLimit().window_s} s per address"
+"""The limit of every route that `Authenticator` guards, as the table of routes shows it."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -192,9 +195,17 @@ def require(
                 await key_store_of(request).take(request, identity)
             yield identity
 
-    return identified
+    return grants(_credential_text(scope, permission, recent=recent))(identified)
 
 
+def _credential_text(scope: Scope, permission: Permission | None, *, recent: bool) -> str:
+    """Return what `require` asks for, as the table of routes in docs/security.md shows it."""
+    text = "any credential of a user" if scope == "user" else f"session or key: {scope}"
+    text += f", or permission {permission}" if permission is not None else ""
+    return f"{text}; proven again recently" if recent else text
+
+
+@grants("any credential")
 async def authenticated(request: Request) -> Identity:
     """Return the identity of any valid credential, for `Depends`. Also of a key that has single permissions only."""
     return await authenticator_of(request).identify(request)

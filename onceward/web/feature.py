@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="web",
     after=("inbox",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.web.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(
         Part("dashboard", "onceward.web.parts:dashboard", roles=WEB, stage="base"),

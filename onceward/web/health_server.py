@@ -17,9 +17,10 @@ def health_server(context: Context) -> HealthServer | None:
         return None
     from starlette.applications import Starlette
 
-    from onceward.web.health import health_routes
+    from onceward.web.health import MetricsGuard, health_routes
     from onceward.web.server import HealthServer
 
     context.features.load("metrics")
-    api = Starlette(routes=health_routes(context.health))
+    guard = MetricsGuard(context.settings.metrics_token, open_to_network=True)
+    api = Starlette(routes=health_routes(context.health, guard=guard))
     return HealthServer(api, context.settings.model_copy(update={"port": port}))

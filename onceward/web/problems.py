@@ -17,6 +17,7 @@ from starlette.responses import Response
 from onceward.db import DatabaseError, OutcomeUnknown, Unavailable, loudness
 from onceward.errors import OncewardError
 from onceward.telemetry import get_logger
+from onceward.web.logged_path import logged_path
 
 log = get_logger("onceward.web")
 
@@ -133,7 +134,7 @@ def install(api: FastAPI) -> None:
 
     async def on_unstorable(request: Request, error: Exception) -> Response:
         # The last resort: usually `storable.py` or a type of `fields.py` refuses the value and names the field.
-        log.warning("web.value_refused", error=type(error).__name__, path=request.url.path)
+        log.warning("web.value_refused", error=type(error).__name__, path=logged_path(request.scope))
         return respond(invalid_request([("request", "contains a value that cannot be stored")]), request_id_of(request))
 
     async def on_database(request: Request, error: Exception) -> Response:

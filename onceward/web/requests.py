@@ -15,6 +15,7 @@ from onceward.telemetry.caller import calling, traced
 from onceward.telemetry.tracing import span
 from onceward.trust.identity import Identity
 from onceward.web import metrics, storable
+from onceward.web.logged_path import logged_path
 from onceward.web.problems import Problem, respond
 
 log = get_logger("onceward.access")
@@ -63,11 +64,11 @@ class RequestContext:
             storable.refuse_in_head(scope, headers)
             await self._api(scope, self._whole(receive, headers.get("content-type", "")), send_with_id)
         except ClientDisconnect:
-            log.info("request.client_gone", method=scope["method"], path=scope["path"])
+            log.info("request.client_gone", method=scope["method"], path=logged_path(scope))
         except Problem as problem:
             await self._answer_late(problem, scope, receive, send_with_id, started=status > 0)
         except Exception:
-            log.exception("request.failed", method=scope["method"], path=scope["path"])
+            log.exception("request.failed", method=scope["method"], path=logged_path(scope))
             bug = Problem(500, "internal error; it has been logged")
             await self._answer_late(bug, scope, receive, send_with_id, started=status > 0)
         finally:
@@ -119,7 +120,7 @@ class RequestContext:
             log.info(
                 "request.answered",
                 method=scope["method"],
-                path=scope["path"],  # without the query string, which may contain tokens
+                path=logged_path(scope),
                 status=status,
                 duration_ms=round(seconds * 1000, 1),
                 ip=client[0] if client else None,

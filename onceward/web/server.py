@@ -54,6 +54,7 @@ class WebServer:
             ws_max_size=settings.max_body_bytes,
             loop="none",
             server_header=False,
+            headers=[("x-content-type-options", "nosniff")],  # on every response, those of mounts and errors too
             proxy_headers=True,
             forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         TimedOut,
     )
     from onceward.work.policy import EVENTS, JOBS, RetryOption, RetryPolicy, as_policy, waits
-    from onceward.work.stripping import Stripping
+    from onceward.work.retention import TURNS, Retention, deletion
     from onceward.work.task import BatchResults, Kind, MessageHook, Registry, Task
     from onceward.work.wake import Waker
     from onceward.work.walk import Walk, Window
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EVENTS",
     "JOBS",
+    "TURNS",
     "Arguments",
     "BatchResults",
     "BoundJob",
@@ -66,12 +67,12 @@ __all__ = [
     "Reply",
     "ResultInvalid",
     "ResultType",
+    "Retention",
     "Retry",
     "RetryOption",
     "RetryPolicy",
     "Settled",
     "Snooze",
-    "Stripping",
     "Superseded",
     "Task",
     "TimedOut",
@@ -83,6 +84,7 @@ __all__ = [
     "WorkerOptions",
     "as_policy",
     "bundle",
+    "deletion",
     "enqueue_sql",
     "in_batches",
     "insert",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from onceward.db import Connection
 from onceward.trust import Check
+from onceward.work.liveness import look
 
 
 def work_has_a_body(kind: str, table: str, *, id: str = "id") -> Check:
@@ -32,7 +33,14 @@ async def check_no_job_is_lost(conn: Connection) -> Sequence[str]:
     return [f"job {row['id']} ({row['task']}) is neither unfinished nor ended" for row in rows]
 
 
+async def check_nothing_is_stranded(conn: Connection) -> Sequence[str]:
+    """Check that no work has been due, or claimed without progress, for a long time although nothing paused it."""
+    found = await look(conn, rows=1000, lanes=100_000)
+    return [str(each) for each in found.stranded if each.is_fault][:100]
+
+
 CHECKS: tuple[Check, ...] = (
     work_has_a_body("job", "onceward.jobs"),
     Check("work.no_job_is_lost", check_no_job_is_lost),
+    Check("work.nothing_is_stranded", check_nothing_is_stranded),
 )

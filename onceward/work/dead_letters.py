@@ -18,6 +18,8 @@ DEFAULT_LIMIT = 100
 AT_ONCE = 100
 """How many dead letters a transaction changes."""
 PAGE = 1000
+WHY_NOT = {"gone": "it is no longer a dead letter", "taken": "newer work holds its unique key"}
+"""Why a dead letter was left unchanged, by the answer of the SQL function."""
 
 
 class NoFilter(OncewardError, ValueError):
@@ -176,22 +178,20 @@ async def _act_on(
     await tx.execute(
         "select set_config('onceward.operator', $1, true)", actor if isinstance(actor, str) else actor.actor
     )
-    for letter in sorted(letters, key=lambda each: each.id):
-        state: str = await tx.fetchval(f"select onceward.{verb}($1)", letter.id)
-        if state in ("gone", "taken"):
-            acted.skipped[letter.id] = (
-                "newer work holds its unique key" if state == "taken" else "it is no longer a dead letter"
-            )
-            continue
-        await audit.record(
-            tx,
-            f"dead_letter.{verb}",
-            entity_type=letter.kind,
-            entity_id=letter.id,
-            actor=actor,
-            reason=reason,
-            organization=letter.organization_id,
-            metadata={"task": letter.task, "reason": letter.reason},
-        )
-        acted.done.append(letter.id)
+    ids = sorted(letter.id for letter in letters)
+    rows = await tx.fetch(f"select l.id, onceward.{verb}(l.id) as state from unnest($1::bigint[]) as l (id)", ids)
+    states = {row["id"]: row["state"] for row in rows}
+    changed = [letter for letter in letters if states[letter.id] not in WHY_NOT]
+    acted.skipped.update({id: WHY_NOT[states[id]] for id in ids if states[id] in WHY_NOT})
+    await audit.record_each(
+        tx,
+        f"dead_letter.{verb}",
+        [
+            audit.Entry(letter.organization_id, letter.kind, letter.id, {"task": letter.task, "reason": letter.reason})
+            for letter in changed
+        ],
+        actor=actor,
+        reason=reason,
+    )
+    acted.done.extend(sorted(letter.id for letter in changed))
     return acted

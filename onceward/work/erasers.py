@@ -67,7 +67,6 @@ UNSEARCHED: dict[str, str] = {
     "onceward.queues.paused_by": "the operator who paused it; cleared when it is resumed",
     "onceward.queues.parked_for": "the type of a service's error",
     "onceward.lanes.*": "lanes that an operator configured",
-    "onceward.paused_sources.*": "ids of sources",
     "onceward.prune_marks.*": "names of tables",
     "onceward.prune_later.*": "names of tables",
 }

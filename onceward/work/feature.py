@@ -10,10 +10,12 @@ FEATURE = Feature(
     name="work",
     after=("trust",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.work.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(
         Part("default attempts", "onceward.work.parts:default_attempts"),
         Part("queue gauges", "onceward.work.parts:queue_gauges"),
+        Part("stranded work", "onceward.work.parts:stranded_work"),
         Part("worker", "onceward.work.parts:worker", roles=WORKER, stage="worker"),
     ),
     commands=("onceward.work.commands:register",),

@@ -131,7 +131,9 @@ class GroupCommit(Generic[Item, Result]):
             _fail(batch, OutcomeUnknown(f"the connection was lost while committing: {type(error).__name__}"))
         except asyncpg.PostgresError as error:
             if _affects_every_item(error):
-                _fail(batch, Unavailable(str(error)))
+                unavailable = Unavailable(str(error))
+                unavailable.__cause__ = error
+                _fail(batch, unavailable)
             else:
                 await self._halve(batch, error)
         except Exception as error:

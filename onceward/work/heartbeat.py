@@ -7,6 +7,7 @@ dead. No clocks are compared: a rescuer only checks whether the counter has chan
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -71,7 +72,8 @@ class Heartbeat:
     def stop(self) -> None:
         """End the thread. The worker deletes its row after it has released all work."""
         if self._has_loop.wait(timeout=5) and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+            with contextlib.suppress(RuntimeError):  # it was stopped before
+                self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(timeout=5)
 
     def _run(self) -> None:

@@ -39,7 +39,8 @@ class Options:
     boost_s: int = 0
     unique_key: str | None = None
     unique_for: str = "unfinished"
-    on_conflict: OnConflict = "skip"
+    on_conflict: OnConflict | Literal["ignore"] = "skip"
+    """`ignore` skips without a record in system_metrics, for jobs that the engine enqueues twice on purpose."""
     lane: str | None = None
     cap: int | None = None
     ordered: bool = False

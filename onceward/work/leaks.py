@@ -28,7 +28,8 @@ class Leaked(OncewardError):
 def failure_of(error: BaseException) -> Exception:
     """Return what the exception of a handler means for its work. Raise it again if it is meant for the caller.
 
-    The caller is meant if its own task is being cancelled, or if an operator pressed Ctrl-C.
+    The caller is meant if its own task is being cancelled, or if an operator pressed Ctrl-C. Raise the result `from
+    failure.__cause__`, not from the error: an exception group is returned as it is and must not become its own cause.
     """
     if isinstance(error, Exception):
         return error

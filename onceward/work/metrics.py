@@ -1,11 +1,18 @@
 """Metrics of workers and queues."""
 
+from collections import Counter
+
+import structlog
+
 from onceward.db import Database
 from onceward.telemetry.light import LightCounter, LightHistogram, Spread, Tally
 from onceward.telemetry.metrics import gauge
 from onceward.work import controls
+from onceward.work.liveness import LanePosition, Stranded, look
 from onceward.work.overdue import COUNT
 from onceward.work.task import Task
+
+log = structlog.get_logger(__name__)
 
 FINISHED = LightCounter(
     "onceward_work_finished_total",
@@ -40,6 +47,41 @@ OVERDUE = gauge(
     "Handlers that exceed their timeout and cannot be stopped: functions in threads, and coroutines that swallow a cancellation.",
     ["task"],
 )
+
+
+STRANDED = gauge(
+    "onceward_work_stranded",
+    "Work that has been due for 5 minutes, or claimed for an hour without progress, although nothing paused it, by reason. "
+    "A lower bound: the oldest work of each queue and some lanes are examined.",
+    ["queue", "kind", "reason"],
+)
+
+
+class StrandedWork:
+    """Looks for work that does not run. Every node shows the same values, except that each looks at its own lanes in turn."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._lanes = LanePosition()
+        self._logged: set[tuple[str, str, str, str]] = set()
+
+    async def step(self) -> list[Stranded]:
+        """Look once, set the gauge, and log what is new."""
+        async with self._db.acquire() as conn:
+            found = await look(conn, after=self._lanes)
+        self._lanes = found.lanes
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for each in found.stranded:
+            counts[each.queue, each.kind, each.reason] += each.count
+        STRANDED.clear()
+        for labels, number in counts.items():
+            STRANDED.labels(*labels).set(number)
+        faults = {(each.queue, each.kind, each.task, each.reason): each for each in found.stranded if each.is_fault}
+        for key, each in faults.items():
+            if key not in self._logged:
+                log.warning("work.stranded", reason=each.reason, detail=str(each))
+        self._logged = set(faults)
+        return found.stranded
 
 
 async def observe_queues(db: Database) -> None:

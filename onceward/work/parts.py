@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onceward import __version__
 from onceward.background import Loop
 from onceward.context import Context
-from onceward.work.metrics import count, observe_queues
+from onceward.work.metrics import StrandedWork, count, observe_queues
 
 if TYPE_CHECKING:
     from onceward.work import Worker
@@ -24,6 +24,11 @@ def default_attempts(context: Context) -> None:
 def queue_gauges(context: Context) -> Loop:
     """Return the loop that reads depth and age of the queues for /metrics."""
     return Loop("queue gauges", partial(observe_queues, context.database), every_s=15)
+
+
+def stranded_work(context: Context) -> Loop:
+    """Return the loop that looks for work that does not run. It runs in every role: workers may be what is missing."""
+    return Loop("stranded work", StrandedWork(context.database).step, every_s=30, waits_first=True)
 
 
 def worker(context: Context) -> Worker:

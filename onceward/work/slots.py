@@ -152,7 +152,7 @@ class Slots:
 
     async def _slot(self, slot: Slot) -> None:
         pacing, ready = self._pacing, self.ready
-        cancelling = cast("asyncio.Task[None]", slot.task).cancelling
+        cancelling = cast("asyncio.Task[None]", asyncio.current_task()).cancelling
         while True:
             work, slot.next = slot.next or self._take(), None
             if work is None:
@@ -168,7 +168,7 @@ class Slots:
             try:
                 await self._run(slot, work)
             except (asyncio.CancelledError, SystemExit) as error:
-                if slot.closing:
+                if slot.must_end():
                     raise
                 # A handler cancelled its own task and then ended. The slot must survive: a queue without slots runs nothing.
                 log.error("slot.interrupted", queue=self._queue, id=work.id, task=work.task, error=type(error).__name__)
@@ -212,20 +212,20 @@ class Slots:
         try:
             await self._executor.run_batch(task, [work], slot)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
-            if slot.closing:
+            if slot.must_end():
                 raise
             slot.forget_cancellation()
             await self._executor.fail(task, work, error if isinstance(error, Exception) else leaked(error))
 
     async def _absorb_cancellation(self, slot: Slot) -> None:
         """End a cancellation that was meant for the handler that has ended: the next handler must not get it."""
-        if slot.closing:
-            return
+        if slot.must_end():
+            raise asyncio.CancelledError
         slot.forget_cancellation()
         try:
             await asyncio.sleep(0)  # before Python 3.13 a cancellation that was not raised yet can only be awaited
         except asyncio.CancelledError:
-            if slot.closing:
+            if slot.must_end():
                 raise
             slot.forget_cancellation()
 

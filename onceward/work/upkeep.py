@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import structlog
 
-from onceward.db import Connection
+from onceward.db import Connection, Database
+from onceward.work.retention import Retention
 from onceward.work.statements import (
     PRUNE_JOBS,
-    PRUNE_LATER,
     RELEASE_ORPHANS,
     RELEASE_UNKNOWN,
 )
@@ -54,11 +54,6 @@ async def forget_finished(conn: Connection, leases: Sequence[int]) -> None:
         await conn.execute("delete from onceward.claims where lease = any($1::bigint[])", leases)
 
 
-async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:
-    """Delete finished jobs older than `keep` with their attempts. Starts at a stored id; never deletes dead letters.
-
-    Returns how many rows it looked at: `at_once` or more if there may be more to do.
-    """
-    looked: int = await conn.fetchval(PRUNE_JOBS, keep, at_once)
-    later: int = await conn.fetchval(PRUNE_LATER, at_once)
-    return max(looked, later)
+def old_jobs(db: Database, *, keep: timedelta, at_once: int = 1000) -> Retention:
+    """Return the retention of jobs: finished jobs older than `keep` are deleted with their attempts and checkpoints."""
+    return Retention(db=db, name="jobs", table="onceward.jobs", prune=PRUNE_JOBS, keep=keep, at_once=at_once)

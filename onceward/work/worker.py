@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,11 @@ from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
 from onceward.work.slot import SuspectTurn
-from onceward.work.statements import WAITING_QUEUES
+from onceward.work.statements import FORGET_UNIQUE_KEYS, WAITING_QUEUES
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
 from onceward.work.unserved import UnservedWalk
-from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown
+from onceward.work.upkeep import forget_finished, old_jobs, release_orphans, release_unknown
 from onceward.work.wake import Waker
 from onceward.work.walk import WINDOW, Walk
 from onceward.work.worker_locks import WorkerLocks
@@ -360,8 +361,5 @@ class Worker:
             await release_orphans(conn, self._orphans)
 
     async def _prune(self) -> None:
-        async def step(at_once: int) -> int:
-            async with self._db.acquire() as conn:
-                return await prune(conn, keep=self._options.keep_finished, at_once=at_once)
-
-        await in_batches(step)
+        await old_jobs(self._db, keep=self._options.keep_finished).all()
+        await in_batches(partial(self._db.fetchval, FORGET_UNIQUE_KEYS))

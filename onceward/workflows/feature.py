@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="workflows",
     after=("work",),
     migrations=Path(__file__).parent / "migrations",
+    growth="onceward.workflows.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(Part("workflow upkeep", "onceward.workflows.parts:upkeep", roles=WORKER),),
     commands=("onceward.workflows.commands:register",),

@@ -16,6 +16,7 @@ from onceward.engine import Engine
 from onceward.trust import Identity
 from onceward.web.api import database_of, engine_of
 from onceward.web.auth import require
+from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import Number, Why, example
 from onceward.web.problems import Problem
 from onceward.workflows import QUEUE, WorkflowState, operate
@@ -86,6 +87,7 @@ def _reading(router: APIRouter) -> None:
 
 def _steering(router: APIRouter) -> None:
     @router.post("/{id}/cancel")
+    @exposed(*ANYTHING)
     async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
         with _refusals():
             outcome = await operate.cancel(
@@ -95,6 +97,7 @@ def _steering(router: APIRouter) -> None:
         return SignalOutcome(outcome=outcome)
 
     @router.post("/{id}/retry")
+    @exposed(*ANYTHING)
     async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
         with _refusals():
             await operate.retry(engine.db, id, actor=identity, reason=why.reason, organization=identity.organization)
@@ -102,6 +105,7 @@ def _steering(router: APIRouter) -> None:
         return SignalOutcome(outcome="retried")
 
     @router.post("/{id}/fork", status_code=201)
+    @exposed(*ANYTHING)
     async def fork(engine: TheEngine, identity: Operator, id: int, how: Fork) -> Forked:  # pyright: ignore[reportUnusedFunction]
         with _refusals():
             new = await operate.fork(
@@ -116,6 +120,7 @@ def _steering(router: APIRouter) -> None:
         return Forked(id=new)
 
     @router.post("/{id}/signals")
+    @exposed(*ANYTHING)
     async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
         outcome = await operate.signal(
             engine.db, id, sent.name, sent.payload, actor=identity, organization=identity.organization

@@ -93,7 +93,8 @@ class Callee:
                 return await self.function(**arguments)
             return await threads.call(self.function, arguments)
         except LEAKS as error:
-            raise failure_of(error) from error
+            failure = failure_of(error)
+            raise failure from failure.__cause__
 
     def dump(self, result: Any) -> str:
         """Return the result as JSON, according to the return annotation."""

@@ -66,6 +66,7 @@ app = Onceward(
     checks="onceward_apps.clinic.checks:CHECKS",
     erasers="onceward_apps.clinic.erasers:ERASERS",
     metrics="onceward_apps.clinic.metrics",
+    growth="onceward_apps.clinic.growth:GROWTH",
     alerts=HERE / "alerts.yml",
 )
 app.templates(HERE / "templates")

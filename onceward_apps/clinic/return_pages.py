@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, Response
 
 from onceward import Engine
 from onceward.services import format_amount
-from onceward.web import engine_of
+from onceward.web import ANYBODY, engine_of, exposed
 from onceward_apps.clinic.app import HERE, app
 from onceward_apps.clinic.store import people, reading
 
@@ -81,6 +81,7 @@ def return_urls(appointment_id: UUID) -> tuple[str, str]:
 
 
 @router.get("/clinic/paid")
+@exposed(credential="id of the appointment")
 async def paid(
     engine: EngineHere,
     request: Request,
@@ -100,6 +101,7 @@ async def paid(
 
 
 @router.get("/clinic/unpaid")
+@exposed(credential="id of the appointment")
 async def unpaid(engine: EngineHere, request: Request, appointment: AppointmentId = "") -> Response:
     """Show that nothing was paid, with the way back to the payment page while it is open."""
     row = await _payment(engine, appointment)
@@ -110,6 +112,7 @@ async def unpaid(engine: EngineHere, request: Request, appointment: AppointmentI
 
 
 @router.get("/clinic/static/clinic.css")
+@exposed(credential=ANYBODY)
 async def style() -> Response:
     return FileResponse(STYLE, media_type="text/css", headers={"Cache-Control": "max-age=300"})
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from onceward import Engine, Tx
 from onceward.messages import list_senders
-from onceward.web import Identity, Problem, engine_of, require
+from onceward.web import ANYTHING, Identity, Problem, engine_of, exposed, require
 from onceward_apps.clinic import booking, conversing, paying
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.errors import ClinicError, NotFound
@@ -95,6 +95,7 @@ async def acting(engine: Engine, who: Identity) -> AsyncGenerator[Tx]:
 
 
 @router.put("")
+@exposed("nothing")
 async def save_clinic(engine: EngineHere, who: Owner, clinic: ClinicIn) -> dict[str, Any]:
     """Set the name, the time zone and the country code of the clinic."""
     async with acting(engine, who) as tx:
@@ -115,6 +116,7 @@ async def show_clinic(engine: EngineHere, who: Viewer) -> dict[str, Any]:
 
 
 @router.post("/patients", status_code=201)
+@exposed("nothing")
 async def add_patient(engine: EngineHere, who: Operator, patient: PatientIn) -> dict[str, Any]:
     async with acting(engine, who) as tx:
         data = booking.PatientData(**patient.model_dump())
@@ -122,6 +124,7 @@ async def add_patient(engine: EngineHere, who: Operator, patient: PatientIn) -> 
 
 
 @router.put("/patients/{patient_id}")
+@exposed("nothing")
 async def save_patient(engine: EngineHere, who: Operator, patient_id: UUID, patient: PatientIn) -> dict[str, Any]:
     async with acting(engine, who) as tx:
         await booking.patient(tx, patient_id)
@@ -151,6 +154,7 @@ async def show_patient(engine: EngineHere, who: Viewer, patient_id: UUID) -> dic
 
 
 @router.post("/appointments", status_code=201)
+@exposed("mail", "call")
 async def add_appointment(engine: EngineHere, who: Operator, new: AppointmentIn) -> dict[str, Any]:
     async with acting(engine, who) as tx:
         row = await booking.create(
@@ -184,6 +188,7 @@ async def show_appointment(engine: EngineHere, who: Viewer, appointment_id: UUID
 
 
 @router.post("/appointments/{appointment_id}/reschedule")
+@exposed("mail", "call")
 async def reschedule(engine: EngineHere, who: Operator, appointment_id: UUID, move: MoveIn) -> dict[str, Any]:
     async with acting(engine, who) as tx:
         row = await booking.reschedule(
@@ -193,18 +198,21 @@ async def reschedule(engine: EngineHere, who: Operator, appointment_id: UUID, mo
 
 
 @router.post("/appointments/{appointment_id}/confirm")
+@exposed("mail", "call")
 async def confirm(engine: EngineHere, who: Operator, appointment_id: UUID) -> dict[str, Any]:
     async with acting(engine, who) as tx:
         return dict(await booking.demand(tx, appointment_id, "confirm", actor=who.actor))
 
 
 @router.post("/appointments/{appointment_id}/no-show")
+@exposed("mail", "call")
 async def no_show(engine: EngineHere, who: Operator, appointment_id: UUID) -> dict[str, Any]:
     async with acting(engine, who) as tx:
         return dict(await booking.demand(tx, appointment_id, "no_show", actor=who.actor))
 
 
 @router.post("/appointments/{appointment_id}/cancel")
+@exposed(*ANYTHING)
 async def cancel(engine: EngineHere, who: Operator, appointment_id: UUID, requested: CancelIn) -> dict[str, Any]:
     """Cancel an appointment. What was paid is refunded by the clinic's policy."""
     async with acting(engine, who) as tx:
@@ -213,6 +221,7 @@ async def cancel(engine: EngineHere, who: Operator, appointment_id: UUID, reques
 
 
 @router.post("/appointments/{appointment_id}/payment-link", status_code=202)
+@exposed("mail", "call")
 async def request_payment_link(engine: EngineHere, who: Operator, appointment_id: UUID) -> dict[str, Any]:
     """Open a payment page and send its link to the patient."""
     async with acting(engine, who) as tx:
@@ -220,6 +229,7 @@ async def request_payment_link(engine: EngineHere, who: Operator, appointment_id
 
 
 @router.post("/appointments/{appointment_id}/room", status_code=202)
+@exposed("mail", "call")
 async def request_room(engine: EngineHere, who: Operator, appointment_id: UUID) -> dict[str, Any]:
     """Create the video room of an appointment. Its URL is in the appointment a moment later."""
     async with acting(engine, who) as tx:
@@ -227,6 +237,7 @@ async def request_room(engine: EngineHere, who: Operator, appointment_id: UUID) 
 
 
 @router.post("/appointments/{appointment_id}/refund", status_code=202)
+@exposed(*ANYTHING)
 async def refund(
     engine: EngineHere,
     who: Operator,
@@ -263,6 +274,7 @@ async def unanswered(engine: EngineHere, who: Viewer, limit: int = Query(100, ge
 
 
 @router.post("/messages/{message_id}/answer")
+@exposed("mail")
 async def answer(engine: EngineHere, who: Operator, message_id: int, given: AnswerIn) -> dict[str, Any]:
     """Answer a message over the channel that it came from, or close it."""
     async with acting(engine, who) as tx:

@@ -71,6 +71,7 @@ app = Onceward(
     checks="onceward_apps.coursegen.checks:CHECKS",
     erasers="onceward_apps.coursegen.erasers:ERASERS",
     metrics="onceward_apps.coursegen.metrics",
+    growth="onceward_apps.coursegen.growth:GROWTH",
     alerts=HERE / "alerts.yml",
 )
 

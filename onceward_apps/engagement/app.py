@@ -39,7 +39,7 @@ class EngagementSettings(FeatureSettings):
     )
     phone_number_ids: str = Field(
         default="",
-        description="Comma-separated WhatsApp phone_number_ids of this app; webhooks of other numbers are not ours. Empty: all.",
+        description="Comma-separated WhatsApp phone_number_ids of this app; messages to other numbers are ignored, except STOP. Empty: all.",
     )
     batch_size: int = Field(default=1000, ge=1, le=5000, description="Users that a run handles in one transaction.")
 
@@ -66,6 +66,7 @@ app = Onceward(
     checks="onceward_apps.engagement.checks:CHECKS",
     erasers="onceward_apps.engagement.erasers:ERASERS",
     metrics="onceward_apps.engagement.metrics",
+    growth="onceward_apps.engagement.growth:GROWTH",
     alerts=HERE / "alerts.yml",
 )
 app.templates(HERE / "templates")

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from onceward import Engine, Tx
-from onceward.web import Identity, Problem, engine_of, require
+from onceward.web import Identity, Problem, engine_of, exposed, require
 from onceward_apps.engagement import activity
 from onceward_apps.engagement.app import app
 from onceward_apps.engagement.deciding import preview
@@ -90,6 +90,7 @@ async def acting(engine: Engine, who: Identity) -> AsyncGenerator[Tx]:
 
 
 @router.put("/users/{user_id}")
+@exposed("call")
 async def save_profile(engine: EngineHere, who: Operator, user_id: UUID, profile: ProfileIn) -> dict[str, Any]:
     """Create or change a user."""
     async with acting(engine, who) as tx:
@@ -105,6 +106,7 @@ async def show_user(engine: EngineHere, who: Viewer, user_id: UUID) -> dict[str,
 
 
 @router.post("/users/{user_id}/opt-out")
+@exposed("call")
 async def set_opt_out(engine: EngineHere, who: Operator, user_id: UUID, requested: OptOutIn) -> dict[str, Any]:
     async with acting(engine, who) as tx:
         changed = await activity.set_opt_out(tx, user_id, requested.opted_out, actor=who.actor)
@@ -112,6 +114,7 @@ async def set_opt_out(engine: EngineHere, who: Operator, user_id: UUID, requeste
 
 
 @router.post("/activity")
+@exposed("call")
 async def record_activity(engine: EngineHere, who: Operator, batch: ActivityBatch) -> dict[str, Any]:
     """Record activity. Users become active at once; unknown users are named in the answer."""
     async with acting(engine, who) as tx:
@@ -122,6 +125,7 @@ async def record_activity(engine: EngineHere, who: Operator, batch: ActivityBatc
 
 
 @router.post("/transactions")
+@exposed("call")
 async def record_transactions(engine: EngineHere, who: Operator, batch: TransactionBatch) -> dict[str, Any]:
     """Record transactions, which are activity too. The same id twice is one transaction."""
     async with acting(engine, who) as tx:
@@ -177,6 +181,7 @@ async def returns(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 
 
 @router.post("/test-messages", status_code=202)
+@exposed("mail")
 async def send_test_message(engine: EngineHere, who: Operator, requested: TestIn) -> dict[str, Any]:
     """Send a message with sample data to yourself. It changes no user."""
     async with acting(engine, who) as tx:

@@ -19,6 +19,7 @@ from onceward_apps.engagement.store import candidates, reading, states
 
 WEEKLY = "engagement-weekly"
 CHECK = "weekly_review"
+OLD_ERRORS_BATCH = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,10 @@ async def get_user_activity_count(tx: Tx, user_id: UUID, days: int) -> int:
 
 @app.cron("0 9 * * 1", name=WEEKLY)
 async def run_weekly_review_job(run: Run) -> dict[str, Any]:
-    """Queue a review for every user with activity in the last seven days. A second run in the same week queues nothing."""
+    """Queue a review for every user with activity in the last seven days. A second run in the same week queues nothing.
+
+    Then delete the errors of all runs that are older than 90 days.
+    """
     step = Step(run, WEEKLY)
     step.started()
 
@@ -68,6 +72,8 @@ async def run_weekly_review_job(run: Run) -> dict[str, Any]:
                 yield row
 
     await step.each(CHECK, reviewed(), review)
+    while await run.fetchval(states.FORGET_ERRORS, OLD_ERRORS_BATCH) == OLD_ERRORS_BATCH:
+        pass
     return step.completed()
 
 

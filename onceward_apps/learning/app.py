@@ -57,6 +57,7 @@ app = Onceward(
     checks="onceward_apps.learning.checks:CHECKS",
     erasers="onceward_apps.learning.erasers:ERASERS",
     metrics="onceward_apps.learning.metrics",
+    growth="onceward_apps.learning.growth:GROWTH",
     sealed=(SIGNING_KEY, BADGE_KEY),
 )
 app.templates(HERE / "templates")

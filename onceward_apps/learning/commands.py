@@ -181,3 +181,15 @@ def revoke_certificate(
     if not run(work()):
         raise CommandFailed(f"enrolment {enrollment} has no valid certificate")
     say("the certificate is revoked")
+
+
+@group.command("rotate-key")
+def rotate_key(organization: OrganizationOption) -> None:
+    """Sign links with a new key. Those that were signed before stay valid, for the last ten keys."""
+    from onceward_apps.learning.store import keys
+
+    async def work() -> int:
+        async with acting(organization) as tx:
+            return await keys.rotate_signing_key(tx, actor=ACTOR)
+
+    say(f"a new key signs links now; {run(work())} keys are valid")

@@ -226,6 +226,8 @@ async def _held_places(tx: Tx, cohort: Any, user: Any, checkout: Any) -> list[in
 
 async def _enrol(tx: Tx, session: PaidSession, cohort: Any, user: Any, checkout: Any, place: int) -> UUID:
     enrollment_id = uuid4()
+    if session.is_charged:
+        await users.confirm(tx, user["id"])
     await enrollments.add(
         tx,
         enrollment_id=enrollment_id,

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from onceward import Tx
 from onceward.messages import Sending
+from onceward_apps.learning.store import users
+
+CONFIRMATIONS = frozenset({"student-sign-in", "enrollment-welcome", "waitlist-spot-available"})
+"""The first mail to an address that a stranger entered in a form. Who follows its link confirms the address."""
 
 
 async def mail(tx: Tx, template: str, student: Any, *, key: str, data: Mapping[str, Any]) -> None:
@@ -18,18 +23,24 @@ async def mail(tx: Tx, template: str, student: Any, *, key: str, data: Mapping[s
 
 
 async def mail_many(tx: Tx, template: str, mails: Iterable[tuple[Any, str, Mapping[str, Any]]]) -> int:
-    """Queue mails to students (student, key, data), except to those who were erased. Return the number of mails."""
-    sendings = [
-        Sending(to=_recipient(student), key=key, data=data)
-        for student, key, data in mails
-        if student["erased_at"] is None
-    ]
+    """Queue mails to students (student, key, data), and return their number.
+
+    Who was erased gets none, and who has not confirmed the address only `CONFIRMATIONS`.
+    """
+    chosen = [(student, key, data) for student, key, data in mails if student["erased_at"] is None]
+    if chosen and template not in CONFIRMATIONS:
+        silent = await users.unconfirmed(tx, [_user_id(student) for student, _, _ in chosen])
+        chosen = [each for each in chosen if _user_id(each[0]) not in silent]
+    sendings = [Sending(to=_recipient(student), key=key, data=data) for student, key, data in chosen]
     if sendings:
         await tx.send_many(template, sendings)
     return len(sendings)
 
 
+def _user_id(student: Any) -> UUID:
+    return student.get("user_id") or student["id"]
+
+
 def _recipient(student: Any) -> dict[str, Any]:
     """Return the address, under the id of the user: opt-outs of the user hold for every mail."""
-    user_id = student.get("user_id") or student["id"]
-    return {"id": str(user_id), "email": student["email"], "locale": student["locale"]}
+    return {"id": str(_user_id(student)), "email": student["email"], "locale": student["locale"]}

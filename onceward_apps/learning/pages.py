@@ -8,6 +8,7 @@ from uuid import UUID
 
 from onceward.services import format_amount
 from onceward.trust import Identity
+from onceward.web import ANYTHING
 from onceward.web.dashboard import (
     Action,
     ActionRefused,
@@ -87,7 +88,7 @@ async def _retry(site: Site, identity: Identity, form: Mapping[str, str]) -> Don
 
 PAGES = Pages(
     pages=(Page(name="learning", path=PATH, title="Learning", section="learning", load=load, every_s=2.0),),
-    actions=(Action(path=f"{PATH}/retry-refund", run=_retry),),
+    actions=(Action(path=f"{PATH}/retry-refund", causes=ANYTHING, run=_retry),),
     sections=(Section("learning", "Learning", PATH, "y", "learning.cohorts", group="Apps", order=95),),
     status=(status,),
     templates=(HERE / "dashboard",),

@@ -1,4 +1,4 @@
-"""Schedules about people, in UTC: certificates at 03:00, the CRM every 15 minutes, metrics of yesterday at 04:00."""
+"""Schedules about people, in UTC: certificates at 03:00, the CRM every 15 minutes, metrics of yesterday at 04:00, deletions at 05:00."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from onceward import Run, Skip, Tx
 from onceward_apps.learning import analytics, certificates, crm
 from onceward_apps.learning.app import app
+from onceward_apps.learning.store import due
 from onceward_apps.learning.store.certificates import OPEN
 
 # Organizations that use this app: they have a cohort or a user.
@@ -15,6 +16,8 @@ ORGANIZATIONS = """
 select organization_id as id, organization_id from learning.cohorts
 union select organization_id, organization_id from learning.users order by 1
 """
+
+OLD_RECORDS_BATCH = 10_000
 
 
 @app.cron("0 3 * * *", name="learning.certificates")
@@ -46,3 +49,11 @@ async def daily_metrics(run: Run) -> None:
         await tx.enqueue(analytics.report_day.unique(f"report-day:{tx.organization}:{day}"), day=day)
 
     await run.each(await run.fetch(ORGANIZATIONS), report)
+
+
+@app.cron("0 5 * * *", name="learning.old_records")
+async def delete_old_records(run: Run) -> None:
+    """Delete sign-in links, sessions, page views and lines of the CRM log that ended 30 days ago, in batches."""
+    for statement in due.OLD_RECORDS:
+        while await run.fetchval(statement, OLD_RECORDS_BATCH) == OLD_RECORDS_BATCH:
+            pass

@@ -15,6 +15,7 @@ from onceward_apps.learning.store import chat as chat_rows
 from onceward_apps.learning.student_access import (
     cohort_place,
     enrolled,
+    is_signed_in,
     member,
     member_self,
     own_topic,
@@ -83,6 +84,8 @@ async def cohort_status(q: Query, *, cohort_id: UUID) -> dict[str, Any] | None:
 @app.query(name="learning.chat", allow=member)
 async def chat(q: Query, *, cohort_id: UUID, access: str = "") -> list[dict[str, Any]]:
     """Return the 50 newest messages, the newest last, with names, avatars and reactions."""
+    if not await is_signed_in(q, access):
+        return []
     q.watch("learning.chat_messages", cohort_id=cohort_id)
     q.watch("learning.chat_reactions", cohort_id=cohort_id)
     q.ignore("learning.users")  # a changed name appears with the next message
@@ -92,6 +95,8 @@ async def chat(q: Query, *, cohort_id: UUID, access: str = "") -> list[dict[str,
 @app.query(name="learning.unread", allow=member_self)
 async def unread(q: Query, *, cohort_id: UUID, user_id: UUID, access: str = "") -> dict[str, int]:
     """Return how many messages of others a student has not read."""
+    if not await is_signed_in(q, access):
+        return {"unread": 0}
     q.watch("learning.chat_messages", cohort_id=cohort_id)
     q.watch("learning.chat_reads", cohort_id=cohort_id, user_id=user_id)
     q.ignore("learning.enrollments")
@@ -101,6 +106,8 @@ async def unread(q: Query, *, cohort_id: UUID, user_id: UUID, access: str = "") 
 @app.query(name="learning.online_users", allow=member)
 async def online_users(q: Query, *, cohort_id: UUID, access: str = "") -> dict[str, Any]:
     """Return who is online or away in a cohort."""
+    if not await is_signed_in(q, access):
+        return {"count": 0, "users": []}
     place = place_of(cohort_id)
     q.watch("onceward.presence", place=place)
     q.ignore("onceward.live_nodes", "learning.users")
@@ -158,6 +165,8 @@ async def admin_cohorts(q: Query) -> list[dict[str, Any]]:
 @app.query(name="learning.student_home", allow=enrolled)
 async def student_home(q: Query, *, enrollment_id: UUID, access: str = "") -> dict[str, Any] | None:
     """Return what a student sees: sessions, progress, resources and the certificate."""
+    if not await is_signed_in(q, access):
+        return None
     q.watch("learning.enrollments", id=enrollment_id)
     row = await reading.enrollment(q, enrollment_id)
     if row is None:

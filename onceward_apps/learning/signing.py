@@ -5,14 +5,18 @@ from __future__ import annotations
 import hmac
 import secrets
 from base64 import urlsafe_b64encode
+from datetime import timedelta
 from hashlib import sha256
 from typing import Literal
 from uuid import UUID
 
 from onceward import Tx
+from onceward.trust import ring_keys
 from onceward_apps.learning.model import as_uuid
 from onceward_apps.learning.store import keys
 
+LINK_DAYS = 180
+"""How long a signed link in a mail works."""
 Purpose = Literal["survey", "extension", "ics"]
 
 
@@ -27,20 +31,27 @@ def hash_token(token: str) -> bytes:
 
 
 async def enrollment_token(tx: Tx, purpose: Purpose, enrollment_id: UUID) -> str:
-    """Return `<enrolment id>.<signature>`. The signature is valid for one purpose and one organization."""
-    key = await keys.signing_key(tx)
-    return f"{enrollment_id}.{_sign(key, purpose, enrollment_id)}"
+    """Return `<enrolment id>.<expiry>.<signature>`. The signature is valid for one purpose and one organization."""
+    key = ring_keys(await keys.signing_key(tx))[0]
+    until = await tx.fetchval("select onceward.now()") + timedelta(days=LINK_DAYS)
+    text = f"{enrollment_id}.{int(until.timestamp())}"
+    return f"{text}.{_sign(key, purpose, text)}"
 
 
 async def read_enrollment_token(tx: Tx, purpose: Purpose, token: str) -> UUID | None:
-    """Return the enrolment that the token names, or None if the token is not valid."""
-    enrollment_id = as_uuid(token.partition(".")[0])
-    if enrollment_id is None:
+    """Return the enrolment that the token names, or None if the token is not valid or has expired."""
+    text, _, signature = token.rpartition(".")
+    named, _, expiry = text.partition(".")
+    enrollment_id = as_uuid(named)
+    if enrollment_id is None or not (expiry.isascii() and expiry.isdecimal() and len(expiry) <= 12):
         return None
-    expected = f"{enrollment_id}.{_sign(await keys.signing_key(tx), purpose, enrollment_id)}"
-    return enrollment_id if hmac.compare_digest(expected.encode(), token.encode()) else None
+    given, ring = signature.encode("utf-8", "replace"), ring_keys(await keys.signing_key(tx))
+    if not any(hmac.compare_digest(_sign(key, purpose, text).encode(), given) for key in ring):
+        return None
+    now = await tx.fetchval("select onceward.now()")
+    return enrollment_id if int(expiry) > now.timestamp() else None
 
 
-def _sign(key: bytes, purpose: Purpose, enrollment_id: UUID) -> str:
-    digest = hmac.digest(key, f"{purpose}:{enrollment_id}".encode(), sha256)
+def _sign(key: bytes, purpose: Purpose, text: str) -> str:
+    digest = hmac.digest(key, f"{purpose}:{text}".encode(), sha256)
     return urlsafe_b64encode(digest[:24]).decode()

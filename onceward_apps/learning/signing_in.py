@@ -29,6 +29,7 @@ class StudentSession:
     """An open session. `token` is the value of the cookie."""
 
     token: str
+    id: UUID
     user_id: UUID
     organization: UUID
     expires_at: datetime
@@ -75,8 +76,8 @@ async def redeem(engine: Engine, token: str) -> StudentSession:
         if user_id is None:
             raise LinkInvalid("this sign-in link is unknown, used or expired: ask for a new one")
         session = new_token()
-        expires_at = await people.open_session(tx, hash_token(session), user_id, SESSION_DAYS)
-    return StudentSession(session, user_id, organization, expires_at)
+        row = await people.open_session(tx, hash_token(session), user_id, SESSION_DAYS)
+    return StudentSession(session, row["id"], user_id, organization, row["expires_at"])
 
 
 async def is_open(engine: Engine, token: str) -> bool:
@@ -94,7 +95,7 @@ async def find_session(engine: Engine, token: str) -> StudentSession | None:
         return None
     async with engine.transaction(organization=organization) as tx:
         row = await people.session(tx, hash_token(token))
-    return None if row is None else StudentSession(token, row["user_id"], organization, row["expires_at"])
+    return None if row is None else StudentSession(token, row["id"], row["user_id"], organization, row["expires_at"])
 
 
 async def sign_out(engine: Engine, session: StudentSession) -> None:

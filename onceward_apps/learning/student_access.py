@@ -1,7 +1,8 @@
 """Who a student is: the session that a sign-in link opens, and the signed token with which a page subscribes to live queries.
 
-A live query gets no cookies of this app, so the page sends `<user id>.<expiry>.<signature>` as an argument. The signature is
-made with the key of the organization, and the token ends with the session.
+A live query gets no cookies of this app, so the page sends `<user id>.<session id>.<expiry>.<signature>` as an argument. The
+signature is made with the key of the organization. The token ends with the session, also when the student signs out: queries
+watch the session, so that they show nothing more within moments.
 """
 
 from __future__ import annotations
@@ -12,26 +13,28 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import UUID
 
+from onceward import Query
 from onceward.live import Caller
+from onceward.trust import ring_keys
 from onceward_apps.learning.app import SIGNING_KEY
 from onceward_apps.learning.model import as_uuid
 
 MAX_TOKEN = 200
 
 
-def make_token(key: bytes, user_id: UUID, expires_at: datetime) -> str:
-    text = f"{user_id}.{int(expires_at.timestamp())}"
-    return f"{text}.{_sign(key, text)}"
+def make_token(key: bytes, user_id: UUID, session_id: UUID, expires_at: datetime) -> str:
+    text = f"{user_id}.{session_id}.{int(expires_at.timestamp())}"
+    return f"{text}.{_sign(ring_keys(key)[0], text)}"
 
 
 def read_token(key: bytes, token: str, now: datetime) -> UUID | None:
     """Return the user whom a token names, or None if it is not valid or has ended."""
     text, _, signature = token.rpartition(".")
-    user, _, expiry = text.partition(".")
-    user_id = as_uuid(user)
+    named, _, expiry = text.rpartition(".")
+    user_id = claimed_user(named)
     if user_id is None or not expiry.isdecimal() or len(token) > MAX_TOKEN:
         return None
-    if not hmac.compare_digest(_sign(key, text).encode(), signature.encode()):
+    if not any(hmac.compare_digest(_sign(each, text).encode(), signature.encode()) for each in ring_keys(key)):
         return None
     return user_id if datetime.fromtimestamp(int(expiry), UTC) > now else None
 
@@ -41,15 +44,33 @@ def claimed_user(token: str) -> UUID | None:
     return as_uuid(token.partition(".")[0])
 
 
+def claimed_session(token: str) -> UUID | None:
+    """Return the session that a token names, without a check."""
+    return as_uuid(token.partition(".")[2].partition(".")[0])
+
+
+async def is_signed_in(q: Query, token: str) -> bool:
+    """Return whether the session of a page's token is open, and run the query again when it ends. True without a token."""
+    if not token:
+        return True
+    session_id = claimed_session(token)
+    if session_id is None:
+        return False
+    q.watch("learning.student_sessions", id=session_id)
+    return await q.fetchval(OPEN_SESSION, session_id)
+
+
 def _sign(key: bytes, text: str) -> str:
     return urlsafe_b64encode(hmac.digest(key, f"student:{text}".encode(), sha256)[:24]).decode()
 
 
 # -- rules of live queries -------------------------------------------------------------------------------------------
 
+OPEN_SESSION = "select exists (select from learning.student_sessions where id = $1 and expires_at > onceward.now())"
 KEY = """
 select u.organization_id, k.key, onceward.now() as now
   from learning.users u join learning.signing_keys k on k.organization_id = u.organization_id
+  join learning.student_sessions s on s.id = $2 and s.user_id = u.id and s.expires_at > onceward.now()
  where u.id = $1 and u.erased_at is null
 """
 IS_MEMBER = """
@@ -62,7 +83,11 @@ async def student_of(caller: Caller) -> tuple[UUID, UUID] | None:
     """Return the user and the organization of a student: by the token of our pages, or by an end user's JWT."""
     token = str(caller.arguments.get("access") or "")
     if token:
-        row = await caller.db.fetchrow(KEY, claimed_user(token)) if len(token) <= MAX_TOKEN else None
+        row = (
+            await caller.db.fetchrow(KEY, claimed_user(token), claimed_session(token))
+            if len(token) <= MAX_TOKEN
+            else None
+        )
         if row is None:
             return None
         key = caller.unseal(SIGNING_KEY, row["key"], row=row["organization_id"])

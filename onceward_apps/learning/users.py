@@ -17,10 +17,21 @@ EMAIL = re.compile(r"[^@\s<>\"',;]+@[^@\s<>\"',;]+\.[^@\s<>\"',;]+")
 MAX_NAME = 200
 
 
-async def register(tx: Tx, *, email: str, name: str = "", avatar: str | None = None, locale: str | None = None) -> Any:
-    """Return the user with this address, and create it if the address is new (`user.registered`)."""
+async def register(
+    tx: Tx,
+    *,
+    email: str,
+    name: str = "",
+    avatar: str | None = None,
+    locale: str | None = None,
+    confirmed: bool = True,
+) -> Any:
+    """Return the user with this address, and create it if the address is new (`user.registered`).
+
+    A stranger who fills in a form has not `confirmed` the address: until its owner does, it gets only the mail that asks for it.
+    """
     email, name = _checked_email(email), _checked_name(name)
-    row = await users.add(tx, email, name, avatar, locale)
+    row = await users.add(tx, email, name, avatar, locale, confirmed=confirmed)
     if row is None:
         existing = await users.by_email(tx, email)
         if existing is None:

@@ -33,6 +33,7 @@ app = Onceward(
     checks="onceward_apps.ticketing.checks:CHECKS",
     erasers="onceward_apps.ticketing.erasers:ERASERS",
     metrics="onceward_apps.ticketing.metrics",
+    growth="onceward_apps.ticketing.growth:GROWTH",
     alerts=HERE / "alerts.yml",
     sealed=(SIGNING_KEY,),
 )

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from uuid import UUID
 
+from onceward.trust import ring_keys
+
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Crockford's base 32 has no I, L, O, U, so that nobody confuses characters when reading aloud or typing."""
 READ_AS = str.maketrans({"I": "1", "L": "1", "O": "0", "U": "V"})
@@ -57,8 +59,8 @@ def read_presented(key: bytes, event_id: UUID, text: str) -> Presented | None:
         code = read_code(plain)
         if code is None:
             return None
-        expected = _sign(key, f"ticket:{event_id}:{code.replace('-', '')}")
-        return Presented(code, True, hmac.compare_digest(expected.encode(), signature.upper().encode()))
+        genuine = _is_signed(key, f"ticket:{event_id}:{code.replace('-', '')}", signature.upper())
+        return Presented(code, True, genuine)
     code = read_code(text)
     return None if code is None else Presented(code, False, False)
 
@@ -72,7 +74,9 @@ def order_token(key: bytes, checkout_id: UUID, version: int) -> str:
 
 
 def is_order_token(key: bytes, checkout_id: UUID, version: int, token: str) -> bool:
-    return hmac.compare_digest(order_token(key, checkout_id, version).encode(), token.encode())
+    signature = token[:TOKEN_CHARACTERS]
+    is_signed = _is_signed(key, f"order:{checkout_id}:{version}", signature, TOKEN_CHARACTERS)
+    return is_signed and has_version(token, version)
 
 
 def has_version(token: str, version: int) -> bool:
@@ -86,7 +90,7 @@ def holder_token(key: bytes, ticket_id: UUID) -> str:
 
 
 def is_holder_token(key: bytes, ticket_id: UUID, token: str) -> bool:
-    return hmac.compare_digest(holder_token(key, ticket_id).encode(), token.encode())
+    return _is_signed(key, f"holder:{ticket_id}", token, TOKEN_CHARACTERS)
 
 
 def new_basket() -> str:
@@ -99,6 +103,13 @@ def basket_name(token: str) -> str:
     return sha256(token.encode()).hexdigest()[:32]
 
 
-def _sign(key: bytes, text: str, characters: int = SIGNATURE_CHARACTERS) -> str:
-    digest = int.from_bytes(hmac.new(key, text.encode(), sha256).digest(), "big")
+def _is_signed(ring: bytes, text: str, signature: str, characters: int = SIGNATURE_CHARACTERS) -> bool:
+    """Return whether a key of the ring has made this signature."""
+    return any(
+        hmac.compare_digest(_sign(key, text, characters).encode(), signature.encode()) for key in ring_keys(ring)
+    )
+
+
+def _sign(ring: bytes, text: str, characters: int = SIGNATURE_CHARACTERS) -> str:
+    digest = int.from_bytes(hmac.new(ring_keys(ring)[0], text.encode(), sha256).digest(), "big")
     return "".join(ALPHABET[(digest >> (5 * n)) & 31] for n in range(characters))

@@ -276,3 +276,15 @@ def _general(text: str) -> Any:
 def _letters(n: int) -> str:
     """Return the name of row `n`: A, B, ... Z, AA, AB, ..."""
     return (_letters(n // 26 - 1) if n >= 26 else "") + chr(ord("A") + n % 26)
+
+
+@group.command("rotate-key")
+def rotate_key(organization: OrganizationOption) -> None:
+    """Sign tickets and order links with a new key. Those that were signed before stay valid, for the last ten keys."""
+    from onceward_apps.ticketing.store import keys
+
+    async def work() -> int:
+        async with acting(organization) as tx:
+            return await keys.rotate_signing_key(tx, actor=ACTOR)
+
+    say(f"a new key signs tickets and order links now; {run(work())} keys are valid")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.chaos.app import LANE_LENGTH, is_refused
+from tools.chaos.app import LANE_LENGTH, is_poisoned, is_refused
 from tools.chaos.checker import CLAUSES, check
 from tools.chaos.history import Call, Effect, History, Message, Request
 
@@ -18,7 +18,15 @@ UNACKNOWLEDGED = 6  # sent, not answered, and not stored
 
 def sound() -> History:
     """A history in which nothing is wrong: five acknowledged events, one stored without an answer, one lost on its way."""
-    history = History(capacity=10, lane_limit=1, slots=1, sold=len(EVENTS), subscribed=[len(EVENTS)], runs=[1000, 1005])
+    history = History(
+        capacity=10,
+        lane_limit=1,
+        slots=1,
+        interruptions=1,
+        sold=len(EVENTS),
+        subscribed=[len(EVENTS)],
+        runs=[1000, 1005],
+    )
     for n in EVENTS:
         status = None if n == 5 else 200
         history.requests.append(Request(n, "ack", status, 1.0 * n, 1.0 * n + 0.1))
@@ -29,6 +37,7 @@ def sound() -> History:
         history.effects.append(Effect("slot_freed", n, ended=10 * n + 2))
         history.effects += [Effect("ordered", n, position) for position in range(LANE_LENGTH)]
         history.effects += [Effect("undone", n)] if is_refused(n) else []
+        history.poisoned += [n] if is_poisoned(n) else []
         history.calls += [Call("notify", n, f"job:{n}:notify"), Call("charge", n, f"workflow:{n}:charge")]
         history.calls.append(Call("notify", n, f"job:{n}:notify"))  # a repeated call with the same key is allowed
         history.deliveries.append(Call("delivery", n, f"msg_{n}"))
@@ -70,6 +79,19 @@ def new_id_at_retry(history: History) -> None:
 
 def mail_twice(history: History) -> None:
     history.mails.append(2)
+
+
+def strand_mails(history: History) -> None:
+    history.messages = [replace(each, status="unknown") for each in history.messages]
+    history.mails = []
+
+
+def skip_step(history: History) -> None:
+    history.gaps.append(17)
+
+
+def lose_poisoned(history: History) -> None:
+    history.poisoned.clear()
 
 
 def swap_lane(history: History) -> None:
@@ -127,6 +149,9 @@ PLANTED: dict[str, Callable[[History], None]] = {
     "calls_of_one_cause_carry_one_key": new_key_at_retry,
     "deliveries_of_one_event_carry_one_id": new_id_at_retry,
     "a_message_is_sent_once_or_unknown": mail_twice,
+    "a_message_that_never_left_is_not_unknown": strand_mails,
+    "no_workflow_ended_with_a_missing_step": skip_step,
+    "a_poisoned_job_is_a_dead_letter": lose_poisoned,
     "an_ordered_lane_keeps_its_order": swap_lane,
     "no_more_jobs_of_a_lane_ran_at_once_than_its_limit": overlap_in_lane,
     "no_more_slots_were_taken_than_there_are": overlap_of_slots,

@@ -16,7 +16,9 @@ async def test_killed_and_frozen_processes_and_cut_connections_lose_and_double_n
     database_url: str, tmp_path: Path
 ) -> None:
     shape = Shape(cluster=False, database_url=database_url, web=0, workers=0, combined=2)
-    faults = plan(SEED, duration_s=DURATION_S, nodes=shape.nodes, cluster=False, only=(*NODE_FAULTS, *LINK_FAULTS))
+    faults = plan(
+        SEED, duration_s=DURATION_S, nodes=shape.nodes, cluster=False, only=(*NODE_FAULTS, *LINK_FAULTS, "kill_command")
+    )
     assert len(faults) >= 2
     outcome = await run(tmp_path, shape, faults, duration_s=DURATION_S, rate=5, seed=SEED)
     assert outcome.problems == []

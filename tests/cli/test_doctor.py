@@ -78,9 +78,9 @@ async def test_missing_database_is_named(database_url: str) -> None:
 
 async def test_user_without_rights_is_shown_the_missing_rights(database_url: str, limited: str) -> None:
     findings = await examine_database(as_user(database_url, limited), Settings(), FEATURES)
-    rights = named(findings, "rights")
-    assert rights.status == "fail"
-    assert f'to "{limited}"' in rights.remedy
+    roles = named(findings, "roles")
+    assert roles.status == "fail"
+    assert f'to "{limited}"' in roles.remedy
 
 
 async def test_old_server_is_one_line(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

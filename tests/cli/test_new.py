@@ -54,7 +54,7 @@ def test_a_project_has_its_own_names_and_secrets_everywhere(tmp_path: Path) -> N
     assert project["tool"]["onceward"]["app"] == "my_shop.app:app"
     assert stat.S_IMODE((target / ".env").stat().st_mode) == 0o600
     assert ".env" in texts[Path(".gitignore")].splitlines()
-    assert ".env" in texts[Path(".dockerignore")].splitlines()
+    assert "**/.env" in texts[Path(".dockerignore")].splitlines()
 
 
 def test_a_folder_with_files_is_not_touched(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -84,9 +85,16 @@ async def test_other_machines_and_other_sites_cannot_use_it(process: Process) ->
             ("post", "/start/login"),
             ("get", "/start/messages"),
             ("get", "/start/coursegen"),
+            ("get", "/demo/mails"),
         ):
-            async with http.request(method, path, headers={"Host": "rebound.example"}) as answer:
-                assert answer.status == 403, path
+            for headers in ({"Host": "rebound.example"}, {"X-Forwarded-For": "203.0.113.7"}, {"Via": "1.1 proxy"}):
+                async with http.request(method, path, headers=headers) as answer:
+                    assert answer.status == 403, (path, headers)
+        assert process.web is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", process.web.port)
+        writer.write(b"GET /start/messages HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")  # as nginx asks by default
+        assert b" 403 " in await reader.readline()
+        writer.close()
         async with http.post("/start/login", headers={"Origin": "https://elsewhere.example"}) as answer:
             assert answer.status == 403
             assert not http.cookie_jar.filter_cookies(answer.url)

@@ -133,7 +133,7 @@ async def test_the_tier_of_the_token_is_ignored_and_an_operator_sets_it(without_
     assert (await server.generate(await server.add_course())).status == 429
 
 
-async def test_texts_follow_the_language_of_the_request(without_workers: Server) -> None:
+async def test_texts_follow_the_language_of_the_request(without_workers: Server, db: Database) -> None:
     server = without_workers
     missing = str(uuid4())
     path = "/api/coursegen/generate"
@@ -141,7 +141,7 @@ async def test_texts_follow_the_language_of_the_request(without_workers: Server)
     english = await server.call("POST", path, {"courseId": missing}, language="de,en;q=0.5")
     assert (russian.body["error"], english.body["error"]) == ("Курс не найден.", "The course was not found.")
     course_id = await server.add_course(language="ru")
-    await server.db.execute("drop function public.update_course_progress")
+    await db.execute("drop function public.update_course_progress")  # as the owner, which the process is not
     refused = await server.call("POST", path, {"courseId": course_id}, language="ru")
     assert refused.status == 500
     assert refused.body["error"] == "Не удалось инициализировать генерацию курса. Попробуйте позже."

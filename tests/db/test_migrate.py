@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import asyncpg
 import pytest
+from pydantic import SecretStr
+from structlog.testing import capture_logs
 
-from onceward.db import Database, MigrationError, migrate, plan
+from onceward.cli.exits import Exit, code_for, explain
+from onceward.db import Database, MigrationError, migrate, migrations, plan
+from onceward.db.commands.migrate import _migrate
 from onceward.db.errors import BrokenLine, ChangedFile, NewerSchema
 from onceward.feature import Migrations
+from onceward.runtime import FEATURES
+from onceward.settings import Settings
+from onceward.testing import until
 
 
 def write(directory: Path, *files: tuple[str, str]) -> Migrations:
@@ -94,3 +102,66 @@ async def test_an_index_that_a_failed_try_left_invalid_is_built_again(db: Databa
         await conn.execute("delete from a where x = 2")
         assert [str(each) for each in await migrate(conn, [line])] == ["shop/0001_indexes"]
         assert await conn.fetchval("select indisvalid from pg_index where indexrelid = 'a_y'::regclass")
+
+
+FILES = (
+    ("0001_a.sql", "create table a (x int)"),
+    ("0002_b.sql", "-- onceward: expand\nalter table a add y int"),
+    (
+        "0003_c.sql",
+        "-- onceward: expand\n-- onceward: no transaction\ncreate index concurrently if not exists a_x on a (x)",
+    ),
+    ("0004_d.sql", "-- onceward: expand\ninsert into a values (1, 1)"),
+)
+
+
+async def test_a_migration_that_loses_its_session_at_any_file_says_so_and_is_continued(
+    db: Database, tmp_path: Path, monkeypatch
+) -> None:
+    """Each run applies one file, and loses its session in the middle of the next one."""
+    line = write(tmp_path / "m", *FILES)
+    record = migrations._record
+    pending = [len(FILES)]
+    failures: list[Exception] = []
+    while pending[-1]:
+        conn, left = await db.connect(), [1]
+
+        async def die(conn, migration, left=left) -> None:
+            if not left[0]:
+                await conn.execute("select pg_terminate_backend(pg_backend_pid())")
+            left[0] -= 1
+            await record(conn, migration)
+
+        monkeypatch.setattr(migrations, "_record", die)
+        try:
+            await migrate(conn, [line])
+        except Exception as error:
+            failures.append(error)
+        await conn.close()
+        async with db.acquire() as again:
+            pending.append(len(await plan(again, [line])))
+    assert pending == [4, 3, 2, 1, 0]
+    assert {code_for(error, FEATURES) for error in failures} <= {Exit.DATABASE, Exit.MIGRATION}
+    assert all("run the command again" in explain(error) or "failed" in explain(error) for error in failures)
+    assert await db.fetchval("select count(*) from a") == 1
+
+
+async def test_the_loser_of_two_migrations_waits_and_says_so(db: Database, database_url: str, tmp_path: Path) -> None:
+    line = write(tmp_path / "m", *FILES)
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path)
+    winner = await db.connect()
+    await migrations._lock(winner)
+    with capture_logs() as logs:
+        loser = asyncio.create_task(_migrate([line], settings, only_plan=False, reapply_functions=False))
+        await until(lambda: any(each["event"] == "migration.waiting" for each in logs))
+        assert len(await migrate(winner, [line])) == 4
+        await winner.close()
+        assert await loser == ([], [])
+
+
+@pytest.mark.parametrize("statement", ["select from onceward.nothing", "select onceward.nothing()"])
+async def test_a_command_on_a_database_without_our_schema_names_migrate(db: Database, statement: str) -> None:
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await db.execute(statement)
+    assert code_for(refused.value, FEATURES) == Exit.MIGRATION
+    assert "run `onceward migrate`" in explain(refused.value)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import pytest
 from asyncpg import Record
 from pydantic import BaseModel, SecretStr
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -17,7 +18,7 @@ from onceward.capacity import open_pool
 from onceward.feature import WORKER, Feature, Part, Traced
 from onceward.ledger import open_account
 from onceward.limits import Rate, Tiers
-from onceward.messages import Attachment, DeliveryReport
+from onceward.messages import Attachment, DeliveryReport, TooManyMails, limit_public_mail
 from onceward.messages.queueing import Sending
 from onceward.settings import FeatureSettings, Settings
 from onceward.testing import assert_broadcast, assert_enqueued, assert_published, assert_sent, drain
@@ -238,6 +239,16 @@ async def a_mail_carries_files(world: World) -> None:
     await world.app.services.files.put("brand/logo.png", b"logo", content_type="image/png")
     await world.run_in_tx(pdf=b"%PDF", email="ada@example.com", id=7, Attachment=Attachment)
     await assert_sent(world.engine, "order-confirmation", key="order:7", count=1)
+
+
+@scene("docs/messages.md", "limit_public_mail(")
+async def a_form_without_a_login_sends_few_mails(world: World) -> None:
+    form = SimpleNamespace(name="Ada https://example.com", email="ada@example.com")
+    names = await world.run(form=form, engine=world.engine, client_of=lambda _: "192.0.2.1", request=None, order_id=1)
+    assert names["name"] == "Ada"
+    with pytest.raises(TooManyMails):
+        for _ in range(10):
+            await limit_public_mail(world.db, to="ada@example.com", client="192.0.2.1")
 
 
 @scene("docs/messages.md", "@app.on_message")

@@ -98,12 +98,16 @@ async def a_promoted_server_is_not_in_recovery(world: SqlWorld) -> None:
 async def the_roles_of_a_server_without_createrole(world: SqlWorld) -> None:
     suffix = uuid4().hex[:8]
     names = {name: f"{name}_{suffix}" for name in ("onceward_engine", "onceward_app", "onceward_sql_worker")}
-    *creates, grant = world.text.statements()
+    *creates, inherits, grant = world.text.statements()
     async with world.db.acquire() as conn:
         await conn.execute("begin")
         await conn.execute(f"create role owner_{suffix} login")
         for create, (name, new) in zip(creates, names.items(), strict=True):
             await conn.execute(world.fill(create, **{name: new}))
+        await conn.execute(world.fill(inherits, **{name: names[name] for name in ("onceward_engine", "onceward_app")}))
+        assert await conn.fetchval(
+            "select pg_has_role($1, $2, 'usage')", names["onceward_engine"], names["onceward_app"]
+        )
         await conn.execute(world.fill(grant, **names, user=f"owner_{suffix}"))
         for new in names.values():
             assert await conn.fetchval("select pg_has_role($1, $2, 'set')", f"owner_{suffix}", new)

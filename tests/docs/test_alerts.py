@@ -13,7 +13,23 @@ from onceward_apps.all import app
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "alerts.yml").read_text(encoding="utf-8")
-WORDS = frozenset({"sum", "max", "abs", "rate", "increase", "histogram_quantile", "clamp_min", "by", "le"})
+WORDS = frozenset(
+    {
+        "sum",
+        "max",
+        "abs",
+        "and",
+        "or",
+        "predict_linear",
+        "deriv",
+        "rate",
+        "increase",
+        "histogram_quantile",
+        "clamp_min",
+        "by",
+        "le",
+    }
+)
 
 
 def rules() -> dict[str, str]:

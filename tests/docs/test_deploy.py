@@ -68,7 +68,14 @@ def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
     for _, document in documents(DEPLOY / "kubernetes"):
         kubernetes_validate.validate(document, "1.33", strict=True)
         kinds.append(document["kind"])
-    assert sorted(kinds) == ["ConfigMap", *["Deployment"] * 3, "Job", *["PodDisruptionBudget"] * 3, "Service"]
+    assert sorted(kinds) == [
+        "ConfigMap",
+        *["Deployment"] * 3,
+        "Job",
+        "NetworkPolicy",
+        *["PodDisruptionBudget"] * 3,
+        "Service",
+    ]
 
 
 def test_every_pod_is_restricted_and_probed() -> None:

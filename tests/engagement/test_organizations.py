@@ -44,7 +44,9 @@ async def test_a_source_of_the_whole_installation_finds_the_organization_by_the_
     await house.user(number="+5511933334444", organization=other)
     assert await house.reply("+5511933334444", "help") == "ambiguous_number"
     third = await house.user(number="+5511933334444", organization=await house.add_organization("third"))
-    assert await house.reply("+5511933334444", "STOP") == "stop", "STOP is never dropped, whoever saved the number"
+    assert await house.reply("+5511933334444", "STOP") == "stop", (
+        "STOP is never dropped, in whichever organization the number is saved"
+    )
     await house.drain()
     stopped = "select count(*) from engagement.user_profiles where whatsapp_jid like '%5511933334444' and reengagement_opt_out"
     assert await house.db.fetchval(stopped) == 3

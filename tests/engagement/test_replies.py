@@ -153,12 +153,18 @@ async def test_a_number_that_two_users_share_stops_for_both(house: House) -> Non
     assert {(await house.row(user))["reengagement_opt_out"] for user in (first, second)} == {True}
 
 
-async def test_messages_to_another_number_of_the_account_are_not_ours(house: House) -> None:
+async def test_messages_to_another_number_of_the_account_are_not_ours_except_stop(house: House) -> None:
     house.app.use_settings(EngagementSettings(phone_number_ids="999, 888"))
-    user = await house.user()
-    assert await house.reply(user, "stop") == "not_ours"
+    user = await house.say_goodbye()
+    await house.clock.advance(hours=1)
+    assert await house.reply(user, "help") == "not_ours"
+    assert await house.reply(user, "hello") == "not_ours"
+    assert (await house.row(user))["state"] == "goodbye_sent"
     house.app.use_settings(EngagementSettings(phone_number_ids="999, 100200300"))
+    assert await house.reply(user, "help") == "help"
+    house.app.use_settings(EngagementSettings(phone_number_ids="999, 888"))
     assert await house.reply(user, "stop") == "stop"
+    assert (await house.row(user))["reengagement_opt_out"]
 
 
 # -- activity in the wrong order, from the future, of nobody ------------------------------------------------------------

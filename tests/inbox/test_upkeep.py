@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,11 +15,9 @@ from onceward.db import Database
 from onceward.inbox import UpkeepOptions
 from onceward.inbox.checks import CHECKS
 from onceward.inbox.erasers import ERASERS
-from onceward.inbox.upkeep import STRIP, Upkeep
+from onceward.inbox.upkeep import Upkeep, old_bodies
 from onceward.testing import until
 from onceward.trust.erase import erase
-from onceward.work import Stripping
-from onceward.work.stripping import TURNS
 from onceward.work.unserved import UnservedWalk
 from tests.inbox.conftest import Office
 
@@ -271,41 +270,20 @@ async def test_old_bodies_go_and_the_key_still_dedupes(office) -> None:
     assert [row["event_id"] for row in left] == ["evt_waiting"]
 
 
-OLDER = (timedelta(days=30), None)
-OLD_EVENTS = """
-insert into onceward.webhook_events (event_id, provider, type, payload, raw, status, received_at)
-select 'evt_' || n, 'stripe', 't', jsonb_build_object('n', n), decode(repeat('ab', $2), 'hex'), 'success', now() - interval '40 days'
-  from generate_series(1, $1::int) n
-"""
-
-
 async def test_stripping_passes_windows_and_batches(db: Database) -> None:
-    await db.execute(OLD_EVENTS, 50, 10)
+    await db.execute(
+        "insert into onceward.webhook_events (event_id, provider, type, raw, status, received_at)"
+        " select 'evt_' || n, 'stripe', 't', 'x', 'success', now() - interval '40 days' from generate_series(1, 50) n"
+    )
     await db.execute("update onceward.webhook_events set status = 'success', settles = settles + 1")
     await db.execute("update onceward.webhook_events set received_at = now() where event_id in ('evt_41', 'evt_42')")
-    stripping = Stripping(db=db, statement=STRIP, arguments=OLDER, at_once=3, window=10, pause_s=0.0)
-    assert await stripping.all() == 40
+    bodies = old_bodies(db, UpkeepOptions(strip_pause_s=0.0), days=None, at_once=3)
+    bodies = replace(bodies, window=10)
+    assert await bodies.all() == 50
     whole = "select array_agg(event_id order by seq) from onceward.webhook_events where raw is not null"
-    assert await db.fetchval(whole) == [f"evt_{n}" for n in range(41, 51)], (
-        "the mark stops before the first that is not old"
-    )
-    await db.execute("update onceward.webhook_events set received_at = now() - interval '31 days'")
-    assert await stripping.all() == 10
-    assert await db.fetchval(whole) is None
-
-
-async def test_an_interrupted_strip_is_finished_by_the_next(db: Database) -> None:
-    await db.execute(OLD_EVENTS, 50, 10)
-    await db.execute("update onceward.webhook_events set status = 'success', settles = settles + 1")
-    await db.fetchrow(STRIP, *OLDER, 2, TURNS, None, 1000)
-    bodies = "select count(*) from onceward.webhook_events where raw is not null"
-    assert 0 < await db.fetchval(bodies) < 50
-    assert await db.fetchval("select count(*) from onceward.prune_marks") == 0
-    assert await Stripping(db=db, statement=STRIP, arguments=OLDER, pause_s=0.0).all() == 50
-    assert await db.fetchval(bodies) == 0
-    assert await db.fetchval("select through from onceward.prune_marks") == await db.fetchval(
-        "select max(seq) from onceward.webhook_events"
-    )
+    assert await db.fetchval(whole) == ["evt_41", "evt_42"]
+    mark = "select through from onceward.prune_marks where name = 'events:default'"
+    assert await db.fetchval(mark) == await db.fetchval("select max(seq) from onceward.webhook_events")
 
 
 async def test_a_person_is_erased_from_events_and_everything_still_adds_up(office) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from onceward.testing import assert_published, drain
-from onceward_apps.learning import checkout
+from onceward_apps.learning import checkout, signing
 from onceward_apps.learning.enrolling import move
 from onceward_apps.learning.errors import CohortFull, LearningError, NotFound
 from onceward_apps.learning.refund_requests import refund_enrollment
@@ -86,7 +86,9 @@ async def test_a_refunded_extension_is_not_applied(school: School) -> None:
     assert await school.status(enrollment) == "ACTIVE"
 
 
-async def test_a_signed_link_is_valid_for_one_enrolment_and_purpose(school: School) -> None:
+async def test_a_signed_link_is_valid_for_one_enrolment_and_purpose(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
     enrollment = await school.enrol(await school.cohort())
     async with school.transaction() as tx:
         token = await enrollment_token(tx, "extension", enrollment)
@@ -95,6 +97,12 @@ async def test_a_signed_link_is_valid_for_one_enrolment_and_purpose(school: Scho
         for wrong in (other, token[:-1], token + "x", "", str(enrollment), "x.y"):
             assert await read_enrollment_token(tx, "extension", wrong) is None
         assert await read_enrollment_token(tx, "survey", token) is None
+        later = token.replace(token.split(".")[1], "99999999999")
+        assert await read_enrollment_token(tx, "extension", later) is None, "the expiry is signed"
+    monkeypatch.setattr(signing, "LINK_DAYS", 0)
+    async with school.transaction() as tx:
+        expired = await enrollment_token(tx, "extension", enrollment)
+        assert await read_enrollment_token(tx, "extension", expired) is None, "links expire"
     elsewhere = await school.add_organization("elsewhere")
     async with school.engine.transaction(organization=elsewhere) as tx:
         assert await read_enrollment_token(tx, "extension", token) is None

@@ -9,8 +9,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from onceward_apps.learning.store import teaching
+from onceward.limits import Rate
+from onceward.messages import public_forms
+from onceward_apps.learning.mailing import mail_many
+from onceward_apps.learning.store import people, teaching
 from tests.learning.server import PUBLIC, STUDENT, Server, running
+from tests.live.conftest import Client
 
 HTML = '<img src=x onerror="alert(1)">'
 
@@ -66,9 +70,61 @@ async def test_a_student_signs_in_studies_chats_and_gets_a_calendar(server: Serv
     assert list(messages[0]["reactions"]) == ["👍"]
     assert (await server.call("DELETE", one, cookie=session))[0] == 204
 
+    # The token with which the page subscribes ends with the session: for open subscriptions, and for new ones.
+    page = (await server.call("GET", f"/learn/home/{enrollment}", cookie=session))[1]
+    access = page.partition('data-access="')[2].partition('"')[0]
+    home = {"enrollment_id": str(enrollment), "access": access}
+    live = await Client.open(f"{server.url.replace('http', 'ws', 1)}/live", None)
+    watched = await live.subscribe("learning.student_home", **home)
+    chatting = await live.subscribe("learning.chat", cohort_id=str(cohort), access=access)
+    await live.until(lambda: watched in live.results and chatting in live.results)
+    assert live.results[watched]["enrollmentId"] == str(enrollment)
     status, _ = await server.call("DELETE", f"{PUBLIC}/session", cookie=session)
     assert status == 204
     assert (await server.call("GET", "/learn/home", cookie=session))[0] == 401
+    await live.until(lambda: live.results[watched] is None and live.results[chatting] == [])
+    await live.close()
+    assert (await server.live("learning.student_home", **home))["code"] == "refused"
+
+
+async def test_forms_tell_strangers_nothing_and_mail_only_the_confirmation(server: Server) -> None:
+    cohort = await server.cohort(max_capacity=1)
+    await server.enrol(cohort, "Ada")
+    path = f"{PUBLIC}/cohorts/{cohort}"
+    ada = {"email": "ada@example.org", "name": "Ada http://evil.example/"}
+    status, answer = await server.call("POST", f"{path}/checkout", ada)
+    assert (status, answer["url"].endswith("/learn/home")) == (201, True), "as for a new enrolment, without an id"
+    assert await server.call("POST", f"{path}/waitlist", ada) == (202, {"status": "WAITLISTED"})
+    assert await server.call("POST", f"{path}/waitlist", {**ada, "email": "bob@example.org"}) == (
+        202,
+        {"status": "WAITLISTED"},
+    )
+    names = await server.db.fetch("select name from learning.users order by email")
+    assert [row["name"] for row in names] == ["Ada", "Ada"], (
+        "no form changes the name of a known person, or stores a URL"
+    )
+
+    async def mails(template: str) -> int:
+        async with server.engine.transaction(organization=server.organization) as tx:
+            user = await people.user(
+                tx, await tx.fetchval("select id from learning.users where email = 'ada@example.org'")
+            )
+            data = {"cohortName": "x", "expiresAt": "2031-01-01T00:00:00Z", "extendAccessUrl": "https://x.example"}
+            return await mail_many(tx, template, [(user, f"{template}:test:{uuid4()}", data)])
+
+    assert await mails("access-expiring-today") == 0, "nobody has confirmed the address"
+    assert await mails("enrollment-welcome") == 1
+    await server.sign_in("Ada")
+    assert await mails("access-expiring-today") == 1
+
+    statuses = [(await server.call("POST", f"{PUBLIC}/sign-in", {"email": "eve@example.org"}))[0] for _ in range(3)]
+    assert statuses == [202] * 3
+    await server.db.execute("delete from onceward.rates")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(public_forms, "PER_RECIPIENT", Rate(2, per_s=3600))
+        asked = [await server.call("POST", f"{PUBLIC}/sign-in", {"email": "eve@example.org"}) for _ in range(3)]
+        joined = await server.call("POST", f"{path}/waitlist", {**ada, "email": "EVE@example.org"})
+    assert ([status for status, _ in asked], joined[0]) == ([202, 202, 429], 429), "all forms count together"
 
 
 async def test_a_sign_in_link_works_once_and_unknown_addresses_look_the_same(server: Server) -> None:

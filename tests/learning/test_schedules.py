@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -138,3 +138,35 @@ async def test_a_checkout_whose_webhook_is_lost_gives_its_place_back(school: Sch
     await school.schedule("learning.follow_refunds")
     assert await school.count("checkouts", "status = 'expired'") == 1
     assert await school.free(cohort) == 1
+
+
+async def test_links_sessions_page_views_and_crm_logs_are_deleted_after_30_days(school: School, db: Database) -> None:
+    user = await school.student()
+    old, young = timedelta(days=31), timedelta(days=29)
+    async with school.transaction() as tx:
+        for age in (old, young):
+            token = bytes([age.days]) * 32
+            for table in ("sign_in_links", "student_sessions"):
+                await tx.execute(
+                    f"insert into learning.{table} (token_hash, user_id, expires_at) values ($1, $2, onceward.now() - $3::interval)",
+                    token,
+                    user,
+                    age,
+                )
+            await tx.execute(
+                "insert into learning.page_views (visitor, path, viewed_at) values ('v', '/', onceward.now() - $1::interval)",
+                age,
+            )
+            await tx.execute(
+                "insert into learning.crm_sync_log (success, synced_at) values (true, onceward.now() - $1::interval)",
+                age,
+            )
+    await school.schedule("learning.old_records")
+    for table, column in (
+        ("sign_in_links", "expires_at"),
+        ("student_sessions", "expires_at"),
+        ("page_views", "viewed_at"),
+        ("crm_sync_log", "synced_at"),
+    ):
+        left = await db.fetch(f"select extract(day from onceward.now() - {column})::int as days from learning.{table}")
+        assert [row["days"] for row in left] == [29], table

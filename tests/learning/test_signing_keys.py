@@ -20,7 +20,7 @@ from onceward_apps.learning import open_badges
 from onceward_apps.learning.app import BADGE_KEY, SIGNING_KEY, app
 from onceward_apps.learning.checks import CHECKS
 from onceward_apps.learning.signing import enrollment_token, read_enrollment_token
-from onceward_apps.learning.store import keys
+from onceward_apps.learning.store import keys, people
 from onceward_apps.learning.student_access import make_token, student_of
 from tests.dumps import dump
 from tests.learning.school import School
@@ -61,7 +61,7 @@ async def test_rotated_keys_sign_the_same_links_and_badges(school: School) -> No
     before = await both(school.engine, school)
     student = await school.student()
     async with school.transaction() as tx:
-        now = await tx.fetchval("select onceward.now() + interval '1 hour'")
+        session = await people.open_session(tx, b"h" * 32, student, 1)
         link = await enrollment_token(tx, "survey", student)
     columns = FEATURES.plus(app.features()).sealed
     assert await rotate(school.db, SecretBox([NEW, OLD]), columns) >= 2
@@ -69,7 +69,8 @@ async def test_rotated_keys_sign_the_same_links_and_badges(school: School) -> No
     assert await both(newest, school) == before
     async with newest.transaction(organization=school.organization) as tx:
         assert await read_enrollment_token(tx, "survey", link) == student
-    caller = Caller(None, {"access": make_token(before[0], student, now)}, school.db, newest.sealed_columns)
+    access = make_token(before[0], student, session["id"], session["expires_at"])
+    caller = Caller(None, {"access": access}, school.db, newest.sealed_columns)
     assert await student_of(caller) == (student, school.organization)
     async with school.db.acquire() as conn:
         assert await check_secrets_can_be_opened(SecretBox([NEW]), app.features()[0].sealed).run(conn) == []

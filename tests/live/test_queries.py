@@ -218,3 +218,23 @@ async def test_a_group_without_subscribers_is_forgotten_and_the_feed_left_alone(
     async with asyncio.timeout(5):
         while here.node.hub.groups or here.node.hub.in_use.is_set():
             await asyncio.sleep(0.01)
+
+
+async def test_a_query_that_raises_what_ends_a_task_or_a_process_fails_alone(
+    site: Start, client: Open, shop: Database, organization: UUID
+) -> None:
+    app = shop_app()
+
+    @app.query
+    async def bad(q: Query, *, how: str) -> Any:
+        q.watch("shop.seats")
+        raise {"exit": SystemExit(3), "cancelled": asyncio.CancelledError(), "interrupt": KeyboardInterrupt()}[how]
+
+    here, event = await site(app), uuid4()
+    ada = await client(here, organization)
+    failing = [await ada.subscribe("bad", how=how) for how in ("exit", "cancelled", "interrupt")]
+    good = await ada.subscribe("occupancy", event_id=str(event))
+    await ada.until(lambda: all(id in ada.errors for id in failing))
+    await holds(ada, good, {"seats": 0, "sold": 0})
+    await add_seat(shop, organization, event)
+    await holds(ada, good, {"seats": 1, "sold": 0})

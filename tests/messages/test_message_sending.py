@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from onceward.background import end
 from onceward.messages import Recipient, UnknownTemplate, opt_out, save_recipient
 from onceward.work import gate
 
@@ -157,9 +158,10 @@ async def test_a_worker_that_dies_while_sending_leaves_unknown_behind_and_not_a_
     for loop in first._loops:
         await loop.stop()
     for runner in first._runners:
-        for task in [runner._feeder._task, *(slot.task for slot in runner._slots._slots)]:
-            task.cancel()
-    await asyncio.sleep(0)
+        await runner._feeder._loop.stop()
+        for slot in runner.slots:
+            slot.closing = True
+        await end(*(slot.task for slot in runner.slots))
     monkeypatch.undo()
     await here.start_worker(observe_s=0.05)
     row = await here.until(id, timeout_s=20)
@@ -354,16 +356,16 @@ async def test_a_report_of_the_service_settles_what_was_unknown(office, wires) -
 async def test_pruning_takes_the_words_and_keeps_the_key(office) -> None:
     from datetime import timedelta
 
-    from onceward.messages.pruning import strip_old
+    from onceward.messages.pruning import old_messages
 
     here = await office()
     await here.start_worker()
     id = await here.send()
     await here.until(id)
     waiting = await here.send(key="later", channel="sms", to="+4915112345678")
-    assert await strip_old(here.db, keep=timedelta(days=1), pause_s=0.0) == 0
+    assert await old_messages(here.db, keep=timedelta(days=1), pause_s=0.0).all() == 0
     await here.db.execute("update onceward.messages set created_at = created_at - interval '2 days'")
-    assert await strip_old(here.db, keep=timedelta(days=1), pause_s=0.0) == 2
+    assert await old_messages(here.db, keep=timedelta(days=1), pause_s=0.0).all() == 2
     row = await here.message(id)
     assert (row["data"], row["address"], row["key"]) == (None, None, "k1")
     assert await here.send() == id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import aiohttp
 import pytest
@@ -202,6 +203,10 @@ async def test_a_customer_sees_and_resends_on_the_consumer_page_what_the_token_a
         return sum(one.path.endswith("/mine") for one in customer.received) == 2
 
     await until(again)
-    await db.execute("update onceward.portal_tokens set expires_at = now()")
+    [listed] = (await ours("GET", "/portal-tokens"))[1]
+    assert (listed["id"], listed["endpoint_ids"]) == (access["id"], [mine_id])
+    assert token not in str(listed)
+    assert (await ours("DELETE", f"/portal-tokens/{uuid4()}"))[0] == 404
+    assert (await ours("DELETE", f"/portal-tokens/{access['id']}"))[0] == 204
     async with session.get("/portal") as response:
         assert response.status == 401

@@ -14,7 +14,7 @@ import pytest
 import standardwebhooks
 import svix
 
-from onceward.outbox import Invalid, OutboxOptions, guarded_client, upkeep
+from onceward.outbox import Invalid, OutboxOptions, endpoints, guarded_client, upkeep
 from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
 from onceward.providers.inbound.registry import get_provider
 from onceward.testing import until
@@ -315,6 +315,27 @@ async def test_an_address_that_came_with_a_request_gets_only_what_is_addressed_t
     get_provider("standard").verify(SourceConfig(provider="standard", secrets=(public,)), received, time.time())
     with pytest.raises(Invalid, match="private"):
         await bench.outbox.endpoints.for_url(ours, "https://10.0.0.1/", actor="test")
+
+
+async def test_addresses_of_requests_are_limited_and_forgotten_after_a_month_without_events(
+    bench: OutboxBench, customer: CustomerEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "MOST_DIRECT", 2)
+    ours, theirs = await bench.organization("ours"), await bench.organization("theirs")
+    add, url = bench.outbox.endpoints.for_url, customer.hook_url
+    kept = [await add(ours, f"{url}?n={n}", actor="test") for n in range(2)]
+    with pytest.raises(Invalid, match="2 URLs"):
+        await add(ours, f"{url}?n=2", actor="test")
+    assert await add(ours, f"{url}?n=1", actor="test") == kept[1]
+    assert await add(theirs, f"{url}?n=2", actor="test")
+    await bench.publish("order.paid", {"n": 1}, organization=ours, endpoint=kept[1])
+    await bench.db.execute("update onceward.endpoints set created_at = created_at - interval '31 days'")
+    assert await add(ours, f"{url}?n=2", actor="test"), "the one without an event made room"
+    gone = "select array_agg(endpoint_id) from onceward.endpoints where deleted_at is not null"
+    assert await bench.db.fetchval(gone) == [kept[0]]
+    assert not await bench.db.fetchval("select count(*) from onceward.endpoint_secrets where endpoint_id = $1", kept[0])
+    await bench.outbox.prune()
+    assert len(await bench.db.fetchval(gone)) == 2
 
 
 async def test_an_event_is_published_to_the_address_of_a_request_in_one_commit(

@@ -146,6 +146,9 @@ async def test_invariants_hold_and_lost_work_is_found(bench: OutboxBench) -> Non
 async def test_publishing_what_is_not_declared_or_does_not_fit_is_an_error(bench: OutboxBench) -> None:
     with pytest.raises(Invalid, match=r"did you mean 'order\.paid'"):
         await bench.publish("order.payed")
+    for number in ("nan", "1e400", "-inf"):
+        with pytest.raises(Invalid, match=r"at data\.lines\.1\.price: JSON has no such number"):
+            await bench.publish("order.paid", {"note": None, "lines": [{}, {"price": float(number)}]})
     with pytest.raises(Invalid, match="cannot be written as JSON"):
         await bench.publish(data={"x": object()})
     with pytest.raises(Invalid, match="262144"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import uuid
 from datetime import timedelta
 
@@ -64,6 +65,50 @@ async def test_one_failing_item_stops_nothing_and_is_recorded(bench) -> None:
     assert [(e["key"], e["type"], e["message"]) for e in shown["errors"]] == [("3", "ValueError", "no such thing")]
     notice = await here.db.fetchrow("select type, severity from onceward.notices")
     assert tuple(notice) == ("CRON_FAILURE", "warn")
+
+
+async def test_an_item_that_leaks_a_cancellation_or_an_exit_fails_alone(bench) -> None:
+    app = Onceward("t")
+
+    async def do(row: dict, tx: Tx) -> None:
+        await tx.execute("insert into effects values ($1)", row["id"])
+        match row["id"]:
+            case 2:
+                sys.exit(3)
+            case 4:
+                raise asyncio.CancelledError
+            case 6:
+                raise GeneratorExit
+            case 8:
+                raise BaseExceptionGroup("two", [GeneratorExit(), ValueError()])
+            case 10:
+                raise ExceptionGroup("one", [ValueError()])
+            case _:
+                pass
+
+    async def do_many(rows: list[dict], tx: Tx) -> None:
+        for row in rows:
+            await do({"id": row["id"]}, tx)
+        await tx.execute("delete from effects")
+
+    @app.cron("0 2 * * *")
+    async def alone(run: Run) -> None:
+        await run.each(ROWS, do, concurrency=3)
+
+    @app.cron("0 2 * * *")
+    async def in_batches(run: Run) -> None:
+        await run.each_batch(ROWS, do_many, size=10)
+
+    here = await bench(app)
+    await make_effects(here)
+    await here.start_worker()
+    for name in ("alone", "in_batches"):
+        run = await wait_for_run(here, await begin(here, name))
+        assert (run["status"], run["succeeded"], run["failed"]) == ("success", 5, 5), name
+        [shown] = await history(here.db, name)
+        types = {each["key"]: each["type"] for each in shown["errors"]}
+        assert types == {"2": "Leaked", "4": "Leaked", "6": "Leaked", "8": "Leaked", "10": "ExceptionGroup"}
+        await here.db.execute("delete from effects")
 
 
 async def test_an_interrupted_run_does_only_what_is_left(bench) -> None:
@@ -226,7 +271,9 @@ async def test_a_failed_run_notifies_the_administrators_and_the_next_manual_run_
     notice = await here.db.fetchrow("select type, severity, title, details from onceward.notices")
     assert (notice["type"], notice["severity"]) == ("CRON_FAILURE", "fatal")
     assert notice["details"]["run"] == run["id"]
-    assert await here.db.fetchval("select count(*) from onceward.work") == 0
+    async with asyncio.timeout(10):  # the job of the run is settled a moment after the run
+        while await here.db.fetchval("select count(*) from onceward.work"):
+            await asyncio.sleep(0.02)
 
     broken = False
     done.clear()

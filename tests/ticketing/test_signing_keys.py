@@ -16,10 +16,11 @@ from onceward.trust import SecretBox, UnknownSecretKey
 from onceward.trust.checks import check_secrets_can_be_opened
 from onceward.trust.secrets import rotate
 from onceward_apps.ticketing.app import SIGNING_KEY, app
-from onceward_apps.ticketing.codes import is_order_token, qr_payload
+from onceward_apps.ticketing.codes import is_order_token, order_token, qr_payload, read_presented
 from onceward_apps.ticketing.scanning import scan
 from onceward_apps.ticketing.store import keys, reading
 from tests.dumps import dump
+from tests.queries import WAITS_FOR_LOCK
 from tests.ticketing.office import BOX, Office, Show
 
 OTHER = SecretBox(["another key of the tests, also long enough"])
@@ -105,7 +106,7 @@ async def test_two_processes_that_create_the_first_key_end_with_one(office: Offi
     async with first.transaction(organization=organization) as tx:
         made = await keys.signing_key(tx)
         waiting = asyncio.create_task(key_of(second, organization))
-        while not await office.db.fetchval("select exists (select from pg_locks where not granted)"):
+        while not await office.db.fetchval(WAITS_FOR_LOCK):
             assert not waiting.done()
             await asyncio.sleep(0.01)
     assert await waiting == made
@@ -119,3 +120,25 @@ async def test_many_first_uses_at_the_same_moment_get_one_key(office: Office) ->
     assert len(set(found)) == 1
     sealed = await office.db.fetchval(SEALED)
     assert office.engine.unseal(SIGNING_KEY, sealed, row=organization) == found[0]
+
+
+async def test_a_rotation_keeps_tickets_and_order_links_that_were_signed_before(office: Office) -> None:
+    show, checkout, ticket = await sold(office)
+    old = await key_of(office.engine, show.organization)
+    payload, token = qr_payload(old, show.id, ticket["ticket_code"]), order_token(old, checkout, 1)
+    async with office.engine.transaction(organization=show.organization) as tx:
+        assert await keys.rotate_signing_key(tx, actor="test") == 2
+    ring = await key_of(office.engine, show.organization)
+    assert (ring[32:], len(ring)) == (old, 64)
+    assert qr_payload(ring, show.id, ticket["ticket_code"]) != payload
+    for signed in (payload, qr_payload(ring, show.id, ticket["ticket_code"])):
+        read = read_presented(ring, show.id, signed)
+        assert read is not None
+        assert read.genuine
+    assert is_order_token(ring, checkout, 1, token)
+    assert is_order_token(ring, checkout, 1, order_token(ring, checkout, 1))
+    assert not is_order_token(ring, checkout, 2, token)
+    assert not is_order_token(bytes(32), checkout, 1, token)
+    forged = read_presented(ring, show.id, qr_payload(bytes(32), show.id, ticket["ticket_code"]))
+    assert forged is not None
+    assert not forged.genuine

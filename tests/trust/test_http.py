@@ -6,7 +6,9 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import jwt as pyjwt
@@ -21,8 +23,9 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import record, record_metric
-from onceward.trust.keys import create_key
-from onceward.trust.organizations import add_user, set_disabled, set_member
+from onceward.trust.identity import Identity
+from onceward.trust.keys import NewKey, create_key
+from onceward.trust.organizations import add_user, remove_member, set_disabled, set_member
 from onceward.trust.session_cookie import SESSION, is_loopback
 from onceward.trust.sessions import link_for
 from tests.trust.conftest import Two
@@ -177,6 +180,13 @@ async def test_guessing_ends_in_429_for_every_kind_of_credential(site: Site) -> 
     assert (await site.call("GET", "/portal/deliveries/1", headers={"Cookie": "onceward_portal=owp_guess"}))[0] == 429
 
 
+async def test_wrong_credentials_of_live_clients_are_counted(site: Site) -> None:
+    answers = [(await site.call("GET", "/live/sse?query=x", f"ow_{'a' * 10}_{'b' * 43}"))[0] for _ in range(21)]
+    assert answers == [401] * 20 + [429]
+    assert (await site.call("GET", "/api/v1/me", "nonsense"))[0] == 429, "together with those of the API"
+    assert (await site.call("GET", "/api/v1/me", "a-owner"))[0] == 200
+
+
 async def test_wrong_portal_tokens_alone_reach_429(site: Site) -> None:
     answers = [(await site.call("GET", f"/portal?token=owp_{n}"))[0] for n in range(21)]
     assert answers == [401] * 20 + [429]
@@ -246,6 +256,46 @@ def test_a_browser_on_this_machine_is_recognised_by_the_host_that_it_asked_for(h
 @pytest.mark.parametrize("host", ["localhost.example", "127.0.0.1.example:80", "10.0.0.5", "[2001:db8::1]:8400", ""])
 def test_every_other_host_may_be_on_the_network(host: str) -> None:
     assert not is_loopback({"host": host})
+
+
+async def test_a_key_ends_with_the_access_of_the_person_who_made_it(site: Site, db: Database) -> None:
+    person = await db.fetchval("select user_id from onceward.users where email = 'a@example.org'")
+
+    async def made(identity: Identity, scopes: list[str], organization: UUID | None) -> NewKey:
+        async with db.transaction(role="engine") as tx:
+            return await create_key(tx, name="k", organization=organization, scopes=scopes, actor=identity)
+
+    session = Identity("session", site.two.a, frozenset({"owner"}), sub=str(person))
+    owner, viewer = await made(session, ["owner"], site.two.a), await made(session, ["viewer"], site.two.a)
+    heir = await made(
+        Identity("key", site.two.a, frozenset({"owner"}), sub=str(owner.key.key_id)), ["viewer"], site.two.a
+    )
+    assert owner.key.owner_id == viewer.key.owner_id == heir.key.owner_id == person
+
+    async def statuses() -> list[int]:
+        return [(await site.call("GET", "/api/v1/me", each.text))[0] for each in (owner, viewer, heir)]
+
+    assert await statuses() == [200, 200, 200]
+    async with db.transaction(role="engine") as tx:
+        await set_member(tx, site.two.a, "a@example.org", "viewer", actor="test")
+    assert await statuses() == [401, 200, 200]
+    async with db.transaction(role="engine") as tx:
+        await remove_member(tx, site.two.a, person, actor="test")
+    assert await statuses() == [401, 401, 401]
+    async with db.transaction(role="engine") as tx:
+        await set_member(tx, site.two.a, "a@example.org", "owner", actor="test")
+        await set_disabled(tx, "a@example.org", disabled=True, actor="test")
+    assert await statuses() == [401, 401, 401]
+    assert (await site.call("GET", "/api/v1/me", "a-owner"))[0] == 200, "a key of nobody stays"
+
+
+async def test_a_key_expires_after_a_year_unless_its_creator_says_otherwise(site: Site, db: Database) -> None:
+    new = {"name": "x", "scopes": ["viewer"]}
+    _, made = await site.call("POST", "/api/v1/keys", "a-owner", json=new)
+    until = datetime.fromisoformat(made["key"]["expires_at"])
+    assert timedelta(days=364) < until - datetime.now(UTC) < timedelta(days=366)
+    _, endless = await site.call("POST", "/api/v1/keys", "a-owner", json={**new, "expires_at": None})
+    assert endless["key"]["expires_at"] is None
 
 
 async def test_what_a_session_changes_needs_its_csrf_token(site: Site, db: Database) -> None:

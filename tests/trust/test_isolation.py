@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from onceward.db import Database, Transaction
+from onceward.runtime import FEATURES
 from onceward.trust import AlreadyActing, UnknownOrganization, act_for, list_entries, record
 from onceward.trust.checks import (
     check_app_role_cannot_bypass,
@@ -256,3 +257,22 @@ async def _insert_job(tx: Transaction) -> None:
         "insert into onceward.jobs (id, organization_id, task, args)"
         " values (nextval('onceward.ids'), onceward.organization(), 't', '{}')"
     )
+
+
+async def test_the_engine_may_read_every_table_and_call_every_function_and_erase_what_erasers_erase(
+    db: Database,
+) -> None:
+    """Processes act as the engine, and tests mostly as a superuser: a missing grant would show only in production."""
+    missing = await db.fetch(
+        "select c.oid::regclass::text from pg_class c where c.relnamespace in ('onceward'::regnamespace, 'audit'::regnamespace)"
+        " and c.relkind in ('r', 'p', 'v') and not has_table_privilege('onceward_engine', c.oid, 'select')"
+        " union all select p.oid::regprocedure::text from pg_proc p where p.pronamespace = 'onceward'::regnamespace"
+        " and p.proname <> 'protect' and not has_function_privilege('onceward_engine', p.oid, 'execute')"
+    )
+    assert [row[0] for row in missing] == []
+    for eraser in (one for erasers in FEATURES.load("erasers") for one in erasers):
+        for column in eraser.blank:
+            may = "select has_column_privilege('onceward_engine', $1::text, $2::text, 'update')"
+            assert await db.fetchval(may, eraser.table, column), (eraser.table, column)
+        if eraser.delete:
+            assert await db.fetchval("select has_table_privilege('onceward_engine', $1::text, 'delete')", eraser.table)

@@ -40,6 +40,7 @@ insert into onceward.idempotency_keys (organization_id, scope, key, request_hash
 select gen_random_uuid(), '', 'k' || n, '' from generate_series(1, 20000) n;
 insert into onceward.webhook_transmissions (webhook_id, transmission_id, body_sha256)
 select gen_random_uuid(), n::text, '' from generate_series(1, 20000) n;
+insert into onceward.prune_later (name, id, due_at) select 'jobs', n, now() + interval '1 day' from generate_series(1, 20000) n;
 insert into onceward.workers (id, name, version, queues, tasks, started_at)
 values (1, 'host:1', '1', '{default,events}', '{known,stripe/t}', now() - interval '1 h');
 insert into onceward.lanes (queue, lane, rate_per_s, next_at) values ('events', 'source:x', 1, now());

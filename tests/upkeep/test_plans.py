@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import onceward
 from onceward.db import Connection, Database
@@ -17,9 +18,11 @@ from onceward.outbox import upkeep as outbox
 from onceward.schedules import scheduler
 from onceward.statements import read_statement
 from onceward.web.idempotency import PRUNE as OLD_KEYS
+from onceward.work import liveness
 from onceward.work import statements as work
 from onceward.work.claim import BEGINNING
-from onceward.work.stripping import TURNS
+from onceward.work.retention import DUE, MARK, MOVE, Retention
+from onceward.work.upkeep import old_jobs
 from onceward.workflows import operate as workflows
 from tests.upkeep.filled import ROWS, filled
 from tests.work.test_plans import explain, nodes
@@ -28,6 +31,20 @@ DAYS = timedelta(days=30)
 WINDOW = (25_000, 25_500)
 MOST_PAGES = 450
 """The table `work` alone has more pages than this; its windows in this test have 500 rows."""
+
+
+def retained(make: Callable[..., Retention]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return the statements of a retention, for the rows after the id 25,000 or the first ones of the table."""
+    retention = make(cast(Database, None), keep=DAYS)
+    ids = list(range(25_000, 25_500))
+    return [
+        (MARK, ("jobs",)),
+        (retention.listing, (DAYS, 0, 1000)),
+        (retention.prune, (DAYS, ids)),
+        (MOVE, ("jobs", 0, 1, ids, [datetime.now(UTC)] * len(ids), "jobs")),
+        (DUE, ("jobs", 1000)),
+    ]
+
 
 # The statements of each loop with their arguments.
 LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
@@ -40,9 +57,23 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         (work.FORGET_SERVED, (BEGINNING,)),
     ],
     "orphans": [(work.RELEASE_ORPHANS, (60.0, *WINDOW))],
-    "prune": [(work.PRUNE_JOBS, (DAYS, 1000)), (work.PRUNE_LATER, (1000,))],
+    "prune": [*retained(old_jobs), (work.FORGET_UNIQUE_KEYS, (1000,))],
+    "old notifications": [
+        statement
+        for n in range(3)
+        for statement in retained(lambda db, keep, n=n: pruning.old_records(db, keep=keep)[n])
+    ],
     "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
     "claims": [(work.RELEASE_UNKNOWN, (1, [7]))],
+    "stranded work": [
+        (work.MOVING_QUEUES, ()),
+        (work.WAITING_PLAIN, (300.0, 200)),
+        (work.LANES_AFTER, ("", "", 2000)),
+        (work.WAITING_LANES, (300.0, ["default"] * 50, [f"lane {n}" for n in range(50)])),
+        (work.HELD_LONG, (3600.0, 300.0)),
+        (work.LONG_UNSERVED, (300.0,)),
+        (liveness.WORKERS, (60.0,)),
+    ],
     "queue gauges": [(work.QUEUES, (100,))],
     "adaptive limit": [(work.QUEUES, (100,))],
     "limit reconciliation": [(read_statement("limits", "free_abandoned_slots"), ())],
@@ -53,25 +84,24 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "paced sources": [(inbox.PACED, ())],
     "webhook counts": [(inbox.TAKE_COUNTS, ())],
     "old events": [
-        (inbox.STRIP, (DAYS, None, 0, TURNS, None, 1000)),
-        (inbox.STRIP, (DAYS, None, TURNS - 1, TURNS, None, 1000)),
-        (inbox.PRUNE_LATER, (1000,)),
-        (inbox.FORGET, (DAYS, 1000)),
+        *retained(lambda db, keep: inbox.old_bodies(db, inbox.UpkeepOptions(keep=keep), days=None)),
+        *retained(lambda db, keep: inbox.old_event_ids(db, keep)),
         (transmissions.FORGET, (DAYS,)),
     ],
     "schedules": [(read_statement("schedules", "due_schedules"), (["s"],))],
     "abandoned runs": [(read_statement("schedules", "fail_abandoned_runs"), ())],
     "prune runs": [(scheduler.PRUNE, (DAYS, 1000)), (scheduler.PRUNE_MARKS, (DAYS,))],
     "notices": [(notifier.DUE, (5.0, 900.0))],
-    "old messages": [
-        (pruning.STRIP, (DAYS, 0, TURNS, None, 1000)),
-        (pruning.STRIP, (DAYS, TURNS - 1, TURNS, None, 1000)),
-        (pruning.STRIP_LATER, (1000,)),
-    ],
+    "old messages": retained(pruning.old_messages),
     "endpoints": [(outbox.FAILING, (timedelta(days=1), 10))],
     "disabled endpoints": [(outbox.SWEEP, (1000,))],
     "resends": [(read_statement("outbox", "take_resend"), ())],
-    "old deliveries": [(outbox.PRUNE, (DAYS, 1000)), (outbox.PRUNE_LATER, (1000,)), (outbox.FORGET_KEYS, (DAYS, 1000))],
+    "old deliveries": [
+        *retained(outbox.old_events),
+        *retained(lambda db, keep: outbox.old_records(db, keep=keep)[0]),
+        *retained(lambda db, keep: outbox.old_records(db, keep=keep)[1]),
+        (outbox.FORGET_KEYS, (DAYS, 1000)),
+    ],
     "owners of endpoints": [(read_statement("outbox", "list_unsent_notices"), ())],
     "workflow upkeep": [
         (workflows.PRUNE, (DAYS, 1000)),
@@ -100,6 +130,8 @@ SMALL = {
     "old send slots": "reads one row per channel, sender and recipient with a limit, hourly",
     "expired holds": "a function whose conditions have an index; see tests/capacity",
     "clock": "reads the clock",
+    "disk": "reads the sizes of files and the statistics of tables",
+    "overdue schedules": "reads all schedules: they are configuration",
     "audit sealer": "takes up to 1,000 entries from the table of those that wait for their seal",
     "primary watch": "no statement",
     "process note": "writes one row per process",

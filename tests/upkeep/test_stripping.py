@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from asyncpg import Record
 
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
+from onceward.inbox import UpkeepOptions
 from onceward.inbox import upkeep as inbox
 from onceward.messages import pruning as messages
 from onceward.runtime import FEATURES
 from onceward.testing import until
-from onceward.work import Stripping
-from onceward.work.stripping import TURNS
+from onceward.work import TURNS, Retention
 from tests.work.test_plans import explain, nodes
 
 KEEP = timedelta(days=30)
@@ -32,8 +31,7 @@ class Table:
     name: str
     fill: str
     content: str
-    statement: str
-    arguments: tuple[Any, ...]
+    retention: Callable[[Database], Retention]
 
 
 EVENTS = Table(
@@ -44,8 +42,7 @@ EVENTS = Table(
       from generate_series($1::int, $2::int) n
     """,
     "raw",
-    inbox.STRIP,
-    (KEEP, None),
+    lambda db: inbox.old_bodies(db, UpkeepOptions(keep=KEEP, strip_pause_s=0.05), days=None),
 )
 MESSAGES = Table(
     "onceward.messages",
@@ -57,8 +54,7 @@ MESSAGES = Table(
       from generate_series($1::int, $2::int) n
     """,
     "data",
-    messages.STRIP,
-    (KEEP,),
+    lambda db: messages.old_messages(db, keep=KEEP, pause_s=0.05),
 )
 
 
@@ -109,8 +105,7 @@ async def test_stripping_changes_no_index(alone: Database, table: Table, content
     await fill(alone, table, 1, ROWS, content_bytes=content_bytes)
     await alone.execute(f"reindex table {table.name}")
     before = await alone.fetchval(INDEX_BYTES, table.name)
-    stripping = Stripping(db=alone, statement=table.statement, arguments=table.arguments, pause_s=0.05)
-    assert await stripping.all() == ROWS
+    assert await table.retention(alone).all() == ROWS
     assert await alone.fetchval(f"select count(*) from {table.name} where {table.content} is null") == ROWS
     counted = await until(lambda: updates(alone, table))
     assert counted["hot"] / counted["all"] > 0.97, dict(counted)
@@ -123,7 +118,8 @@ async def pages_of(db: Database, table: Table, *, turn: int, after: int) -> int:
     async with db.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
-        plan = await explain(conn, table.statement, *table.arguments, turn, TURNS, after, 1000)
+        ids = list(range(after + 1 + turn, after + 1001, TURNS))
+        plan = await explain(conn, table.retention(db).prune, KEEP, ids)
         await transaction.rollback()
     scanned = {node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"}
     assert scanned.isdisjoint({table.name.removeprefix("onceward."), "attempts"}), scanned
@@ -144,4 +140,5 @@ async def test_a_batch_of_old_rows_reads_no_more_in_a_larger_table(db: Database,
     small = [await pages_of(db, table, turn=turn, after=5_000 + 1_000 * turn) for turn in range(TURNS)]
     await fill(db, table, 15_001, 60_000)
     large = [await pages_of(db, table, turn=turn, after=40_000 + 1_000 * turn) for turn in range(TURNS)]
-    assert all(more < fewer * 1.5 for fewer, more in zip(small, large, strict=True)), (small, large)
+    # An index may have one more level.
+    assert all(more < fewer * 1.7 for fewer, more in zip(small, large, strict=True)), (small, large)

@@ -10,14 +10,19 @@ import aiohttp
 import pytest
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, SecretStr
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from onceward import Engine, Onceward
 from onceward.db import Database, Unavailable
+from onceward.health import Health
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.web import Dispatcher, Problem, database_of, engine_of
 from onceward.web.asgi import Mount
+from onceward.web.health import MetricsGuard, health_routes
 
 
 class Order(BaseModel):
@@ -85,7 +90,7 @@ async def problem(response: aiohttp.ClientResponse) -> dict[str, Any]:
 async def test_alive_ready_and_measured(http: aiohttp.ClientSession) -> None:
     assert (await http.get("/healthz")).status == 200
     ready = await http.get("/readyz")
-    assert (ready.status, await ready.json()) == (200, {"status": "ready", "checks": {"database": "ok"}})
+    assert (ready.status, await ready.json()) == (200, {"status": "ready", "checks": {"loops": "ok", "database": "ok"}})
     assert 'onceward_http_requests_total{method="GET",route="/readyz"' in await (await http.get("/metrics")).text()
 
 
@@ -98,7 +103,7 @@ async def test_not_ready_while_a_dependency_fails_or_a_stop_has_begun(
     runtime.health.add("database", broken)
     response = await http.get("/readyz")
     assert response.status == 503
-    assert (await response.json())["checks"] == {"database": "ConnectionError"}
+    assert (await response.json())["checks"] == {"loops": "ok", "database": "ConnectionError"}
     runtime.health.stopping = True
     assert (await (await http.get("/readyz")).json())["status"] == "stopping"
 
@@ -109,7 +114,51 @@ async def test_app_adds_routes_that_use_database_and_engine(http: aiohttp.Client
     assert await db.fetchval("select task from onceward.work where id = $1", placed["work"]) == "ship"
     schema = await (await http.get("/api/v1/openapi.json")).json()
     assert "/api/v1/shop/orders" in schema["paths"]
-    assert (await http.get("/api/v1/docs")).status == 200
+    docs = await http.get("/api/v1/docs")
+    page = await docs.text()
+    assert "/api/v1/shop/orders" in page
+    assert "<script" not in page
+    assert "https://" not in page, "nothing from other hosts on the origin of sessions"
+    assert docs.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/nothing/here", "/webhooks/nobody", "/live/client.js", "/dashboard"])
+async def test_no_browser_guesses_the_type_of_a_response(http: aiohttp.ClientSession, path: str) -> None:
+    response = await http.get(path, allow_redirects=False)
+    assert set(response.headers.getall("x-content-type-options")) == {"nosniff"}
+
+
+async def test_the_log_shows_ids_of_a_path_and_no_tokens(http: aiohttp.ClientSession) -> None:
+    with capture_logs() as lines:
+        for path in (
+            "/unsubscribe/s3cret-token",
+            "/api/v1/trace/4711",
+            "/login/s3cret-token",
+            "/s3cret-token-of-some-kind-that-is-long",
+        ):
+            await http.get(path)
+    logged = str(lines)
+    assert "s3cret" not in logged
+    assert "/unsubscribe/{token}" in logged
+    assert "/api/v1/trace/4711" in logged
+
+
+def test_metrics_are_for_this_machine_or_for_those_with_the_token() -> None:
+    def status(guard: MetricsGuard, client: str = "127.0.0.1", **headers: str) -> int:
+        routes = health_routes(Health(), guard=guard)
+        with TestClient(Starlette(routes=routes), base_url="http://127.0.0.1", client=(client, 1)) as caller:
+            return caller.get("/metrics", headers=headers).status_code
+
+    web, own_port = MetricsGuard(None, open_to_network=False), MetricsGuard(None, open_to_network=True)
+    assert status(web) == 200
+    assert status(web, "203.0.113.9") == 401, "the header Host alone proves nothing"
+    assert status(web, host="shop.example") == 401
+    assert status(web, **{"x-forwarded-for": "203.0.113.9"}) == 401
+    assert status(own_port, "203.0.113.9", host="10.0.0.7:8400") == 200
+    for guard in (MetricsGuard(SecretStr("s3cret"), open_to_network=opened) for opened in (True, False)):
+        assert status(guard) == 401
+        assert status(guard, authorization="Bearer other") == 401
+        assert status(guard, "203.0.113.9", authorization="Bearer s3cret") == 200
 
 
 @pytest.mark.parametrize(

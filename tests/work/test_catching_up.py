@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from onceward.db import Connection, Database, migrate
+from onceward.inbox import UpkeepOptions
 from onceward.inbox import upkeep as inbox_upkeep
-from onceward.messages.pruning import STRIP, strip_old
+from onceward.inbox.replay import AGAIN
+from onceward.messages.pruning import old_messages as retained_messages
 from onceward.outbox import upkeep as outbox_upkeep
 from onceward.runtime import FEATURES
-from onceward.work import Stripping, in_batches
-from onceward.work.statements import PRUNE_JOBS
-from onceward.work.stripping import TURNS
-from onceward.work.upkeep import prune
+from onceward.testing import FrozenClock
+from onceward.work import TURNS, Retention, in_batches
+from onceward.work.upkeep import old_jobs
 from onceward.workflows import operate
 from tests.work.test_plans import explain, scans_of
 
@@ -33,16 +34,9 @@ async def full(db: Database) -> Database:
     return db
 
 
-class Counted:
-    """The part of a database that stripping uses. It counts the statements."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self.statements = 0
-
-    async def fetchrow(self, query: str, *arguments: Any) -> Any:
-        self.statements += 1
-        return await self._db.fetchrow(query, *arguments)
+EXAMINE_NOW = "update onceward.prune_later set due_at = onceward.now()"
+"""Rows that had to stay are examined again after a day."""
+OPTIONS = UpkeepOptions(keep=KEEP, keep_keys=KEEP, strip_pause_s=0.0)
 
 
 async def unfinished(conn: Connection, kind: str) -> None:
@@ -64,14 +58,14 @@ async def test_jobs(full: Database) -> None:
         )
         await unfinished(conn, "job")
 
-        async def step(at_once: int) -> int:
-            return await prune(conn, keep=KEEP, at_once=at_once)
-
-        assert await in_batches(step) == COUNT
+        jobs = old_jobs(full, keep=KEEP)
+        assert await jobs.all() == COUNT
         assert await conn.fetchval("select count(*) from onceward.jobs") == COUNT // EVERY
-        assert await in_batches(step) == 0
+        assert await jobs.all() == 0
         await conn.execute("delete from onceward.work")
-        await in_batches(step)
+        assert await jobs.examine_again() == 0, "they are not due yet"
+        await conn.execute(EXAMINE_NOW)
+        assert await jobs.all() == 0
         assert await conn.fetchval("select count(*) from onceward.jobs") == 0
         assert await conn.fetchval("select count(*) from onceward.prune_later") == 0
 
@@ -85,17 +79,21 @@ async def test_events(full: Database) -> None:
         EVERY,
     )
     later = "select count(*) from onceward.webhook_events where payload is not null"
-    stripping = Stripping(db=full, statement=inbox_upkeep.STRIP, arguments=(KEEP, None), pause_s=0.0)
-    assert await stripping.all() == COUNT
+    bodies = inbox_upkeep.old_bodies(full, OPTIONS, days=None)
+    ids = inbox_upkeep.old_event_ids(full, KEEP)
+    assert await bodies.all() == COUNT
     assert await full.fetchval(later) == COUNT // EVERY
-    assert await stripping.all() == 0
+    assert await bodies.all() == 0
+    assert await ids.all() == COUNT
     await full.execute(
         "update onceward.webhook_events set status = 'success', settles = settles + 1 where status = 'dead_letter'"
     )
-    await in_batches(partial(full.fetchval, inbox_upkeep.PRUNE_LATER))
+    await full.execute(EXAMINE_NOW)
+    await bodies.all()
     assert await full.fetchval(later) == 0
-    assert await in_batches(partial(full.fetchval, inbox_upkeep.FORGET, KEEP)) == COUNT
+    await ids.all()
     assert await full.fetchval("select count(*) from onceward.webhook_events") == 0
+    assert await full.fetchval("select count(*) from onceward.prune_later") == 0
 
 
 async def old_messages(db: Database) -> None:
@@ -113,47 +111,36 @@ WITH_CONTENT = "select count(*) from onceward.messages where data is not null"
 
 async def test_messages(full: Database) -> None:
     await old_messages(full)
-    assert await strip_old(full, keep=KEEP, pause_s=0.0) == COUNT
+    messages = retained_messages(full, keep=KEEP, pause_s=0.0)
+    assert await messages.all() == COUNT
     assert await full.fetchval(WITH_CONTENT) == COUNT // EVERY
     await full.execute("update onceward.messages set status = 'success'")
-    assert await strip_old(full, keep=KEEP, pause_s=0.0) == 0
+    await full.execute(EXAMINE_NOW)
+    assert await messages.all() == 0
     assert await full.fetchval(WITH_CONTENT) == 0
     assert await full.fetchval("select count(*) from onceward.prune_later") == 0
 
 
-async def test_messages_are_stripped_with_six_statements_for_each_batch(full: Database) -> None:
+async def test_an_interrupted_window_is_finished_by_the_next(full: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await old_messages(full)
-    counted = Counted(full)
-    stripping = Stripping(
-        db=cast(Database, counted), statement=STRIP, arguments=(KEEP,), at_once=500, window=2000, pause_s=0.0
-    )
-    assert await stripping.all() == COUNT
-    assert await full.fetchval(WITH_CONTENT) == COUNT // EVERY
-    batches = COUNT // 500
-    assert counted.statements == TURNS * batches + 1, "one more finds the end"
-    assert await stripping.all() == 0
-    assert counted.statements == TURNS * batches + 2, "survivors cost nothing afterwards"
+    messages = retained_messages(full, keep=KEEP, pause_s=0.0)
+    pruned: list[int] = []
+    fetch = full.fetch
 
+    async def be_killed(query: str, *arguments: Any) -> Any:
+        if query == messages.prune:
+            pruned.append(len(arguments[1]))
+            if len(pruned) == 8:
+                raise KeyboardInterrupt
+        return await fetch(query, *arguments)
 
-async def test_an_interrupted_strip_of_messages_is_finished_by_the_next(full: Database) -> None:
-    await old_messages(full)
-    row = await full.fetchrow(STRIP, KEEP, 2, TURNS, None, 1000)
-    assert row is not None
-    assert (row["looked"], row["last"]) == (1000, 1000)
-    assert 0 < COUNT - await full.fetchval(WITH_CONTENT) < 200
-    assert await full.fetchval("select count(*) from onceward.prune_marks") == 0
-    assert await full.fetchval("select count(*) from onceward.prune_later") == 0
-    assert await strip_old(full, keep=KEEP, pause_s=0.0) == COUNT
-    assert await full.fetchval(WITH_CONTENT) == COUNT // EVERY
-
-
-async def test_the_mark_of_messages_stops_before_the_first_that_is_not_old(full: Database) -> None:
-    await old_messages(full)
-    await full.execute("update onceward.messages set created_at = now() where id = 4321")
-    assert await strip_old(full, keep=KEEP, pause_s=0.0) == 4320
-    assert await full.fetchval("select through from onceward.prune_marks where name = 'messages'") == 4320
-    await full.execute("update onceward.messages set created_at = now() - interval '31 days' where id = 4321")
-    assert await strip_old(full, keep=KEEP, pause_s=0.0) == COUNT - 4320
+    monkeypatch.setattr(full, "fetch", be_killed)
+    with pytest.raises(KeyboardInterrupt):
+        await messages.all()
+    assert 0 < COUNT - await full.fetchval(WITH_CONTENT) < COUNT // 2
+    assert await full.fetchval("select count(*) from onceward.prune_marks where name = 'messages'") == 0
+    assert await messages.all() == COUNT
+    assert len(pruned) == 8 + TURNS * COUNT // 1000, "one statement for each batch and turn"
     assert await full.fetchval(WITH_CONTENT) == COUNT // EVERY
 
 
@@ -166,20 +153,17 @@ async def test_publications(full: Database) -> None:
             COUNT,
         )
         await conn.execute(
-            "insert into onceward.deliveries (id, endpoint_id, type, caused_by)"
-            " select 100000 + n, gen_random_uuid(), 't', n from generate_series(1, $1::int) n",
-            COUNT,
-        )
-        await conn.execute(
-            "insert into onceward.work (id, kind, task, queue, sort_at)"
-            " select 100000 + n, 'delivery', 'd', 'none', now() from generate_series($2::int, $1::int, $2::int) n",
+            "insert into onceward.deliveries (id, endpoint_id, type, caused_by, status)"
+            " select 100000 + n, gen_random_uuid(), 't', n, case when n % $2 = 0 then 'dead_letter' else 'success' end"
+            "   from generate_series(1, $1::int) n",
             COUNT,
             EVERY,
         )
         await conn.execute("reset session_replication_role")
     assert await outbox_upkeep.prune(full, keep=KEEP, keep_keys=KEEP) == COUNT
     assert await full.fetchval("select count(*) from onceward.published") == COUNT // EVERY
-    await full.execute("delete from onceward.work")
+    await full.execute("update onceward.deliveries set status = 'cancelled'")
+    await full.execute(EXAMINE_NOW)
     assert await outbox_upkeep.prune(full, keep=KEEP, keep_keys=KEEP) == 0
     assert await full.fetchval("select count(*) from onceward.published") == 0
     assert await full.fetchval("select count(*) from onceward.deliveries") == 0
@@ -203,40 +187,104 @@ async def test_workflows(full: Database) -> None:
     assert await in_batches(partial(full.fetchval, operate.STRIP, KEEP)) == 0
 
 
-async def test_rows_that_are_not_old_yet_are_neither_pruned_nor_passed(full: Database) -> None:
+def retentions(db: Database) -> dict[str, Retention]:
+    return {
+        "jobs": old_jobs(db, keep=KEEP),
+        "webhook_events": inbox_upkeep.old_bodies(db, OPTIONS, days=None),
+        "event ids": inbox_upkeep.old_event_ids(db, KEEP),
+        "messages": retained_messages(db, keep=KEEP, pause_s=0.0),
+        "published": outbox_upkeep.old_events(db, keep=KEEP),
+    }
+
+
+FILL = {
+    "jobs": "(id, task, args, created_at) select n, 't', '{}'",
+    "webhook_events": "(seq, event_id, provider, type, payload, status, received_at) select n, 'evt_' || n, 'stripe', 't', '{}', 'success'",
+    "messages": "(id, key, channel, template, version, recipient, data, status, created_at)"
+    " select n, 'k' || n, 'email', 't', '1', 'r', '{}', 'success'",
+    "published": "(id, type, fingerprint, body, message_id, created_at) select n, 't', '', '{}', 'm' || n",
+}
+LEFT = {
+    "jobs": "select id from onceward.jobs",
+    "webhook_events": "select seq from onceward.webhook_events where payload is not null",
+    "event ids": "select seq from onceward.webhook_events",
+    "messages": "select id from onceward.messages where data is not null",
+    "published": "select id from onceward.published",
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+async def test_a_row_with_a_younger_or_a_future_time_does_not_keep_the_others(full: Database, name: str) -> None:
+    table = "webhook_events" if name == "event ids" else name
     await full.execute(
-        "insert into onceward.jobs (id, task, args, created_at)"
-        " select n, 't', '{}', now() - case when n = 3 then interval '1 day' else interval '60 days' end"
-        "   from generate_series(1, 5) n"
+        f"insert into onceward.{table} {FILL[table]}, now() + case n when 2 then interval '100 days' when 4 then interval '-1 day'"
+        " when 7 then interval '-1 day' else interval '-60 days' end from generate_series(1, 7) n"
     )
-    async with full.acquire() as conn:
-        assert await prune(conn, keep=KEEP) == 2
-        assert await prune(conn, keep=KEEP) == 0
-        await conn.execute("update onceward.jobs set created_at = now() - interval '60 days'")
-        assert await prune(conn, keep=KEEP) == 3
+    retention = retentions(full)[name]
+    assert await retention.all() == 6
+    assert [row[0] for row in await full.fetch(LEFT[name])] == [2, 4, 7]
+    assert await retention.all() == 0, "the youngest is not passed"
+    async with FrozenClock(full, datetime.now(UTC) + timedelta(days=30)):
+        assert await retention.all() == 1
+        assert [row[0] for row in await full.fetch(LEFT[name])] == [2]
+    async with FrozenClock(full, datetime.now(UTC) + timedelta(days=131)):
+        assert await retention.all() == 0
+        assert await full.fetch(LEFT[name]) == []
+    assert await full.fetchval("select count(*) from onceward.prune_later") == 0
 
 
-@pytest.mark.parametrize(
-    ("table", "statement", "more"),
-    [
-        ("jobs", PRUNE_JOBS, ()),
-        ("webhook_events", inbox_upkeep.STRIP, (None, 0, TURNS, None)),
-        ("webhook_events", inbox_upkeep.FORGET, ()),
-        ("messages", STRIP, (0, TURNS, None)),
-        ("published", outbox_upkeep.PRUNE, ()),
-    ],
-)
-async def test_a_step_with_nothing_due_reads_one_window(
-    full: Database, table: str, statement: str, more: tuple[object, ...]
-) -> None:
-    fill = {
-        "jobs": "(id, task, args) select n, 't', '{}'",
-        "webhook_events": "(seq, event_id, provider, type) select n, 'evt_' || n, 'stripe', 't'",
-        "messages": "(id, key, channel, template, version, recipient) select n, 'k' || n, 'email', 't', '1', 'r'",
-        "published": "(id, type, fingerprint, body, message_id) select n, 't', '', '{}', 'm' || n",
-    }[table]
-    await full.execute(f"insert into onceward.{table} {fill} from generate_series(1, 8000) n")
+@pytest.mark.parametrize("shorter", [7, None], ids=["another retention", "the default"])
+async def test_a_source_with_a_shorter_retention_keeps_no_body_longer(full: Database, shorter: int | None) -> None:
+    """The sources that had this retention before have moved its mark further than the mark of the changed source."""
+    options = UpkeepOptions(keep=timedelta(days=7), keep_keys=KEEP * 30, strip_pause_s=0.0)
+
+    async def prune() -> list[int]:
+        for row in await full.fetch("select distinct retention_days from onceward.sources"):
+            await inbox_upkeep.old_bodies(full, options, days=row["retention_days"]).all()
+        return [row[0] for row in await full.fetch(LEFT["webhook_events"])]
+
+    for source, days in ((1, 90), (2, shorter)):
+        await full.execute(
+            "insert into onceward.sources (webhook_id, name, provider, origin, retention_days)"
+            " values (('00000000-0000-4000-8000-00000000000' || $1)::uuid, 's' || $1, 'stripe', 'stored', $2)",
+            str(source),
+            days,
+        )
+    await full.execute(
+        "insert into onceward.webhook_events (seq, webhook_id, event_id, provider, type, payload, status, received_at)"
+        " select n, ('00000000-0000-4000-8000-00000000000' || (1 + n % 2))::uuid, 'evt_' || n, 'stripe', 't', '{}', 'success',"
+        " now() - (101 - n) * interval '1 day' from generate_series(1, 100) n"
+    )
+    assert await prune() == [n for n in range(11, 101) if n >= 95 or n % 2 == 0]
+    await full.execute("update onceward.sources set retention_days = $1 where name = 's1'", shorter)
+    assert await prune() == list(range(95, 101))
+    await full.execute("update onceward.sources set retention_days = 90 where name = 's1'")
+    assert await prune() == list(range(95, 101))
+
+
+@pytest.mark.parametrize("name", LEFT)
+async def test_a_step_with_nothing_due_reads_one_window(full: Database, name: str) -> None:
+    table = "webhook_events" if name == "event ids" else name
+    await full.execute(f"insert into onceward.{table} {FILL[table]}, now() from generate_series(1, 8000) n")
     await full.execute(f"analyze onceward.{table}")
+    retention = retentions(full)[name]
     async with full.acquire() as conn:
-        plan = await explain(conn, statement, KEEP, *more, 1000)
-    assert "Seq Scan" not in scans_of(plan, table)
+        for statement, arguments in ((retention.listing, (0, 1000)), (retention.prune, (list(range(1000)),))):
+            plan = await explain(conn, statement, KEEP, *arguments)
+            assert "Seq Scan" not in scans_of(plan, table)
+
+
+async def test_an_event_that_is_replayed_while_it_is_stripped_keeps_its_body(full: Database) -> None:
+    await full.execute(
+        f"insert into onceward.webhook_events {FILL['webhook_events']}, now() - interval '60 days' from generate_series(1, 2) n"
+    )
+    await full.execute("delete from onceward.work")
+    async with full.transaction(role="engine") as tx:
+        assert await tx.fetch(AGAIN, 1, "failed") == []
+        await tx.execute("update onceward.webhook_events set status = 'failed', settles = settles + 1 where seq = 1")
+        assert len(await tx.fetch(AGAIN, 1, "failed")) == 1
+        bodies = inbox_upkeep.old_bodies(full, OPTIONS, days=None)
+        assert await bodies.all() == 2
+        assert [row[0] for row in await full.fetch(LEFT["webhook_events"])] == [1]
+    assert await full.fetchval("select id from onceward.prune_later") == 1
+    assert await full.fetch(AGAIN, 2, "success") == [], "without its body an event cannot be replayed"

@@ -98,14 +98,15 @@ async def test_a_handler_whose_task_exits_ends_the_process_and_counts_a_crash(
     assert await rescue(db) == {bad.id: 1}
 
 
+@pytest.mark.parametrize("jobs", [(hang,), pytest.param((hang, swallow), marks=pytest.mark.slow)])
 async def test_a_process_with_handlers_that_cannot_be_stopped_ends_at_a_signal(
-    engine: Engine, db: Database, start
+    engine: Engine, db: Database, start, jobs
 ) -> None:
     process = start()
-    stuck = [await engine.enqueue(hang), await engine.enqueue(swallow)]
+    stuck = [await engine.enqueue(job) for job in jobs]
     await until_query(db, "select coalesce(sum(cardinality(overdue)), 0)::int from onceward.workers", 1)
     process.send_signal(signal.SIGTERM)
     output = await ended(process)
     assert process.returncode == 0, output
-    assert output.count("handler.not_stopped") == 2
+    assert output.count("handler.not_stopped") == len(jobs)
     assert await rescue(db) == {job.id: 1 for job in stuck}

@@ -11,7 +11,7 @@ from onceward.db import Database
 from onceward.testing import drain
 from onceward.work import controls, dead_letters
 from onceward.work.dead_letters import DeadLetterFilter, NoFilter
-from onceward.work.upkeep import prune
+from onceward.work.upkeep import old_jobs
 
 app = Onceward("operate")
 healthy = False
@@ -190,10 +190,12 @@ async def test_pruning_takes_finished_jobs_of_age_and_never_dead_letters(engine:
     await engine.db.execute(
         "update onceward.jobs set created_at = now() - '10 days'::interval where id <> $1", fresh.id
     )
+    retention = old_jobs(engine.db, keep=timedelta(days=7))
     async with engine.db.acquire() as conn:
-        assert await prune(conn, keep=timedelta(days=7)) == 2  # the dead letter was looked at and stays
+        assert await retention.all() == 2  # the dead letter was looked at and stays
         assert await conn.fetchval("select array_agg(id order by id) from onceward.jobs") == [dead.id, fresh.id]
         await dead_letters.discard(engine.db, DeadLetterFilter(ids=[dead.id]), actor="anna", reason="done")
-        await prune(conn, keep=timedelta(days=7))
+        await conn.execute("update onceward.prune_later set due_at = onceward.now()")
+        await retention.all()
         assert await conn.fetchval("select array_agg(id) from onceward.jobs") == [fresh.id]
         assert await conn.fetchval("select count(*) from onceward.attempts where work_id = $1", dead.id) == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,8 @@ async def place_order(event: Event[Any], tx: Tx) -> dict[str, int]:
     await tx.enqueue(limited.in_lane("api", limit=LANE_LIMIT), n=n)
     for position in range(LANE_LENGTH):
         await tx.enqueue(ordered.in_order(f"order:{n}"), n=n, position=position)
+    if is_poisoned(n):
+        await tx.enqueue(poisoned, n=n)
     await tx.start_workflow(trip.unique(f"trip:{n}"), n=n)
     await tx.send("receipt", to="chaos@example.org", key=f"receipt:{n}", data={"n": n})
     await tx.publish(EVENT_TYPE, {"n": n}, key=f"paid:{n}", url=f"{os.environ['CHAOS_SINK']}/hook")
@@ -80,6 +84,18 @@ async def pack(tx: Tx, *, n: int) -> None:
 @app.job(retry=[1] * 20)
 async def generate(tx: Tx, *, n: int) -> None:
     await effect(tx, "slot_freed", n)
+
+
+def is_poisoned(n: int) -> bool:
+    return n % 7 == 5
+
+
+@app.job(retry=[0.1])
+async def poisoned(*, n: int) -> None:
+    """A handler with a mistake that must hurt nobody else: it ends the process, or leaks a cancellation."""
+    if n % 2:
+        sys.exit(3)
+    raise asyncio.CancelledError
 
 
 @app.job(outside=True, retry=[1] * 20)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
-from tools.chaos.app import LANE_LENGTH, is_refused
+from tools.chaos.app import LANE_LENGTH, is_poisoned, is_refused
 from tools.chaos.history import Call, History
 
 Clause = Callable[[History], list[str]]
 CAUSED_ONCE = ("job", "batch", "limited", "reserved")
+CONNECTIONS = 4
+"""How many connections to the mail server a node opens."""
 SHOWN = 5
 
 
@@ -81,6 +83,24 @@ def a_message_is_sent_once_or_unknown(history: History) -> list[str]:
         elif message.status == "success" and mails[message.ref] == 0:
             problems.append(f"message {message.ref} counts as sent and was not received")
     return problems
+
+
+def a_message_that_never_left_is_not_unknown(history: History) -> list[str]:
+    """A send is recorded when its connection is held: an interruption leaves at most one such message per connection."""
+    mails = set(history.mails)
+    never_left = [each.ref for each in history.messages if each.status == "unknown" and each.ref not in mails]
+    return (
+        _listed("unknown and never sent", never_left) if len(never_left) > CONNECTIONS * history.interruptions else []
+    )
+
+
+def no_workflow_ended_with_a_missing_step(history: History) -> list[str]:
+    return _listed("ended with a gap in its history: workflow", history.gaps)
+
+
+def a_poisoned_job_is_a_dead_letter(history: History) -> list[str]:
+    """It ends its process or leaks a cancellation: a failure of that job, which the other clauses must not notice."""
+    return _once_each("poisoned", history.poisoned, {n for n in history.refs("event") if is_poisoned(n)})
 
 
 def an_ordered_lane_keeps_its_order(history: History) -> list[str]:
@@ -162,6 +182,9 @@ CLAUSES: tuple[Clause, ...] = (
     calls_of_one_cause_carry_one_key,
     deliveries_of_one_event_carry_one_id,
     a_message_is_sent_once_or_unknown,
+    a_message_that_never_left_is_not_unknown,
+    no_workflow_ended_with_a_missing_step,
+    a_poisoned_job_is_a_dead_letter,
     an_ordered_lane_keeps_its_order,
     no_more_jobs_of_a_lane_ran_at_once_than_its_limit,
     no_more_slots_were_taken_than_there_are,

@@ -17,7 +17,7 @@ SERVER_FAULTS = (
     "kill_lagging_primary",
 )
 SINGLE_SERVER_FAULTS = ("crash_server",)
-POOL_FAULTS = ("fill_pools",)
+POOL_FAULTS = ("fill_pools", "kill_command")
 NODE_CLOCK_FAULTS = ("jump_node_clock", "drift_node_clock")
 SERVER_CLOCK_FAULTS = ("jump_server_clock",)
 
@@ -39,6 +39,7 @@ LASTS_S = {
     "kill_lagging_primary": (5.0, 10.0),
     "crash_server": (0.0, 0.0),
     "fill_pools": (2.0, 6.0),
+    "kill_command": (0.5, 4.0),
     "jump_node_clock": (5.0, 25.0),
     "drift_node_clock": (10.0, 30.0),
     "jump_server_clock": (8.0, 25.0),

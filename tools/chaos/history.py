@@ -68,6 +68,12 @@ class History:
     ledger_credits: int = 0
     subscribed: list[int | None] = field(default_factory=list[int | None])
     """The last result that each live subscriber holds."""
+    poisoned: list[int] = field(default_factory=list[int])
+    """The events whose poisoned job is a dead letter."""
+    gaps: list[int] = field(default_factory=list[int])
+    """The workflows that ended although their history lacks a step."""
+    interruptions: int = 0
+    """How many faults were injected."""
     ended_nodes: list[str] = field(default_factory=list[str])
     """Nodes that ended although no fault had ended them."""
     unfinished: list[str] = field(default_factory=list[str])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -127,6 +129,18 @@ class Injector:
                 node.freeze()
                 await asyncio.sleep(fault.lasts_s)
                 node.thaw()
+
+    async def _kill_command(self, fault: Fault) -> None:
+        """Kill a command of an operator that rebuilds indexes one after another."""
+        environ = {**os.environ, "ONCEWARD_DATABASE_URL": self._direct_url}
+        command = (sys.executable, "-m", "onceward", "db", "compact")
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environ, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        )
+        await asyncio.sleep(fault.lasts_s)
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
 
     # -- links ---------------------------------------------------------------------------------------------
 

@@ -18,7 +18,16 @@ EFFECTS = """
 select kind, ref, position, started, id as ended from chaos.effects order by id
 """
 WAITING = "select kind || ' ' || task || ' ' || id as work from onceward.work where dead_reason is null order by id"
-DEAD = "select kind || ' ' || task || ' ' || id || ': ' || dead_reason as work from onceward.work where dead_reason is not null order by id"
+DEAD = "select kind || ' ' || task || ' ' || id || ': ' || dead_reason as work from onceward.work where dead_reason is not null and task <> 'poisoned' order by id"
+POISONED = """
+select (j.args ->> 'n')::bigint as ref from onceward.jobs j join onceward.work w on w.id = j.id
+ where w.task = 'poisoned' and w.dead_reason is not null
+"""
+GAPS = """
+select f.id from onceward.workflows f left join onceward.workflow_steps s on s.workflow_id = f.id
+ where f.state in ('success', 'failed') group by f.id
+having count(s.position) < 4 or count(s.position) <> max(s.position) + 1
+"""
 MESSAGES = "select (data ->> 'n')::bigint as ref, status from onceward.messages where template = 'receipt'"
 RUNS = "select extract(epoch from due_at)::bigint as due_s from onceward.runs where schedule = 'tick' and status = 'success'"
 
@@ -67,6 +76,8 @@ async def read(db: Database, history: History) -> None:
     history.runs = [row["due_s"] for row in await db.fetch(RUNS)]
     history.unfinished = [row["work"] for row in await db.fetch(WAITING) if " cron:tick " not in row["work"]]
     history.dead_letters = [row["work"] for row in await db.fetch(DEAD)]
+    history.poisoned = [row["ref"] for row in await db.fetch(POISONED)]
+    history.gaps = [row["id"] for row in await db.fetch(GAPS)]
     history.capacity, history.lane_limit, history.slots = CAPACITY, LANE_LIMIT, SLOTS
     history.sold = await db.fetchval("select sold from onceward.capacity_pools where key = $1", POOL)
     sums = await db.fetchrow("select sum(debits)::bigint, sum(credits)::bigint from onceward.ledger_balances")

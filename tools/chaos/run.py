@@ -55,6 +55,7 @@ async def run(
             db = await Database.open(system.direct_url, min_size=1, max_size=2)
             drained_after_s = await wait_until_drained(db, patience_s=PATIENCE_S)
             history = History(requests=senders.requests, ended_nodes=injector.ended_nodes)
+            history.interruptions = len(injector.injected)
             await read(db, history)
             await _until_current(subscribers, len(history.refs("event")))
             await db.close()

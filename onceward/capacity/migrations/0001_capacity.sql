@@ -47,7 +47,7 @@ create table onceward.capacity_units (
     pool_id bigint not null,
     unit text not null check (length(unit) between 1 and 200),
     organization_id uuid not null,
-    primary key (pool_id, unit),
+    primary key (pool_id, unit, organization_id),         -- the pool decides the organization
     foreign key (pool_id, organization_id) references onceward.capacity_pools (id, organization_id)
 );
 select onceward.protect('onceward.capacity_units');
@@ -69,7 +69,7 @@ create table onceward.capacity_claims (
     check (state <> 'held' or expires_at is not null),
     check ((ended_at is not null) = (state in ('released', 'expired'))),
     foreign key (pool_id, organization_id) references onceward.capacity_pools (id, organization_id),
-    foreign key (pool_id, unit) references onceward.capacity_units (pool_id, unit)
+    foreign key (pool_id, unit, organization_id) references onceward.capacity_units (pool_id, unit, organization_id)
 );
 create unique index capacity_unit_taken_once on onceward.capacity_claims (pool_id, unit)
     where unit is not null and state in ('held', 'sold');
@@ -84,6 +84,7 @@ select onceward.protect('onceward.capacity_claims');
 -- The app role can read these tables; only the functions of this package write to them.
 revoke insert, update, delete on onceward.capacity_groups, onceward.capacity_totals, onceward.capacity_pools,
     onceward.capacity_units, onceward.capacity_claims from onceward_app, onceward_engine;
+grant update (holder) on onceward.capacity_claims to onceward_engine;  -- to erase a person
 
 -- `onceward trace` finds rows by their cause, and must not read the whole table.
 

@@ -64,7 +64,10 @@ async def _migrate(
     """Return what was applied, and what is still pending."""
     async with opened(settings, migrations, as_owner=True) as configured:
         pending = await configured.pending_migrations(reapply_functions=reapply_functions)
-        if only_plan or not (pending or configured.has_runtime_login):
+        if only_plan:
             return [], pending
+        if not (pending or configured.has_runtime_login or await configured.missing_privileges()):
+            return [], []
         applied = await configured.migrate(reapply_functions=reapply_functions)
-        return applied, [item for item in pending if item not in applied]
+        # Read again: another process may have applied the files while this one waited for it.
+        return applied, await configured.pending_migrations()

@@ -17,6 +17,11 @@ create table if not exists onceward.functions (
     applied_at timestamptz not null default clock_timestamp(),
     primary key (owner, name, checksum)
 );
+-- The privileges and policies of our roles, as statements that create them again (privileges.py).
+create table if not exists onceward.privileges (
+    key text primary key,
+    statement text not null
+);
 create table if not exists onceward.processes (
     id uuid primary key,
     service text not null,

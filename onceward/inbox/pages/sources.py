@@ -19,6 +19,7 @@ from onceward.trust.secrets import secret_box
 from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import ANYTHING, NOTHING
 
 PATH = "/dashboard/sources"
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -120,9 +121,9 @@ PAGES = (
     ),
 )
 ACTIONS = (
-    Action(path=PATH, run=_add, scope="owner", recent=True),
-    Action(path=f"{PATH}/secret", run=_rotate, scope="owner", recent=True),
-    Action(path=f"{PATH}/delete", run=_button(sources.delete, DELETED), scope="owner"),
-    Action(path=f"{PATH}/pause", run=_button(sources.pause, PAUSED)),
-    Action(path=f"{PATH}/resume", run=_button(sources.resume, RESUMED)),
+    Action(path=PATH, causes=NOTHING, run=_add, scope="owner", recent=True),
+    Action(path=f"{PATH}/secret", causes=NOTHING, run=_rotate, scope="owner", recent=True),
+    Action(path=f"{PATH}/delete", causes=NOTHING, run=_button(sources.delete, DELETED), scope="owner"),
+    Action(path=f"{PATH}/pause", causes=NOTHING, run=_button(sources.pause, PAUSED)),
+    Action(path=f"{PATH}/resume", causes=ANYTHING, run=_button(sources.resume, RESUMED)),
 )

@@ -17,6 +17,7 @@ from onceward.inbox.finding import EventFilter, FoundEvents, search
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import Moment, Number, Text, example
 from onceward.web.paging import link_next
 from onceward.web.problems import Problem, invalid_request
@@ -134,6 +135,7 @@ def _reading(router: APIRouter) -> None:
 
 def _replaying(router: APIRouter) -> None:
     @router.post("/replay")
+    @exposed(*ANYTHING)
     async def many(db: Db, identity: Replayer, body: ReplayMany) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
         """Handle events again, oldest first, under the same event id. Each replay is written to the audit log."""
         if not body.reason and not body.dry_run:
@@ -165,6 +167,7 @@ def _replaying(router: APIRouter) -> None:
         return ReplayAnswer(done=done.done, skipped=done.skipped, dry_run=body.dry_run)
 
     @router.post("/{event}/replay", status_code=202)
+    @exposed(*ANYTHING)
     async def one(db: Db, identity: Replayer, event: Short, body: ReplayOne) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
         """Handle one event again. 409 says why it was not replayed."""
         shown = await _find(db, identity, event)

@@ -17,6 +17,7 @@ from onceward.settings import Settings
 from onceward.trust import Identity, SecretBox, transaction_for
 from onceward.web.api import database_of, settings_of
 from onceward.web.auth import require
+from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import Json, Text, example
 from onceward.web.problems import Problem, invalid_request
 
@@ -117,6 +118,7 @@ def _reading(router: APIRouter) -> None:
 
 def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
     @router.post("", status_code=201)
+    @exposed("nothing")
     async def add(db: Db, settings: TheSettings, identity: RecentOwner, new: SourceIn) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
         """Add a source of the organization. An administrator who acts for none adds a source of the platform."""
         requested = sources.NewSource(
@@ -138,6 +140,7 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
         return _shown(added, settings)
 
     @router.post("/{source}/secret")
+    @exposed("nothing")
     async def rotate(db: Db, identity: RecentOwner, source: Text, rotation: SourceSecret) -> Rotated:  # pyright: ignore[reportUnusedFunction]
         """Add a secret. This node accepts it before the answer is sent, every other node within moments."""
         overlap = timedelta(seconds=rotation.overlap_s)
@@ -155,6 +158,7 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
 
 def _assigning(router: APIRouter, inbox: Inbox) -> None:
     @router.put("/{source}/app")
+    @exposed(*ANYTHING)
     async def assign(  # pyright: ignore[reportUnusedFunction]
         db: Db, settings: TheSettings, identity: Owner, source: Text, to: Assignment
     ) -> SourceShown:
@@ -174,6 +178,7 @@ def _assigning(router: APIRouter, inbox: Inbox) -> None:
 
 def _pausing(router: APIRouter, inbox: Inbox) -> None:
     @router.post("/{source}/pause")
+    @exposed("nothing")
     async def pause(db: Db, settings: TheSettings, identity: Operator, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
         """Keep receiving, but park waiting and new events instead of handling them. A repeated call changes nothing."""
         async with db.transaction(role="engine") as tx:
@@ -184,6 +189,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
         return _shown(paused, settings)
 
     @router.post("/{source}/resume")
+    @exposed(*ANYTHING)
     async def resume(db: Db, settings: TheSettings, identity: Operator, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
         """Handle the events of the source again, in the order of their arrival."""
         async with db.transaction(role="engine") as tx:
@@ -196,6 +202,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
 
 def _deleting(router: APIRouter, inbox: Inbox) -> None:
     @router.delete("/{source}", status_code=204)
+    @exposed("nothing")
     async def delete(db: Db, identity: Owner, source: Text) -> None:  # pyright: ignore[reportUnusedFunction]
         """Delete a source and its secrets. Its events stay, and waiting ones are handled."""
         try:

@@ -11,6 +11,7 @@ from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import NOTHING
 
 PATH = "/dashboard/notifications"
 SHOWN = 100
@@ -39,4 +40,4 @@ PAGES = (
     Page(name="notifications", path=PATH, title="Notifications", section="notifications", load=load),
     Page(name="bell", path=f"{PATH}/bell", title="Notifications", section="notifications", load=load_bell, every_s=2.0),
 )
-ACTIONS = (Action(path=f"{PATH}/read", run=_mark_read, scope="viewer"),)
+ACTIONS = (Action(path=f"{PATH}/read", causes=NOTHING, run=_mark_read, scope="viewer"),)

@@ -12,6 +12,7 @@ from onceward.messages import CHANNELS, Template, UnknownTemplate, render
 from onceward.web.auth import authenticator_of
 from onceward.web.dashboard.page import Missing, Page, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import exposed
 from onceward.work import PayloadInvalid
 
 MAIL_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; frame-ancestors 'self'; base-uri 'none'"
@@ -55,6 +56,7 @@ def _find(site: Site, name: str) -> Template:
 def preview_route(site: Site) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     """Return the route that serves the HTML of a mail for the preview frame."""
 
+    @exposed(credential="session or key: viewer")
     async def preview(request: Request) -> Response:
         (await authenticator_of(request).identify(request)).require("viewer")
         template = _find(site, request.path_params["name"])

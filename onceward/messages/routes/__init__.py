@@ -15,4 +15,4 @@ from onceward.messages.routes.senders import senders_router
 
 
 def routers(context: Context) -> Sequence[APIRouter]:
-    return (inbox_router(), messages_router(), notifications_router(), push_router(), senders_router(context))
+    return (inbox_router(), messages_router(), notifications_router(context), push_router(), senders_router(context))

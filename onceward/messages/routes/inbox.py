@@ -13,6 +13,7 @@ from onceward.messages.inbox import InboxMessage
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.exposure import exposed
 from onceward.web.fields import AtMost, Number, example
 from onceward.web.problems import invalid_request
 
@@ -59,6 +60,7 @@ def inbox_router() -> APIRouter:
             return Unread(unread=await inbox.count_unread(tx, inbox.recipients_of(identity)))
 
     @router.post("/read")
+    @exposed("nothing")
     async def mark_notifications_as_read(db: Db, identity: User, marks: ReadMarks) -> Unread:  # pyright: ignore[reportUnusedFunction]
         """Mark notifications as read, and return how many are still unread."""
         if not marks.ids and marks.up_to is None:

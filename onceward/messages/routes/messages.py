@@ -14,6 +14,7 @@ from onceward.messages.resolving import resolve
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.exposure import exposed
 from onceward.web.fields import Number, Why, example
 from onceward.web.problems import Problem
 
@@ -91,6 +92,7 @@ def _reading(router: APIRouter) -> None:
 
 def _changing(router: APIRouter) -> None:
     @router.post("/{id}/cancel")
+    @exposed("nothing")
     async def cancel_message(db: Db, identity: Operator, id: Number, why: Why) -> MessageDone:  # pyright: ignore[reportUnusedFunction]
         """Cancel a message that has not been sent."""
         message = await _find(db, identity, id)
@@ -104,6 +106,7 @@ def _changing(router: APIRouter) -> None:
         return MessageDone(id=id, outcome="cancelled")
 
     @router.post("/{id}/resolve")
+    @exposed("mail")
     async def resolve_message(db: Db, identity: Operator, id: Number, body: MessageVerdict) -> MessageDone:  # pyright: ignore[reportUnusedFunction]
         """Record the outcome of a message whose send the service never answered."""
         await _find(db, identity, id)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Header, Request
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
+from onceward.context import Context
 from onceward.db import Database
 from onceward.engine import Engine
 from onceward.messages import (
@@ -21,11 +22,12 @@ from onceward.messages import (
     render,
     unsubscribe_by_token,
 )
-from onceward.messages.notifications import show
+from onceward.messages.notifications import show, slack_of
 from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
+from onceward.web.exposure import exposed
 from onceward.web.fields import AtMost, example
 from onceward.web.problems import Problem, invalid_request
 from onceward.work import PayloadInvalid
@@ -68,11 +70,12 @@ class NotificationAccepted(BaseModel):
     duplicate: bool
 
 
-def notifications_router() -> APIRouter:
+def notifications_router(context: Context) -> APIRouter:
     """Return the routes `/api/v1/notifications`, `/unsubscribe/{token}` and `/templates/{name}`."""
     router = APIRouter(tags=["messages"])
 
     @router.post("/api/v1/notifications", status_code=202)
+    @exposed("mail")
     async def create_notification(  # pyright: ignore[reportUnusedFunction]
         body: NewNotification,
         engine: TheEngine,
@@ -95,8 +98,12 @@ def notifications_router() -> APIRouter:
                 template=body.template,
                 key=key,
             )
+            # What an organization says goes to its own workspace: it may not speak to that of the installation.
+            slack = slack_channels(settings)
+            if identity.organization is not None and "slack" in what.channels:
+                slack = await slack_of(context.app.services, identity.organization)
             async with engine.transaction(organization=identity.organization) as tx:
-                notified = await notify(tx, engine.templates, what, slack=slack_channels(settings), waker=engine.waker)
+                notified = await notify(tx, engine.templates, what, slack=slack, waker=engine.waker)
         except (InvalidNotification, UnknownTemplate, ValueError) as error:
             raise invalid_request(detail=str(error)) from None
         return NotificationAccepted(id=notified.id, duplicate=notified.duplicate)
@@ -111,6 +118,7 @@ def notifications_router() -> APIRouter:
         return notification
 
     @router.get("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
+    @exposed(credential="link in the message")
     async def ask_to_unsubscribe(token: UUID) -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
         """Show a page with a button. Mail scanners follow links, so a GET must not unsubscribe anybody."""
         return _page(
@@ -120,6 +128,7 @@ def notifications_router() -> APIRouter:
         )
 
     @router.post("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
+    @exposed("nothing", credential="link in the message")
     async def unsubscribe(token: UUID, db: Db, request: Request) -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
         """Unsubscribe with one click as in RFC 8058, or from the page."""
         body = (await request.body())[:200]

@@ -15,6 +15,7 @@ from onceward.settings import Settings
 from onceward.trust import Identity, NotAllowed, transaction_for
 from onceward.web.api import database_of, settings_of
 from onceward.web.auth import require
+from onceward.web.exposure import ANYBODY, exposed
 from onceward.web.fields import example
 from onceward.web.problems import Problem
 
@@ -55,6 +56,7 @@ def push_router() -> APIRouter:
     router = APIRouter(prefix="/api/v1/push", tags=["web push"])
 
     @router.get("/public-key")
+    @exposed(credential=ANYBODY)
     async def read_push_key(settings: TheSettings) -> PublicKey:  # pyright: ignore[reportUnusedFunction]
         """Return the public key. Needs no authentication."""
         if settings.webpush_private_key is None:
@@ -64,6 +66,7 @@ def push_router() -> APIRouter:
         return PublicKey(public_key=VapidKey(settings.webpush_private_key.get_secret_value()).public)
 
     @router.put("/subscription", status_code=204)
+    @exposed("nothing")
     async def save_push_subscription(db: Db, identity: User, new: PushSubscription) -> None:  # pyright: ignore[reportUnusedFunction]
         """Save the browser of the signed-in user. It replaces an earlier one; messages over `push` to the user id reach it."""
         push = {"endpoint": new.endpoint, "p256dh": new.keys.p256dh, "auth": new.keys.auth}
@@ -71,6 +74,7 @@ def push_router() -> APIRouter:
             await save_recipient(tx, Recipient(ref=_user(identity), push=push))
 
     @router.delete("/subscription", status_code=204)
+    @exposed("nothing")
     async def delete_push_subscription(db: Db, identity: User) -> None:  # pyright: ignore[reportUnusedFunction]
         """Remove the browser of the signed-in user. Messages over `push` then fail for this user."""
         async with transaction_for(db, identity) as tx:

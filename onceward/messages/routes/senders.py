@@ -15,6 +15,7 @@ from onceward.trust import Identity
 from onceward.trust.routes.access import organization_of
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.exposure import exposed
 from onceward.web.fields import example
 from onceward.web.problems import Problem
 
@@ -44,6 +45,7 @@ def senders_router(context: Context) -> APIRouter:
             return await senders.list_senders(tx, organization_of(identity))
 
     @router.put("", status_code=204)
+    @exposed("call")
     async def save_number(db: Db, identity: Owner, new: NewSender) -> None:  # pyright: ignore[reportUnusedFunction]
         """Prove a number by the organization's own account. An administrator of the instance assigns it without a proof."""
         organization = organization_of(identity)
@@ -61,6 +63,7 @@ def senders_router(context: Context) -> APIRouter:
             raise Problem(409, str(error), kind="sender-taken") from error
 
     @router.delete("/{kind}/{identifier}", status_code=204)
+    @exposed("nothing")
     async def delete_number(db: Db, identity: Owner, kind: SenderKind, identifier: str) -> None:  # pyright: ignore[reportUnusedFunction]
         """Release a number of the organization."""
         async with db.transaction(role="engine") as tx:

@@ -39,7 +39,8 @@ create table onceward.endpoints (
     direct boolean not null default false, -- created for a URL of a request; receives only events that are addressed to it
     version bigint not null default nextval('onceward.ids'),  -- changes with every setting that sending depends on
     created_at timestamptz not null default onceward.now(),
-    deleted_at timestamptz
+    deleted_at timestamptz,
+    unique (endpoint_id, organization_id)
 );
 comment on table onceward.endpoints is 'Endpoints of customers. A deleted endpoint keeps its row for the history, without secrets.';
 create index endpoints_active on onceward.endpoints (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'))
@@ -55,7 +56,8 @@ create table onceward.endpoint_statistics (
     organization_id uuid,
     succeeded bigint not null default 0,
     failed bigint not null default 0,
-    last_triggered_at timestamptz
+    last_triggered_at timestamptz,
+    foreign key (endpoint_id, organization_id) references onceward.endpoints (endpoint_id, organization_id) on delete cascade
 );
 select onceward.protect('onceward.endpoint_statistics');
 revoke insert, update, delete on onceward.endpoint_statistics from onceward_app;
@@ -72,7 +74,8 @@ create table onceward.endpoint_secrets (
     endpoint_id uuid not null references onceward.endpoints on delete cascade,
     secret bytea not null,                 -- encrypted: the bytes of the key
     created_at timestamptz not null default onceward.now(),
-    expires_at timestamptz                 -- null: the current secret; otherwise it also signs until then
+    expires_at timestamptz,                -- null: the current secret; otherwise it also signs until then
+    foreign key (endpoint_id, organization_id) references onceward.endpoints (endpoint_id, organization_id) on delete cascade
 );
 create index endpoint_secrets_endpoint on onceward.endpoint_secrets (endpoint_id);
 select onceward.protect('onceward.endpoint_secrets');
@@ -180,6 +183,7 @@ revoke insert, update, delete on onceward.resends from onceward_app;
 
 create table onceward.portal_tokens (
     hash bytea primary key,
+    id uuid not null default gen_random_uuid() unique,
     organization_id uuid references onceward.organizations on delete cascade,
     endpoint_ids uuid[],                   -- null: every endpoint of the organization
     may_act boolean not null,              -- false: read only

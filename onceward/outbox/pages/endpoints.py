@@ -17,6 +17,7 @@ from onceward.web.dashboard.contribution import Figure, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import NOTHING
 
 ENDPOINTS = read_statement("outbox", "list_endpoints_page")
 PAGE = 100
@@ -101,8 +102,8 @@ PAGES = (
     Page(name="endpoints", path="/dashboard/endpoints", title="Endpoints", section="endpoints", load=load, every_s=5.0),
 )
 ACTIONS = (
-    Action(path="/dashboard/endpoints/disable", run=_disable),
-    Action(path="/dashboard/endpoints/enable", run=_enable),
-    Action(path="/dashboard/endpoints/test", run=_test),
-    Action(path="/dashboard/deliveries/{id}/resend", run=_resend),
+    Action(path="/dashboard/endpoints/disable", causes=NOTHING, run=_disable),
+    Action(path="/dashboard/endpoints/enable", causes=("call",), run=_enable),
+    Action(path="/dashboard/endpoints/test", causes=("call",), run=_test),
+    Action(path="/dashboard/deliveries/{id}/resend", causes=("call",), run=_resend),
 )

@@ -26,6 +26,7 @@ from onceward.outbox.catalogue import check_name, known, save
 from onceward.trust import Identity, audit
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
+from onceward.web.exposure import ANYBODY, exposed
 from onceward.web.fields import AtMost, Number, example
 from onceward.web.idempotency import withholds
 from onceward.web.paging import link_next
@@ -196,6 +197,7 @@ def _catalogue(router: APIRouter) -> None:
             ]
 
     @router.put("/event-types/{name}", status_code=204)
+    @exposed("nothing")
     async def declare(db: Db, identity: Admin, name: str, new: NewType) -> None:  # pyright: ignore[reportUnusedFunction]
         check_name(name)
         async with db.transaction(role="engine") as tx:
@@ -223,6 +225,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         return page
 
     @router.post("/endpoints", status_code=201, dependencies=[withholds("secret")])
+    @exposed("nothing")
     async def register(identity: RecentOwner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
         created = await endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
         return MadeEndpoint(endpoint=created.endpoint, secret=created.secret)
@@ -232,6 +235,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         return await endpoints.get(identity.organization, endpoint_id)
 
     @router.patch("/endpoints/{endpoint_id}")
+    @exposed("nothing")
     async def change(identity: Owner, endpoint_id: UUID, new: ChangedEndpoint) -> Endpoint:  # pyright: ignore[reportUnusedFunction]
         changes = new.model_dump(exclude_unset=True)
         for name in ("url", "events", "description", "headers", "metadata", "ordered", "ed25519"):
@@ -240,10 +244,12 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         return await endpoints.change(identity.organization, endpoint_id, changes, actor=identity)
 
     @router.delete("/endpoints/{endpoint_id}", status_code=204)
+    @exposed("nothing")
     async def delete(identity: Owner, endpoint_id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
         await endpoints.delete(identity.organization, endpoint_id, actor=identity)
 
     @router.post("/endpoints/{endpoint_id}/secret", dependencies=[withholds("secret")])
+    @exposed("nothing")
     async def rotate(identity: RecentOwner, endpoint_id: UUID, requested: EndpointSecret) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         secret = await endpoints.rotate_secret(
             identity.organization,
@@ -255,6 +261,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         return {"secret": secret}
 
     @router.get("/webhook-keys/{organization_id}")
+    @exposed(credential=ANYBODY)
     async def public_keys(organization_id: UUID) -> dict[str, list[str]]:  # pyright: ignore[reportUnusedFunction]
         """Return the public keys that verify the `v1a` signatures of this organization. Needs no authentication."""
         return {"keys": await endpoints.public_keys(organization_id)}
@@ -264,21 +271,25 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
     endpoints = outbox.endpoints
 
     @router.post("/endpoints/{endpoint_id}/disable")
+    @exposed("nothing")
     async def disable(identity: Operator, endpoint_id: UUID) -> Endpoint:  # pyright: ignore[reportUnusedFunction]
         await endpoints.disable(identity.organization, endpoint_id, actor=identity)
         return await endpoints.get(identity.organization, endpoint_id)
 
     @router.post("/endpoints/{endpoint_id}/enable")
+    @exposed("call")
     async def enable(identity: Operator, endpoint_id: UUID) -> Endpoint:  # pyright: ignore[reportUnusedFunction]
         await endpoints.enable(identity.organization, endpoint_id, actor=identity)
         return await endpoints.get(identity.organization, endpoint_id)
 
     @router.post("/endpoints/{endpoint_id}/test", status_code=202)
+    @exposed("call")
     async def test(identity: Operator, endpoint_id: UUID, requested: Test) -> MadeEvent:  # pyright: ignore[reportUnusedFunction]
         sent = await outbox.send_test(identity.organization, endpoint_id, actor=identity, type=requested.type)
         return MadeEvent(id=sent.id, message_id=sent.message_id, deliveries=sent.deliveries, duplicate=False)
 
     @router.post("/endpoints/{endpoint_id}/recover", status_code=202)
+    @exposed("call")
     async def recover(db: Db, identity: Replayer, endpoint_id: UUID, requested: Recovery) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
         return await resends.start(
             db,
@@ -292,6 +303,7 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
         )
 
     @router.post("/endpoints/portal", status_code=201, dependencies=[withholds("url")])
+    @exposed("nothing")
     async def access(request: Request, db: Db, identity: RecentOwner, requested: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         created = await portal.create(
             db,
@@ -301,7 +313,19 @@ def _actions(router: APIRouter, outbox: Outbox) -> None:
             may_act=requested.may_act,
             actor=identity,
         )
-        return {"url": f"{settings_of(request).url}/portal?token={created.token}", "expires_at": created.expires_at}
+        url = f"{settings_of(request).url}/portal?token={created.token}"
+        return {"id": created.id, "url": url, "expires_at": created.expires_at}
+
+    @router.get("/portal-tokens")
+    async def list_portal_tokens(db: Db, identity: Owner) -> list[portal.PortalToken]:  # pyright: ignore[reportUnusedFunction]
+        """List the links to the portal that are valid now, without their tokens."""
+        return await portal.list_tokens(db, identity.organization)
+
+    @router.delete("/portal-tokens/{id}", status_code=204)
+    @exposed("nothing")
+    async def revoke_portal_token(db: Db, identity: Owner, id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
+        """Revoke a link to the portal. It ends with its next request, on every node."""
+        await portal.revoke(db, identity.organization, id, actor=identity)
 
 
 def _deliveries(router: APIRouter) -> None:
@@ -336,6 +360,7 @@ def _deliveries(router: APIRouter) -> None:
         return {"delivery": row, "body": body, "attempts": attempts}
 
     @router.post("/deliveries/{id}/resend", status_code=202)
+    @exposed("call")
     async def resend(db: Db, engine: Eng, identity: Replayer, id: int) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         await resends.resend_one(db, identity.organization, id, actor=identity)
         for queue in ("deliveries", "deliveries-retry"):
@@ -343,6 +368,7 @@ def _deliveries(router: APIRouter) -> None:
         return {"status": "resent"}
 
     @router.post("/deliveries/replay", status_code=202)
+    @exposed("call")
     async def replay(db: Db, identity: Replayer, requested: Replay) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
         return await resends.start(db, identity.organization, verb="replay", actor=identity, **requested.model_dump())
 
@@ -360,6 +386,7 @@ def _resends(router: APIRouter) -> None:
         return await resends.get(db, identity.organization, id)
 
     @router.post("/resends/{id}/cancel")
+    @exposed("nothing")
     async def cancel(db: Db, identity: Operator, id: int) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
         await resends.cancel(db, identity.organization, id, actor=identity)
         return await resends.get(db, identity.organization, id)
@@ -367,6 +394,7 @@ def _resends(router: APIRouter) -> None:
 
 def _publish(router: APIRouter) -> None:
     @router.post("/publish", status_code=201)
+    @exposed("call")
     async def publish(  # pyright: ignore[reportUnusedFunction]
         engine: Eng,
         identity: Publisher,

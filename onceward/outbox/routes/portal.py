@@ -17,10 +17,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from onceward.outbox import Outbox, OutboxError, portal, reading, resends
 from onceward.trust import NotAllowed, NotAuthenticated
 from onceward.web.api import database_of, engine_of
-from onceward.web.auth import authenticator_of
+from onceward.web.auth import WRONG_CREDENTIALS, authenticator_of
 from onceward.web.cookies import secret_cookie, set_secret_cookie
+from onceward.web.exposure import exposed, grants
 
 COOKIE = "onceward_portal"
+PORTAL_TOKEN = "portal token"
 PRIVATE = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -36,6 +38,7 @@ tr + tr td { border-top: 1px solid #8884 } pre { overflow: auto; padding: .8rem;
 """
 
 
+@grants(PORTAL_TOKEN)
 async def _visiting(request: Request) -> portal.Visitor:
     return await _recognise(request, secret_cookie(request, COOKIE) or "")
 
@@ -57,6 +60,7 @@ def portal_router(outbox: Outbox) -> APIRouter:
     """Return the routes of `/portal`: entry with the list of endpoints, one endpoint, one delivery."""
     router = APIRouter(prefix="/portal", include_in_schema=False)
 
+    @exposed(credential=PORTAL_TOKEN, limit=WRONG_CREDENTIALS)
     async def enter(request: Request, token: str = "") -> Response:
         try:
             if token:
@@ -112,6 +116,7 @@ def portal_router(outbox: Outbox) -> APIRouter:
         body += f"<h2>Body</h2><pre>{escape(sent or 'The body has been deleted.')}</pre>"
         return _page(f"Delivery {id}", body)
 
+    @exposed("call")
     async def resend(request: Request, visitor: Visiting, id: int, csrf: Annotated[str, Form()] = "") -> Response:
         _may_act(visitor, csrf)
         row, _, _ = await reading.delivery(database_of(request), visitor.organization_id, id)
@@ -125,6 +130,7 @@ def portal_router(outbox: Outbox) -> APIRouter:
             engine_of(request).waker.wake(queue)
         return RedirectResponse(f"/portal/deliveries/{id}", status_code=303, headers=PRIVATE)
 
+    @exposed("call")
     async def test(visitor: Visiting, endpoint_id: UUID, csrf: Annotated[str, Form()] = "") -> Response:
         _may_act(visitor, csrf)
         if not visitor.sees(endpoint_id):

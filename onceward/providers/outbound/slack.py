@@ -22,7 +22,7 @@ _UNSURE = frozenset({"internal_error", "fatal_error", "request_timeout"})
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Calls Slack's Web API with one bot token."""
+    """Calls Slack's Web API with one bot token. `channel` is the one for messages that name none."""
 
     repeatable: ClassVar[bool] = False
 
@@ -30,6 +30,7 @@ class Slack:
     token: str = field(repr=False)
     base_url: str = "https://slack.com"
     timeout_s: float = 15.0
+    channel: str | None = None
 
     async def post_message(
         self,

@@ -14,6 +14,7 @@ from onceward.web.dashboard.contribution import Figure, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.page import Missing, Page, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import ANYTHING, NOTHING
 
 RECENT = read_statement("schedules", "recent_runs")
 COUNTS = read_statement("schedules", "count_schedules")
@@ -111,6 +112,10 @@ PAGES = (
     ),
 )
 ACTIONS = tuple(
-    Action(path=f"/dashboard/schedules/{verb}", run=run, scope="admin", instance=True)
-    for verb, run in (("pause", _pause), ("resume", _resume), ("run", _run))
+    Action(path=f"/dashboard/schedules/{verb}", causes=causes, run=run, scope="admin", instance=True)
+    for verb, run, causes in (
+        ("pause", _pause, NOTHING),
+        ("resume", _resume, ANYTHING),
+        ("run", _run, ANYTHING),
+    )
 )

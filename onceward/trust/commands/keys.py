@@ -56,15 +56,15 @@ def add(
         typer.Option("--address", help="Let the key work from this address or network only. May be repeated."),
     ] = None,
     days: Annotated[
-        float | None, typer.Option("--days", min=0, help="Number of days until the key expires. Default: never.")
-    ] = None,
+        float, typer.Option("--days", min=0, help="Number of days until the key expires; 0 means never.")
+    ] = 365,
     as_json: JsonOption = False,
 ) -> None:
     """Create a key for an organization, or with `--scope admin` for the whole instance."""
     scopes = scope or ["viewer"]
     if (organization is None) != ("admin" in scopes):
         raise CommandFailed("give either --organization, or --scope admin for the whole instance", Exit.USAGE)
-    expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    expires_at = None if days == 0 else datetime.now(UTC) + timedelta(days=days)
 
     async def work() -> dict[str, Any]:
         from onceward.trust import find_organization

@@ -26,7 +26,7 @@ alter table onceward.audit_seals enable always trigger no_change;
 alter table onceward.audit_seals enable always trigger no_truncate;
 
 create or replace trigger no_delete before delete on onceward.system_metrics
-    for each row execute function onceward.refuse_change();
+    for each row when (old.timestamp > now() - interval '30 days') execute function onceward.refuse_change();
 
 create or replace trigger no_truncate before truncate on onceward.system_metrics
     for each statement execute function onceward.refuse_change();

@@ -3,8 +3,12 @@
 
 grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker;
 
-grant select on onceward.migrations, onceward.functions to onceward_engine;
+grant select on onceward.migrations, onceward.functions, onceward.privileges to onceward_engine;
 grant select, insert, update, delete on onceward.processes to onceward_engine;
+
+-- The engine calls every function of the schema, also those that are closed to others, and draws from every sequence.
+alter default privileges in schema onceward grant execute on functions to onceward_engine;
+alter default privileges in schema onceward grant usage on sequences to onceward_engine;
 
 create sequence onceward.ids;
 comment on sequence onceward.ids is 'One sequence for events, jobs, messages, deliveries, runs and workflows, so that an id identifies one object.';
@@ -59,6 +63,7 @@ create table onceward.api_keys (
     sources text[] not null default '{}',
     addresses text[] not null default '{}', -- networks from which the key may be used; empty: everywhere
     created_by text not null,
+    owner_id uuid references onceward.users, -- the person whose access the key shares; null: created on the command line
     created_at timestamptz not null default onceward.now(),
     expires_at timestamptz,
     revoked_at timestamptz,
@@ -69,7 +74,7 @@ comment on table onceward.api_keys is 'A key belongs to one organization. A key 
 create index api_keys_organization on onceward.api_keys (organization_id);
 select onceward.protect('onceward.api_keys');
 revoke select, insert, update, delete on onceward.api_keys from onceward_app;
-grant select (key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, created_at, expires_at, revoked_at, last_used_at)
+grant select (key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, owner_id, created_at, expires_at, revoked_at, last_used_at)
     on onceward.api_keys to onceward_app;
 
 create table onceward.key_addresses (
@@ -282,5 +287,5 @@ create index system_metrics_course on onceward.system_metrics (course_id) where 
 
 alter table onceward.system_metrics enable row level security;
 create policy engine on onceward.system_metrics for all to onceward_engine using (true) with check (true);
-grant select, insert on onceward.system_metrics to onceward_engine;
+grant select, insert, delete on onceward.system_metrics to onceward_engine;  -- a trigger protects the last 30 days
 grant update (user_id, metadata) on onceward.system_metrics to onceward_engine;

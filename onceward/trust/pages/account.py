@@ -32,6 +32,7 @@ from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.contribution import Extra, Handler
 from onceward.web.dashboard.routes import MESSAGE_COOKIE, identify
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import NOTHING, exposed
 
 if TYPE_CHECKING:
     import segno
@@ -42,6 +43,7 @@ PATH = "/dashboard/account"
 
 
 def show(site: Site) -> Handler:
+    @exposed(credential="session")
     async def account(request: Request) -> Response:
         identity = await identify(request, "user", allow_pending=True)
         user_id, _ = person_of(identity)
@@ -162,10 +164,12 @@ def uuid_of(form: Mapping[str, str], name: str) -> UUID:
 
 EXTRAS = (Extra(PATH, show),)
 ACTIONS = (
-    Action(path=f"{PATH}/sessions/end", run=_end, scope="user"),
-    Action(path=f"{PATH}/sessions/end-all", run=_end_all, scope="user"),
-    Action(path=f"{PATH}/totp", run=_start_totp, scope="user", allow_pending=True, recent=True),
-    Action(path=f"{PATH}/totp/confirm", run=_confirm_totp, scope="user", allow_pending=True, recent=True),
-    Action(path=f"{PATH}/factors/remove", run=_remove, scope="user", recent=True),
-    Action(path=f"{PATH}/recovery", run=_recovery, scope="user", recent=True),
+    Action(path=f"{PATH}/sessions/end", causes=NOTHING, run=_end, scope="user"),
+    Action(path=f"{PATH}/sessions/end-all", causes=NOTHING, run=_end_all, scope="user"),
+    Action(path=f"{PATH}/totp", causes=NOTHING, run=_start_totp, scope="user", allow_pending=True, recent=True),
+    Action(
+        path=f"{PATH}/totp/confirm", causes=NOTHING, run=_confirm_totp, scope="user", allow_pending=True, recent=True
+    ),
+    Action(path=f"{PATH}/factors/remove", causes=NOTHING, run=_remove, scope="user", recent=True),
+    Action(path=f"{PATH}/recovery", causes=NOTHING, run=_recovery, scope="user", recent=True),
 )

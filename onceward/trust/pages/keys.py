@@ -13,6 +13,7 @@ from onceward.trust.keys import create_key, list_keys, revoke_key
 from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import NOTHING
 
 LIFETIMES = {"30": timedelta(days=30), "365": timedelta(days=365), "": None}
 
@@ -70,6 +71,6 @@ PAGES = (
     ),
 )
 ACTIONS = (
-    Action(path="/dashboard/keys", run=_create, scope="owner", recent=True),
-    Action(path="/dashboard/keys/revoke", run=_revoke, scope="owner"),
+    Action(path="/dashboard/keys", causes=NOTHING, run=_create, scope="owner", recent=True),
+    Action(path="/dashboard/keys/revoke", causes=NOTHING, run=_revoke, scope="owner"),
 )

@@ -17,9 +17,11 @@ from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.contribution import Extra, Handler
 from onceward.web.dashboard.routes import identify
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import NOTHING, exposed
 
 
 def options(site: Site) -> Handler:
+    @exposed(credential="session")
     async def begin(request: Request) -> Response:
         user_id, _ = person_of(await identify(request, "user", allow_pending=True))
         async with site.database.acquire() as conn:
@@ -47,4 +49,4 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
 
 
 EXTRAS = (Extra(f"{PATH}/passkeys/options", options),)
-ACTIONS = (Action(path=f"{PATH}/passkeys", run=_add, scope="user", allow_pending=True, recent=True),)
+ACTIONS = (Action(path=f"{PATH}/passkeys", causes=NOTHING, run=_add, scope="user", allow_pending=True, recent=True),)

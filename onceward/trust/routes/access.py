@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from onceward.db import Database
 from onceward.trust.errors import NotAllowed
 from onceward.trust.identity import Identity, transaction_for
 from onceward.trust.key_restrictions import KeyRestrictions
-from onceward.trust.keys import Key, create_key, list_keys, revoke_key
+from onceward.trust.keys import DEFAULT_LIFETIME, Key, create_key, list_keys, revoke_key
 from onceward.trust.organizations import (
     Member,
     Organization,
@@ -26,6 +26,7 @@ from onceward.trust.organizations import (
 )
 from onceward.web.api import database_of
 from onceward.web.auth import authenticated, require
+from onceward.web.exposure import exposed
 from onceward.web.fields import example
 from onceward.web.idempotency import withholds
 
@@ -79,7 +80,9 @@ class NewApiKey(BaseModel):
 
     name: str = Field(min_length=1, max_length=200)
     scopes: list[str] = Field(min_length=1, max_length=9)
-    expires_at: datetime | None = None
+    expires_at: datetime | None = Field(
+        default=None, description="If absent, the key expires after 365 days; null means never."
+    )
     apps: list[str] = Field([], max_length=50)
     sources: list[str] = Field([], max_length=50)
     addresses: list[str] = Field([], max_length=50)
@@ -120,11 +123,13 @@ def _organizations(router: APIRouter) -> None:
             return await list_organizations(tx.conn)
 
     @router.post("/organizations", status_code=201)
+    @exposed("nothing")
     async def create(db: Db, identity: Admin, new: NewOrganization) -> Organization:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             return await create_organization(tx, new.slug, name=new.name, actor=identity.actor)
 
     @router.put("/organizations/second-factor", status_code=204)
+    @exposed("nothing")
     async def second_factor(db: Db, identity: RecentOwner, requirement: SecondFactorRequirement) -> None:  # pyright: ignore[reportUnusedFunction]
         """Require a second factor of everybody who acts for the organization in a dashboard session, or no longer."""
         async with db.transaction(role="engine") as tx:
@@ -140,12 +145,14 @@ def _members(router: APIRouter) -> None:
             return await list_members(conn, organization_of(identity))
 
     @router.put("/members")
+    @exposed("nothing")
     async def put(db: Db, identity: RecentOwner, new: NewMember) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             user_id = await set_member(tx, organization_of(identity), new.email, new.role, actor=identity.actor)
         return {"user_id": user_id, "role": new.role}
 
     @router.delete("/members/{user_id}", status_code=204)
+    @exposed("nothing")
     async def remove(db: Db, identity: Owner, user_id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             await remove_member(tx, organization_of(identity), user_id, actor=identity.actor)
@@ -158,6 +165,7 @@ def _keys(router: APIRouter) -> None:
             return await list_keys(tx, organization=identity.organization)
 
     @router.post("/keys", status_code=201, dependencies=[withholds("secret")])
+    @exposed("nothing")
     async def make(db: Db, identity: RecentOwner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             created = await create_key(
@@ -166,12 +174,15 @@ def _keys(router: APIRouter) -> None:
                 organization=identity.organization,
                 scopes=new.scopes,
                 restrictions=KeyRestrictions.checked(new.apps, new.sources, new.addresses),
-                expires_at=new.expires_at,
+                expires_at=new.expires_at
+                if "expires_at" in new.model_fields_set
+                else datetime.now(UTC) + DEFAULT_LIFETIME,
                 actor=identity,
             )
         return MadeKey(secret=created.text, key=created.key)
 
     @router.delete("/keys/{key}", status_code=200)
+    @exposed("nothing")
     async def revoke(db: Db, identity: Owner, key: str, reason: str | None = None) -> Key:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
             return await revoke_key(tx, key, organization=identity.organization, actor=identity, reason=reason)

@@ -14,13 +14,15 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from onceward.context import Context
 from onceward.trust.errors import NotAllowed, NotAuthenticated, TooManyFailures, TrustError
 from onceward.trust.identity import Identity
-from onceward.trust.second_factor import WrongCode, check_code, list_factors
+from onceward.trust.second_factor import WRONG_CODES, WrongCode, check_code, list_factors
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import close_session, confirm_session, replace_token
 from onceward.web.api import database_of
+from onceward.web.auth import WRONG_CREDENTIALS
 from onceward.web.cookies import delete_secret_cookie, secret_cookie
 from onceward.web.dashboard import Site, identify, local_path, page_route
 from onceward.web.dashboard.frame import THEME_COOKIE, theme
+from onceward.web.exposure import ANYBODY, exposed
 from onceward.web.login import log_in_with_link, set_session
 
 USED_LINK = "This link is unknown, has been used or has expired. Ask for a new one."
@@ -31,9 +33,11 @@ def login_router(context: Context) -> APIRouter:
     site = context.part(Site)
     router = APIRouter(route_class=page_route(site), include_in_schema=False)
 
+    @exposed(credential=ANYBODY)
     async def show(request: Request, token: str = "") -> Response:
         return login_page(site, request, token=token)
 
+    @exposed("nothing", credential="sign-in link", limit=WRONG_CREDENTIALS)
     async def log_in(request: Request, token: Annotated[str, Form()] = "") -> Response:
         reply = RedirectResponse("/", status_code=303)
         try:
@@ -42,6 +46,7 @@ def login_router(context: Context) -> APIRouter:
             return login_page(site, request, error=USED_LINK, status_code=401)
         return reply
 
+    @exposed("nothing", credential="session")
     async def log_out(request: Request) -> Response:
         await identify(request, "user", allow_pending=True)
         async with database_of(request).transaction(role="engine") as tx:
@@ -59,12 +64,14 @@ def login_router(context: Context) -> APIRouter:
 
 
 def _second_factor(router: APIRouter, site: Site) -> None:
+    @exposed(credential="session")
     async def show(request: Request) -> Response:
         identity = await session_of(request)
         if identity.session is None or not identity.session.is_pending:
             return RedirectResponse("/", status_code=303)
         return await proof_page(site, request, identity, "second_factor.html")
 
+    @exposed("nothing", credential="session", limit=WRONG_CODES)
     async def check(request: Request, code: Annotated[str, Form(max_length=100)] = "") -> Response:
         identity = await session_of(request)
         try:
@@ -80,11 +87,13 @@ def _second_factor(router: APIRouter, site: Site) -> None:
 
 
 def _confirmation(router: APIRouter, site: Site) -> None:
+    @exposed(credential="session")
     async def show(request: Request, back: str = "/") -> Response:
         identity = await identify(request, "user")
         session_id_of(identity)
         return await proof_page(site, request, identity, "confirm.html", back=local_path(back))
 
+    @exposed("nothing", credential="session", limit=WRONG_CODES)
     async def check(
         request: Request, code: Annotated[str, Form(max_length=100)] = "", back: Annotated[str, Form()] = "/"
     ) -> Response:

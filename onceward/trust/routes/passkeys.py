@@ -14,9 +14,10 @@ from onceward.trust.passkeys import LARGEST_CREDENTIAL, Website, begin_using, us
 from onceward.trust.routes.login import finish_second_factor, login_page, member_of, session_id_of, session_of
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import close_session, confirm_session, open_session
-from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
+from onceward.web.auth import ORGANIZATION_COOKIE, WRONG_CREDENTIALS, authenticator_of
 from onceward.web.cookies import require_private_transport, secret_cookie
 from onceward.web.dashboard import Site, local_path, page_route
+from onceward.web.exposure import ANYBODY, exposed
 from onceward.web.login import device_of, policy_from, set_session
 
 REFUSED = "This passkey was not accepted. Try again, or sign in with a login link."
@@ -29,10 +30,12 @@ def passkeys_router(context: Context) -> APIRouter:
     site = context.part(Site)
     router = APIRouter(route_class=page_route(site), include_in_schema=False)
 
+    @exposed(credential=ANYBODY)
     async def options(request: Request) -> dict[str, Any]:
         require_private_transport(request)
         return begin_using(context.box, website_of(site, request))
 
+    @exposed("nothing", credential="passkey", limit=WRONG_CREDENTIALS)
     async def sign_in(request: Request, credential: Text = "", ceremony: Text = "") -> Response:
         authenticator = authenticator_of(request)
         authenticator.refuse_other_sites(request)
@@ -57,6 +60,7 @@ def passkeys_router(context: Context) -> APIRouter:
         reply.delete_cookie(ORGANIZATION_COOKIE)
         return reply
 
+    @exposed("nothing", credential="session and passkey", limit=WRONG_CREDENTIALS)
     async def prove(
         request: Request, credential: Text = "", ceremony: Text = "", back: Annotated[str, Form()] = "/"
     ) -> Response:

@@ -20,6 +20,7 @@ from onceward.trust.organization_secrets import (
 from onceward.trust.routes.access import organization_of
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.exposure import exposed
 from onceward.web.fields import example
 
 Db = Annotated[Database, Depends(database_of)]
@@ -46,6 +47,7 @@ def secrets_router(context: Context) -> APIRouter:
         return await list_secrets(db, organization_of(identity))
 
     @router.put("/{name}", status_code=204)
+    @exposed("nothing")
     async def put(db: Db, identity: RecentOwner, name: str, new: NewSecret) -> None:  # pyright: ignore[reportUnusedFunction]
         organization = organization_of(identity)
         async with db.transaction(organization=organization) as tx:
@@ -54,6 +56,7 @@ def secrets_router(context: Context) -> APIRouter:
         services.forget_secrets(organization)
 
     @router.delete("/{name}", status_code=204)
+    @exposed("nothing")
     async def remove(db: Db, identity: Owner, name: str) -> None:  # pyright: ignore[reportUnusedFunction]
         organization = organization_of(identity)
         async with db.transaction(organization=organization) as tx:

@@ -19,6 +19,7 @@ from onceward.trust.single_sign_on import NoAccount, Provider, ProviderFailed, S
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, require_private_transport, secret_cookie, set_secret_cookie
 from onceward.web.dashboard import Site, identify, local_path, page_route
+from onceward.web.exposure import ANYBODY, exposed
 from onceward.web.login import device_of, policy_from, set_session
 
 PATH = "/login/single-sign-on"
@@ -39,6 +40,7 @@ def single_sign_on_router(context: Context) -> APIRouter | None:
     )
     router = APIRouter(route_class=page_route(site), include_in_schema=False)
 
+    @exposed("call", credential=ANYBODY)
     async def begin(request: Request, back: str = "/", confirm: bool = False) -> Response:
         require_private_transport(request)
         confirms = str(session_id_of(await identify(request, "user"))) if confirm else ""
@@ -51,6 +53,7 @@ def single_sign_on_router(context: Context) -> APIRouter | None:
         set_secret_cookie(request, reply, COOKIE, sealed, max_age_s=LASTS_S)
         return reply
 
+    @exposed("call", credential="code of the identity provider")
     async def finish(request: Request, code: str = "", state: str = "", error: str = "") -> Response:
         started = _started(context.box, request)
         if started is None or not secrets.compare_digest(started.state.encode(), state.encode()):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceward.errors import OncewardError
 from onceward.trust.identity import Identity, Scope
+from onceward.web.exposure import Effect
 
 if TYPE_CHECKING:
     from onceward.web.dashboard.site import Site
@@ -33,6 +34,8 @@ class Action:
 
     path: str
     run: Callable[[Site, Identity, Mapping[str, str]], Awaitable[Done]]
+    causes: tuple[Effect, ...]
+    """What it can cause outside of the database, for the table of routes in docs/security.md."""
     scope: Scope = "operator"
     instance: bool = False
     recent: bool = False

@@ -30,6 +30,7 @@ from onceward.web.dashboard import frame
 from onceward.web.dashboard.action import Action, ActionRefused, local_path
 from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
+from onceward.web.exposure import ANYBODY, exposed
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -93,6 +94,7 @@ def page_route(site: Site) -> type[APIRoute]:
 def icon_router(site: Site) -> APIRouter:
     """Return the route of the icon that browsers request for every site. The routers of the app come before it."""
 
+    @exposed(credential=ANYBODY)
     async def icon(_request: Request) -> Response:
         headers = {"Cache-Control": "public, max-age=86400", "X-Content-Type-Options": "nosniff"}
         return Response(site.files["icon.svg"], media_type=TYPES[".svg"], headers=headers)
@@ -113,7 +115,15 @@ async def identify(request: Request, scope: Scope, *, instance: bool = False, al
     return identity
 
 
+def _credential_text(scope: Scope, *, instance: bool, recent: bool = False) -> str:
+    """Return what `identify` asks for, as the table of routes in docs/security.md shows it."""
+    text = "session" if scope == "user" else f"session or key: {scope}"
+    text += " of the instance" if instance and scope != "admin" else ""
+    return f"{text}; proven again recently" if recent else text
+
+
 def _page(site: Site, page: Page) -> Handler:
+    @exposed(credential=_credential_text(page.scope, instance=page.instance))
     async def show(request: Request) -> Response:
         identity = await identify(request, page.scope, instance=page.instance)
         params = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
@@ -137,6 +147,10 @@ def _page(site: Site, page: Page) -> Handler:
 
 
 def _action(site: Site, action: Action) -> Handler:
+    @exposed(
+        *action.causes,
+        credential=_credential_text(action.scope, instance=action.instance, recent=action.recent),
+    )
     async def act(request: Request) -> Response:
         identity = await identify(request, action.scope, instance=action.instance, allow_pending=action.allow_pending)
         if action.recent:
@@ -160,6 +174,7 @@ def _action(site: Site, action: Action) -> Handler:
 
 
 def _static(site: Site) -> Handler:
+    @exposed(credential=ANYBODY)
     async def file(request: Request) -> Response:
         name = request.path_params["name"]
         content = site.files.get(name)
@@ -173,11 +188,13 @@ def _static(site: Site) -> Handler:
     return file
 
 
+@exposed(credential=ANYBODY)
 async def _home(_request: Request) -> Response:
     return RedirectResponse("/", status_code=303)
 
 
 def _organizations(site: Site) -> Handler:
+    @exposed(credential="session")
     async def show(request: Request) -> Response:
         identity = await authenticator_of(request).identify(_without_choice(request))
         around = await frame.load(site, identity, request, None)
@@ -195,6 +212,7 @@ def _without_choice(request: Request) -> Request:
 
 
 def _choose(site: Site) -> Handler:
+    @exposed("nothing", credential="session")
     async def choose(request: Request) -> Response:
         await authenticator_of(request).identify(_without_choice(request))
         form = await request.form()
@@ -220,6 +238,7 @@ def _after_choosing(site: Site, back: str, chosen: str) -> str:
     return "/"
 
 
+@exposed("nothing", credential="session")
 async def _theme(request: Request) -> Response:
     """Set the theme: dark, light, or the system's. Any user may, because it changes only a cookie."""
     await authenticator_of(request).identify(request)

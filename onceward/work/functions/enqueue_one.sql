@@ -74,6 +74,8 @@ begin
         perform onceward.note_duplicate_job(id, p_task, p_unique_key, p_organization, jsonb_build_object(
             'request', p_context -> 'request', 'user', coalesce(p_args ->> 'user_id', p_context ->> 'user'),
             'course', p_args ->> 'course_id'));
+    end if;
+    if p_on_conflict not in ('replace', 'debounce') then
         return;
     end if;
     -- The new arguments have all attempts before them. Work that waits for a bundle (due at infinity) goes on waiting.

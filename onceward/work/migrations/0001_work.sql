@@ -198,6 +198,7 @@ create table onceward.unique_keys (
     expires_at timestamptz,                -- null: never
     primary key (organization_id, key)
 );
+create index unique_keys_expired on onceward.unique_keys (expires_at) where expires_at is not null;
 comment on table onceward.unique_keys is 'Unique keys that stay reserved after their work has finished.';
 alter table onceward.unique_keys enable row level security;
 create policy own_rows on onceward.unique_keys for all to onceward_app
@@ -229,9 +230,11 @@ create table onceward.prune_marks (
 );
 create table onceward.prune_later (
     name text not null,                    -- the mark that passed the row
-    id bigint not null,                    -- the row was unfinished when the mark passed it
+    id bigint not null,                    -- the row had to stay when the mark passed it
+    due_at timestamptz not null,           -- when it is examined again
     primary key (name, id)
 );
+create index prune_later_due on onceward.prune_later (name, due_at);
 grant select, insert, update, delete on onceward.prune_marks, onceward.prune_later to onceward_engine;
 
 -- A vacuum is due after 2 % of the rows have changed, not after the default 20 %: of 100 million rows that would be 20 million,

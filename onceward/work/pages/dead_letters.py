@@ -14,6 +14,7 @@ from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done, reason_of
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site, url
+from onceward.web.exposure import ANYTHING, NOTHING
 from onceward.work import dead_letters
 from onceward.work.dead_letters import DeadLetterFilter
 
@@ -218,6 +219,6 @@ PAGES = (
     ),
 )
 ACTIONS = (
-    Action(path="/dashboard/dead-letters/replay", run=_replay),
-    Action(path="/dashboard/dead-letters/discard", run=_discard),
+    Action(path="/dashboard/dead-letters/replay", causes=ANYTHING, run=_replay),
+    Action(path="/dashboard/dead-letters/discard", causes=NOTHING, run=_discard),
 )

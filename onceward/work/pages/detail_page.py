@@ -12,6 +12,7 @@ from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, Done, reason_of
 from onceward.web.dashboard.page import Loader, Missing, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import ANYTHING, NOTHING
 from onceward.work import controls
 from onceward.work.pages.listing import Listing
 from onceward.work.pages.tracing import trace_for
@@ -108,4 +109,6 @@ def cancel_action(kind: Listing) -> Action:
         }
         return Done(f"/dashboard/{kind.slug}/{id}", messages[outcome])
 
-    return Action(path=f"/dashboard/{kind.slug}/{{id}}/cancel", run=cancel)
+    # The code of a cancelled workflow may undo what it did, with further effects.
+    causes = ANYTHING if kind.slug == "workflows" else NOTHING
+    return Action(path=f"/dashboard/{kind.slug}/{{id}}/cancel", causes=causes, run=cancel)

@@ -9,6 +9,7 @@ from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done, back
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import ANYTHING, NOTHING
 from onceward.work import controls
 from onceward.work.statements import QUEUES
 
@@ -59,6 +60,6 @@ PAGES = (
     ),
 )
 ACTIONS = (
-    Action(path="/dashboard/queues/pause", run=_pause, scope="admin", instance=True),
-    Action(path="/dashboard/queues/resume", run=_resume, scope="admin", instance=True),
+    Action(path="/dashboard/queues/pause", causes=NOTHING, run=_pause, scope="admin", instance=True),
+    Action(path="/dashboard/queues/resume", causes=ANYTHING, run=_resume, scope="admin", instance=True),
 )

@@ -14,6 +14,7 @@ from onceward.engine import Engine
 from onceward.trust import Identity
 from onceward.web.api import engine_of
 from onceward.web.auth import require
+from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import AtMost, Moment, Number, example
 from onceward.web.problems import Problem, invalid_request
 from onceward.work import dead_letters
@@ -147,21 +148,25 @@ def _reading(router: APIRouter) -> None:
 
 def _changing(router: APIRouter) -> None:
     @router.post("/replay")
+    @exposed(*ANYTHING)
     async def replay_dead_letters(engine: Eng, identity: Replayer, body: Selection) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
         return await _act(engine, identity, "replay", body)
 
     @router.post("/discard")
+    @exposed("nothing")
     async def discard_dead_letters(engine: Eng, identity: Operator, body: Selection) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Remove dead letters from the list for good."""
         return await _act(engine, identity, "discard", body)
 
     @router.post("/{id}/replay")
+    @exposed(*ANYTHING)
     async def replay_dead_letter(engine: Eng, identity: Replayer, id: Number, why: RequiredReason) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Make one dead letter due again. 409 says why it was not replayed."""
         return await _act_on_one(engine, identity, "replay", id, why.reason)
 
     @router.post("/{id}/discard")
+    @exposed("nothing")
     async def discard_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Remove one dead letter from the list for good."""
         return await _act_on_one(engine, identity, "discard", id, why.reason)

@@ -13,6 +13,7 @@ from onceward.engine import Engine
 from onceward.trust import Identity
 from onceward.web.api import engine_of
 from onceward.web.auth import require
+from onceward.web.exposure import exposed
 from onceward.web.fields import Number, Why
 from onceward.web.problems import Problem
 from onceward.work import controls
@@ -65,6 +66,7 @@ def jobs_router() -> APIRouter:
         return await _find(engine, identity, id)
 
     @router.post("/{id}/cancel")
+    @exposed("nothing")
     async def cancel_job(engine: Eng, identity: Operator, id: Number, why: Why) -> CancelledJob:  # pyright: ignore[reportUnusedFunction]
         """Cancel a job. A waiting job ends at once; the worker of a running job cancels its handler."""
         await _find(engine, identity, id)

@@ -12,6 +12,7 @@ from onceward.engine import Engine
 from onceward.trust import Identity
 from onceward.web.api import engine_of
 from onceward.web.auth import require
+from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import Why
 from onceward.work import controls
 
@@ -49,12 +50,14 @@ def queues_router() -> APIRouter:
         return [Queue(**row) for row in await controls.queues(engine.db)]
 
     @router.post("/queues/{name}/pause")
+    @exposed("nothing")
     async def pause_queue(engine: Eng, identity: Admin, name: QueueName, why: Why) -> QueuePaused:  # pyright: ignore[reportUnusedFunction]
         """Stop claiming from a queue on all nodes. Running work finishes."""
         await controls.pause(engine.db, name, actor=identity, reason=why.reason)
         return QueuePaused(queue=name, paused=True)
 
     @router.post("/queues/{name}/resume")
+    @exposed(*ANYTHING)
     async def resume_queue(engine: Eng, identity: Admin, name: QueueName) -> QueuePaused:  # pyright: ignore[reportUnusedFunction]
         """Claim from a paused queue again. A queue that is not paused stays as it is."""
         await controls.resume(engine.db, name, actor=identity)

@@ -11,6 +11,7 @@ from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.contribution import Hit, Pages
 from onceward.web.dashboard.page import Missing, View
 from onceward.web.dashboard.site import Site
+from onceward.web.exposure import ANYTHING
 from onceward.work.pages.kinds import work_pages
 from onceward.work.pages.listing import UNFINISHED, Button, Listing
 from onceward.workflows import operate
@@ -78,5 +79,5 @@ async def find_by_key(view: View, name: str) -> list[Hit]:
 
 
 PAGES = work_pages(WORKFLOWS, key="w", order=50, finders=(find_by_key,)) + Pages(
-    actions=(Action(path="/dashboard/workflows/{id}/retry", run=_retry),)
+    actions=(Action(path="/dashboard/workflows/{id}/retry", causes=ANYTHING, run=_retry),)
 )

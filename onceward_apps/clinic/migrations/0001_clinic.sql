@@ -39,7 +39,8 @@ create table clinic.contacts (
     heard_at timestamptz,
     acknowledged_at timestamptz,            -- the last automatic acknowledgement
     opted_out_at timestamptz,
-    unique (organization_id, number)
+    unique (organization_id, number),
+    unique (id, organization_id)
 );
 select onceward.protect('clinic.contacts');
 
@@ -111,7 +112,8 @@ create table clinic.payments (
     failure text,
     received_at timestamptz not null default onceward.now(),
     caused_by bigint default onceward.cause(),
-    unique (organization_id, provider, provider_id)
+    unique (organization_id, provider, provider_id),
+    unique (id, organization_id)
 );
 create index payments_appointment on clinic.payments (organization_id, appointment_id);
 create index payments_provider on clinic.payments (provider_id);
@@ -121,7 +123,7 @@ revoke delete on clinic.payments from onceward_app;
 create table clinic.refunds (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
-    payment_id uuid not null references clinic.payments,
+    payment_id uuid not null,
     amount bigint not null check (amount > 0),
     refunded_before bigint not null check (refunded_before >= 0),  -- what had been refunded when this was requested
     currency text not null,
@@ -133,7 +135,8 @@ create table clinic.refunds (
     requested_by text not null,
     created_at timestamptz not null default onceward.now(),
     done_at timestamptz,
-    unique (organization_id, key)
+    unique (organization_id, key),
+    foreign key (payment_id, organization_id) references clinic.payments (id, organization_id)
 );
 create index refunds_payment on clinic.refunds (payment_id);
 select onceward.protect('clinic.refunds');
@@ -144,7 +147,7 @@ create table clinic.inbound_messages (
     organization_id uuid not null default onceward.organization(),
     channel text not null check (channel in ('whatsapp', 'sms')),
     provider_id text not null,              -- wamid or MessageSid
-    contact_id uuid references clinic.contacts,
+    contact_id uuid,
     patient_id uuid,                        -- null: nobody, or several patients have this number
     appointment_id uuid,
     kind text not null,                     -- text, image, ...
@@ -155,7 +158,9 @@ create table clinic.inbound_messages (
     answered_by text,
     received_at timestamptz not null default onceward.now(),
     caused_by bigint default onceward.cause(),
-    unique (organization_id, channel, provider_id)
+    unique (organization_id, channel, provider_id),
+    unique (id, organization_id),
+    foreign key (contact_id, organization_id) references clinic.contacts (id, organization_id)
 );
 create index inbound_unanswered on clinic.inbound_messages (organization_id, id) where needs_answer and answered_at is null;
 create index inbound_contact on clinic.inbound_messages (organization_id, contact_id, id);
@@ -179,9 +184,10 @@ create table clinic.replies (
     organization_id uuid not null default onceward.organization(),
     event_id text not null,                 -- the sender's id of the message that is answered
     message_id bigint not null,
-    inbound_id bigint not null references clinic.inbound_messages,
+    inbound_id bigint not null,
     created_at timestamptz not null default onceward.now(),
-    primary key (organization_id, event_id)
+    primary key (organization_id, event_id),
+    foreign key (inbound_id, organization_id) references clinic.inbound_messages (id, organization_id)
 );
 comment on table clinic.replies is 'The one automatic reply to each received message.';
 select onceward.protect('clinic.replies');

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from onceward import Tx
 from onceward.services import format_amount
 from onceward.trust import Identity
+from onceward.web import ANYTHING, NOTHING
 from onceward.web.dashboard import Action, ActionRefused, Done, Missing, Page, Pages, Section, Site, View, back
 from onceward_apps.clinic import booking, conversing, paying
 from onceward_apps.clinic.errors import ClinicError
@@ -209,14 +210,14 @@ PAGES = Pages(
         ),
     ),
     actions=(
-        Action(path=f"{PATH}/confirm", run=_confirm),
-        Action(path=f"{PATH}/no-show", run=_no_show),
-        Action(path=f"{PATH}/cancel", run=_cancel),
-        Action(path=f"{PATH}/room", run=_room),
-        Action(path=f"{PATH}/payment-link", run=_link),
-        Action(path=f"{PATH}/refund", run=_refund),
-        Action(path=f"{PATH}/answer", run=_answer),
-        Action(path=f"{PATH}/reference", run=_reference),
+        Action(path=f"{PATH}/confirm", causes=("mail", "call"), run=_confirm),
+        Action(path=f"{PATH}/no-show", causes=("mail", "call"), run=_no_show),
+        Action(path=f"{PATH}/cancel", causes=ANYTHING, run=_cancel),
+        Action(path=f"{PATH}/room", causes=("mail", "call"), run=_room),
+        Action(path=f"{PATH}/payment-link", causes=("mail", "call"), run=_link),
+        Action(path=f"{PATH}/refund", causes=ANYTHING, run=_refund),
+        Action(path=f"{PATH}/answer", causes=("mail",), run=_answer),
+        Action(path=f"{PATH}/reference", causes=NOTHING, run=_reference),
     ),
     sections=(Section("clinic", "Clinic", PATH, "c", "clinic.appointments"),),
     templates=(Path(__file__).parent,),

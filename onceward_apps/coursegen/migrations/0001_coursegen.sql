@@ -41,7 +41,8 @@ create table coursegen.courses (
     begun_at timestamptz,                                         -- the start of the job's latest attempt, in real time
     finished_at timestamptz,
     created_at timestamptz not null default onceward.now(),
-    updated_at timestamptz not null default onceward.now()
+    updated_at timestamptz not null default onceward.now(),
+    unique (id, organization_id)
 );
 create index courses_owner on coursegen.courses (organization_id, user_id, created_at);
 create index courses_unfinished on coursegen.courses (status) where status in ('queued', 'generating');
@@ -51,7 +52,7 @@ select onceward.watch('coursegen.courses', array['id', 'user_id']);
 
 create table coursegen.course_lessons (
     organization_id uuid not null,
-    course_id uuid not null references coursegen.courses on delete cascade,
+    course_id uuid not null,
     position smallint not null check (position > 0),
     title text not null,
     summary text not null default '',
@@ -59,7 +60,8 @@ create table coursegen.course_lessons (
     content_at timestamptz,
     exercises jsonb,                                              -- null: not written yet
     exercises_at timestamptz,
-    primary key (course_id, position)
+    primary key (course_id, position),
+    foreign key (course_id, organization_id) references coursegen.courses (id, organization_id) on delete cascade
 );
 comment on table coursegen.course_lessons is
     'A lesson with content is a checkpoint: no later attempt of the job writes it, or pays for it, again.';

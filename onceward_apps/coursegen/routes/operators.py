@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import BaseModel, StringConstraints
 
-from onceward.web import Problem
+from onceward.web import Problem, exposed
 from onceward_apps.coursegen.routes.requests import EngineHere, Operator
 from onceward_apps.coursegen.store import courses
 
@@ -22,6 +22,7 @@ class TierIn(BaseModel):
 
 
 @router.put("/users/{user_id}")
+@exposed("nothing")
 async def set_tier(engine: EngineHere, who: Operator, user_id: UUID, requested: TierIn) -> dict[str, Any]:
     """Set the tier of a user. Running courses keep the slots they have."""
     if requested.tier not in engine.tiers.at_most:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import FileResponse, Response
 
-from onceward.web import Problem
+from onceward.web import ANYBODY, Problem, exposed
 from onceward_apps.coursegen import page_texts, texts
 from onceward_apps.coursegen.app import HERE
 
@@ -45,18 +45,21 @@ def _page(name: str, request: Request, **values: Any) -> Response:
 
 
 @router.get("/coursegen")
+@exposed(credential=ANYBODY)
 async def overview(request: Request) -> Response:
     """Show the courses of the user, and the form for a new one."""
     return _page("courses.html", request)
 
 
 @router.get("/coursegen/courses/{course_id}")
+@exposed(credential=ANYBODY)
 async def course(course_id: UUID, request: Request) -> Response:
     """Show one course while it grows."""
     return _page("course.html", request, course_id=course_id)
 
 
 @router.get("/coursegen/static/{name}")
+@exposed(credential=ANYBODY)
 async def static(name: str) -> Response:
     path = STATIC / name
     if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():

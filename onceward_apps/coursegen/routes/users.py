@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from onceward import Engine
 from onceward.telemetry import bind
-from onceward.web import request_id_of
+from onceward.web import exposed, request_id_of
 from onceward_apps.coursegen import ending, model, sanitising, showing, texts
 from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
 from onceward_apps.coursegen.app import CoursegenSettings, app
@@ -56,6 +56,7 @@ class ResumeIn(Body):
 
 
 @router.post("/generate")
+@exposed("call", limit="courses at the same time and spending, by the tier of the user")
 async def generate(engine: EngineHere, user: User, request: Request) -> dict[str, Any]:
     """Generate a course: 200 with its job. A course that is being generated keeps its job; no second slot is taken."""
     with problems(request):
@@ -107,6 +108,7 @@ async def _endpoint(engine: Engine, user: Person, url: str) -> UUID:
 
 
 @router.post("/courses", status_code=201)
+@exposed("nothing")
 async def create(engine: EngineHere, user: User, request: Request) -> dict[str, Any]:
     """Create a course. It is a draft until it is generated."""
     settings = app.settings(CoursegenSettings)
@@ -152,6 +154,7 @@ async def progress(engine: EngineHere, user: User, course_id: UUID, request: Req
 
 
 @router.delete("/courses/{course_id}", status_code=204)
+@exposed("nothing")
 async def delete(engine: EngineHere, user: User, course_id: UUID, request: Request) -> None:
     """Delete a course. A job that generates it stops; its costs stay recorded."""
     with problems(request):
@@ -163,6 +166,7 @@ async def delete(engine: EngineHere, user: User, course_id: UUID, request: Reque
 
 
 @router.post("/courses/{course_id}/cancel")
+@exposed("call")
 async def cancel(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
     """Stop the generation. Finished lessons stay; the slot is free as soon as the worker has stopped."""
     with problems(request):
@@ -176,6 +180,7 @@ async def cancel(engine: EngineHere, user: User, course_id: UUID, request: Reque
 
 
 @router.post("/courses/{course_id}/resume")
+@exposed("call", limit="courses at the same time and spending, by the tier of the user")
 async def resume(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
     """Continue a failed or cancelled course. It takes a slot like a new request, and pays for no finished lesson again."""
     with problems(request):
@@ -189,6 +194,7 @@ async def resume(engine: EngineHere, user: User, course_id: UUID, request: Reque
 
 
 @router.post("/courses/{course_id}/lessons/{number}/retry")
+@exposed("call", limit="courses at the same time and spending, by the tier of the user")
 async def retry_lesson(
     engine: EngineHere, user: User, course_id: UUID, number: int, request: Request
 ) -> dict[str, Any]:

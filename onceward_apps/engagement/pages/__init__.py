@@ -129,8 +129,8 @@ PAGES = Pages(
         ),
     ),
     actions=(
-        Action(path=f"{PATH}/opt-out", run=_opt_out),
-        Action(path=f"{PATH}/test", run=_test),
+        Action(path=f"{PATH}/opt-out", causes=("call",), run=_opt_out),
+        Action(path=f"{PATH}/test", causes=("mail",), run=_test),
     ),
     sections=(Section("engagement", "Engagement", PATH, "g", "engagement.user_profiles"),),
     templates=(Path(__file__).parent,),

@@ -177,6 +177,16 @@ insert into engagement.job_errors (organization_id, run_id, check_type, user_id,
 select $1, $2, $3, i.user_id, left(i.error, 500) from unnest($4::uuid[], $5::text[]) as i (user_id, error)
 """
 
+# The oldest errors have the smallest ids, so that a batch reads no younger rows than its own number.
+FORGET_ERRORS = """
+with old as (
+    delete from engagement.job_errors where ctid = any(array(
+        select x.ctid from (select ctid, at from engagement.job_errors order by id limit $1) x
+         where x.at < onceward.now() - interval '90 days'))
+    returning 1)
+select count(*) from old
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:

@@ -27,6 +27,7 @@ create table learning.users (
     avatar text,
     locale text,
     last_login_at timestamptz,
+    confirmed_at timestamptz default onceward.now(),    -- null: a stranger entered the address in a form, and nobody has confirmed it
     created_at timestamptz not null default onceward.now(),
     updated_at timestamptz not null default onceward.now(),
     erased_at timestamptz,
@@ -210,7 +211,8 @@ create table learning.payments (
     check ((purpose = 'refused') = (reason is not null)),
     check ((purpose = 'refused') or (enrollment_id is not null)),
     check (refunded_amount + charged_back_amount <= amount),
-    unique nulls not distinct (organization_id, payment_intent_id)
+    unique nulls not distinct (organization_id, payment_intent_id),
+    unique (id, organization_id)
 );
 create index payments_by_enrollment on learning.payments (enrollment_id);
 create index payments_by_intent on learning.payments (payment_intent_id);
@@ -238,7 +240,8 @@ create table learning.refunds (
     requested_at timestamptz not null default onceward.now(),
     attempted_at timestamptz not null default onceward.now(),
     done_at timestamptz,
-    failed_at timestamptz
+    failed_at timestamptz,
+    foreign key (payment_id, organization_id) references learning.payments (id, organization_id)
 );
 create unique index refunds_one_open on learning.refunds (payment_id) where status in ('pending', 'requested');
 comment on index learning.refunds_one_open is 'A payment has at most one refund under way, so that nobody is paid back twice.';
@@ -263,7 +266,8 @@ create table learning.disputes (
     status text not null default 'open' check (status in ('open', 'won', 'lost')),
     opened_at timestamptz not null default onceward.now(),
     closed_at timestamptz,
-    unique (payment_id, provider_dispute_id)
+    unique (payment_id, provider_dispute_id),
+    foreign key (payment_id, organization_id) references learning.payments (id, organization_id)
 );
 create index disputes_by_enrollment on learning.disputes (enrollment_id) where status = 'open';
 select onceward.protect('learning.disputes');

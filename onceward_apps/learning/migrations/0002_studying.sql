@@ -195,10 +195,12 @@ create table learning.sign_in_links (
     foreign key (user_id, organization_id) references learning.users (id, organization_id)
 );
 create index sign_in_links_by_user on learning.sign_in_links (user_id);
+create index sign_in_links_by_end on learning.sign_in_links (expires_at);
 select onceward.protect('learning.sign_in_links');
 
 create table learning.student_sessions (
     token_hash bytea primary key check (length(token_hash) = 32),
+    id uuid not null default gen_random_uuid() unique,  -- what the page's live token names
     organization_id uuid not null default onceward.organization(),
     user_id uuid not null,
     expires_at timestamptz not null,
@@ -206,6 +208,7 @@ create table learning.student_sessions (
     foreign key (user_id, organization_id) references learning.users (id, organization_id)
 );
 create index student_sessions_by_user on learning.student_sessions (user_id);
+create index student_sessions_by_end on learning.student_sessions (expires_at);
 select onceward.protect('learning.student_sessions');
 
 -- What happened, for the dashboard: ids and short facts, never addresses or payment data.
@@ -267,6 +270,7 @@ create table learning.crm_sync_log (
 create index crm_sync_log_newest on learning.crm_sync_log (organization_id, id desc);
 select onceward.protect('learning.crm_sync_log');
 
+select onceward.watch('learning.student_sessions', 'id');
 select onceward.watch('learning.checkouts', 'cohort_id');
 select onceward.watch('learning.bookings', 'enrollment_id');
 select onceward.watch('learning.attendance_observations', 'enrollment_id');

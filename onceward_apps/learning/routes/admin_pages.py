@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from onceward.trust import NotAllowed, NotAuthenticated
-from onceward.web import authenticator_of
+from onceward.web import authenticator_of, exposed
 from onceward_apps.learning.routes.rendering import page
 from onceward_apps.learning.routes.requests import EngineHere
 from onceward_apps.learning.store import catalogue
@@ -15,6 +15,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/learn/admin")
+@exposed(credential="session or key: viewer")
 async def dashboard(engine: EngineHere, request: Request) -> Response:
     """Show the dashboard to a member of the organization. An administrator chooses the organization with a link."""
     try:

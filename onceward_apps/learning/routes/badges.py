@@ -9,6 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from onceward.web import ANYBODY, exposed
 from onceward_apps.learning import links, open_badges
 from onceward_apps.learning.certificates import is_erased
 from onceward_apps.learning.errors import LearningError, NotFound
@@ -24,6 +25,7 @@ class NoLongerValid(LearningError):
 
 
 @router.get("/certificates/{credential_id}/badge.jwt", response_class=Response)
+@exposed(credential=ANYBODY, limit="60 a minute per address")
 async def badge(engine: EngineHere, request: Request, credential_id: str) -> Response:
     """Return the certificate as an Open Badges 3.0 credential, a signed JWT. Anyone who has the id may ask."""
     await limit(engine, request, "badge", per_minute=60)
@@ -40,6 +42,7 @@ async def badge(engine: EngineHere, request: Request, credential_id: str) -> Res
 
 
 @router.get("/issuers/{organization_id}/key")
+@exposed(credential=ANYBODY, limit="60 a minute per address")
 async def public_key(engine: EngineHere, request: Request, organization_id: UUID) -> dict[str, Any]:
     """Return the public key (a JSON Web Key) of an organization that has issued badges."""
     await limit(engine, request, "badge", per_minute=60)

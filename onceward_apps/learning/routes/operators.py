@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, BaseModel, Field
 
-from onceward.web import AtMost
+from onceward.web import ANYTHING, AtMost, exposed
 from onceward_apps.learning import attendance, certificates, cohorts, enrolling, users, waitlist
 from onceward_apps.learning.errors import InvalidRequest, LearningError, NotFound
 from onceward_apps.learning.model import CohortStatus, transitions_from
@@ -121,6 +121,7 @@ async def list_cohorts(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 
 
 @router.post("/cohorts", status_code=201)
+@exposed("nothing")
 async def create_cohort(engine: EngineHere, who: Operator, new: CohortIn) -> dict[str, Any]:
     values = new.model_dump(exclude={"sessions"})
     async with acting(engine, who.organization) as tx:
@@ -143,6 +144,7 @@ async def show_cohort(engine: EngineHere, who: Viewer, cohort_id: UUID) -> dict[
 
 
 @router.post("/cohorts/{cohort_id}/status")
+@exposed(*ANYTHING)
 async def set_status(engine: EngineHere, who: Operator, cohort_id: UUID, new: StatusIn) -> dict[str, Any]:
     """Change the status. CANCELLED starts the refunds of everybody; a change that is not allowed is refused."""
     async with acting(engine, who.organization) as tx:
@@ -151,6 +153,7 @@ async def set_status(engine: EngineHere, who: Operator, cohort_id: UUID, new: St
 
 
 @router.post("/cohorts/{cohort_id}/capacity")
+@exposed("mail", "call")
 async def set_capacity(engine: EngineHere, who: Operator, cohort_id: UUID, new: CapacityIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         await cohorts.set_capacity(tx, cohort_id, new.max_capacity, actor=who.actor)
@@ -158,6 +161,7 @@ async def set_capacity(engine: EngineHere, who: Operator, cohort_id: UUID, new: 
 
 
 @router.post("/cohorts/{cohort_id}/sessions", status_code=201)
+@exposed("nothing")
 async def add_session(engine: EngineHere, who: Operator, cohort_id: UUID, new: SessionIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         await _require_cohort(tx, cohort_id)
@@ -167,6 +171,7 @@ async def add_session(engine: EngineHere, who: Operator, cohort_id: UUID, new: S
 
 
 @router.post("/sessions/{session_id}/cancel")
+@exposed("nothing")
 async def cancel_session(engine: EngineHere, who: Operator, session_id: UUID) -> dict[str, Any]:
     """Cancel a session. It no longer counts in anybody's attendance."""
     async with acting(engine, who.organization) as tx:
@@ -179,6 +184,7 @@ async def cancel_session(engine: EngineHere, who: Operator, session_id: UUID) ->
 
 
 @router.post("/cohorts/{cohort_id}/items", status_code=201)
+@exposed("nothing")
 async def add_item(engine: EngineHere, who: Operator, cohort_id: UUID, new: ItemIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         await _require_cohort(tx, cohort_id)
@@ -205,6 +211,7 @@ async def list_waitlist(engine: EngineHere, who: Viewer, cohort_id: UUID) -> lis
 
 
 @router.post("/waitlist/{entry_id}/priority")
+@exposed("nothing")
 async def set_priority(engine: EngineHere, who: Operator, entry_id: UUID, new: PriorityIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         await waitlist.set_priority(tx, entry_id, new.priority, actor=who.actor)
@@ -215,6 +222,7 @@ async def set_priority(engine: EngineHere, who: Operator, entry_id: UUID, new: P
 
 
 @router.post("/users", status_code=201)
+@exposed("call")
 async def sign_up(engine: EngineHere, who: Operator, new: UserIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         row = await users.register(tx, email=new.email, name=new.name, locale=new.locale)
@@ -222,6 +230,7 @@ async def sign_up(engine: EngineHere, who: Operator, new: UserIn) -> dict[str, A
 
 
 @router.patch("/users/{user_id}")
+@exposed("call")
 async def change_user(engine: EngineHere, who: Operator, user_id: UUID, changes: UserChange) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         row = await users.update_profile(tx, user_id, **changes.model_dump())
@@ -250,6 +259,7 @@ async def show_enrollment(engine: EngineHere, who: Viewer, enrollment_id: UUID) 
 
 
 @router.post("/enrollments/{enrollment_id}/attendance")
+@exposed("mail", "call")
 async def correct_attendance(
     engine: EngineHere, who: Operator, enrollment_id: UUID, correction: AttendanceIn
 ) -> dict[str, Any]:
@@ -267,6 +277,7 @@ async def correct_attendance(
 
 
 @router.post("/enrollments/{enrollment_id}/move")
+@exposed("mail", "call")
 async def move_student(engine: EngineHere, who: Operator, enrollment_id: UUID, target: MoveIn) -> dict[str, Any]:
     """Move a student to another cohort that has a free place."""
     async with acting(engine, who.organization) as tx:
@@ -275,6 +286,7 @@ async def move_student(engine: EngineHere, who: Operator, enrollment_id: UUID, t
 
 
 @router.post("/enrollments/{enrollment_id}/certificate/revoke")
+@exposed("nothing")
 async def revoke_certificate(
     engine: EngineHere, who: Operator, enrollment_id: UUID, requested: RevokeIn
 ) -> dict[str, Any]:
@@ -291,6 +303,7 @@ async def revoke_certificate(
 
 
 @router.put("/surveys/{survey_id}", status_code=204)
+@exposed("nothing")
 async def set_survey_map(engine: EngineHere, who: Operator, survey_id: str, new: SurveyMapIn) -> Response:
     """Say which survey this is for the organization, and which question fills which field."""
     async with acting(engine, who.organization) as tx:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from onceward import Engine
-from onceward.web import Problem
+from onceward.web import ANYBODY, Problem, exposed
 from onceward_apps.learning import waitlist
 from onceward_apps.learning.certificates import is_erased
 from onceward_apps.learning.errors import LearningError
@@ -29,6 +29,7 @@ async def _owner(engine: Engine, kind: str, value: object) -> UUID | None:
 
 
 @router.get("/learn")
+@exposed(credential=ANYBODY)
 async def start(engine: EngineHere) -> Response:
     """Show the organizations that offer cohorts; with one organization, its catalogue."""
     schools = await catalogue.schools(engine.db)
@@ -38,6 +39,7 @@ async def start(engine: EngineHere) -> Response:
 
 
 @router.get("/learn/o/{slug}")
+@exposed(credential=ANYBODY)
 async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Response:
     """Show the cohorts of an organization, with the places left."""
     school = await catalogue.school(engine.db, slug[:100].replace("\x00", ""))
@@ -51,6 +53,7 @@ async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Res
 
 
 @router.get("/learn/cohorts/{cohort_id}")
+@exposed(credential=ANYBODY)
 async def show_cohort(engine: EngineHere, request: Request, visitor: Visitor, cohort_id: UUID) -> Response:
     """Show a cohort, with the form to enrol or to join the waitlist."""
     user_id = None if visitor is None else visitor.user_id
@@ -101,6 +104,7 @@ async def show_prep(engine: EngineHere, student: MaybeStudent, cohort_id: UUID) 
 
 
 @router.get("/learn/invites/{token}")
+@exposed(credential="link of the invitation")
 async def show_invite(engine: EngineHere, request: Request, token: str) -> Response:
     """Show an invite from the waitlist, with the time that is left and the form to enrol."""
     organization = await _owner(engine, "invite", token)
@@ -117,6 +121,7 @@ async def show_invite(engine: EngineHere, request: Request, token: str) -> Respo
 
 
 @router.get("/learn/extensions/{token}")
+@exposed(credential="link of the offer")
 async def show_extension(engine: EngineHere, token: str) -> Response:
     """Show what an extension of the access costs."""
     organization = await _owner(engine, "enrollment", token.partition(".")[0])
@@ -133,6 +138,7 @@ async def show_extension(engine: EngineHere, token: str) -> Response:
 
 
 @router.get("/learn/certificates/{credential_id}")
+@exposed(credential=ANYBODY)
 async def verify(engine: EngineHere, credential_id: str) -> Response:
     """Show whether a certificate is valid. Anyone who has the id may look."""
     organization = await _owner(engine, "credential", credential_id)
@@ -144,6 +150,7 @@ async def verify(engine: EngineHere, credential_id: str) -> Response:
 
 
 @router.get("/learn/certificates/{credential_id}/certificate.pdf")
+@exposed(credential=ANYBODY)
 async def certificate_document(engine: EngineHere, credential_id: str) -> Response:
     """Return the PDF of a valid certificate."""
     organization = await _owner(engine, "credential", credential_id)
@@ -160,6 +167,7 @@ async def certificate_document(engine: EngineHere, credential_id: str) -> Respon
 
 
 @router.get("/learn/static/{name}")
+@exposed(credential=ANYBODY)
 async def static(name: str) -> Response:
     path = STATIC / name
     if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():

@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from onceward.web import ANYTHING, exposed
 from onceward_apps.learning.refund_requests import refund_enrollment, retry_refund
 from onceward_apps.learning.routes.requests import EngineHere, Refunder, Viewer, acting
 from onceward_apps.learning.store import payments
@@ -27,6 +28,7 @@ async def list_refunds(engine: EngineHere, who: Viewer, limit: int = Query(100, 
 
 
 @router.post("/enrollments/{enrollment_id}/refund", status_code=202)
+@exposed(*ANYTHING)
 async def refund(engine: EngineHere, who: Refunder, enrollment_id: UUID, requested: RefundIn) -> dict[str, Any]:
     """Refund what remains of every payment of an enrolment. It is REFUND_PENDING until the payment service confirms."""
     async with acting(engine, who.organization) as tx:
@@ -35,6 +37,7 @@ async def refund(engine: EngineHere, who: Refunder, enrollment_id: UUID, request
 
 
 @router.post("/refunds/{refund_id}/retry", status_code=202)
+@exposed(*ANYTHING)
 async def retry(engine: EngineHere, who: Refunder, refund_id: UUID) -> dict[str, Any]:
     """Try a failed refund again."""
     async with acting(engine, who.organization) as tx:

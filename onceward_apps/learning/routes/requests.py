@@ -9,12 +9,13 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Request
-from pydantic import StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from onceward import Engine, Tx
 from onceward.limits import Rate
+from onceward.messages import TooManyMails, limit_public_mail, plain_name
 from onceward.trust import fingerprint
-from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require, secret_cookie
+from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, grants, require, secret_cookie
 from onceward_apps.learning import signing_in
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.metrics import REQUESTS_REFUSED
@@ -26,6 +27,8 @@ Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
 Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
 Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=320)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
+"""The name that a person gives in a form. It appears in mails, so it contains no URL."""
 
 SESSION_COOKIE = "learning_session"
 VISITOR_COOKIE = "learning_visitor"
@@ -81,6 +84,17 @@ async def limit(engine: Engine, request: Request, what: str, *, per_minute: int,
         )
 
 
+async def limit_mail(engine: Engine, request: Request, to: str) -> None:
+    """Limit the mails that a form without a login can cause, also to one address."""
+    try:
+        await limit_public_mail(engine.db, to=to, client=client_of(request))
+    except TooManyMails as error:
+        REQUESTS_REFUSED.labels("mail").inc()
+        headers = {"Retry-After": str(error.retry_after_s)}
+        raise Problem(429, str(error), kind="TooFast", headers=headers) from error
+
+
+@grants("sign-in of the student")
 async def find_student(request: Request, engine: EngineHere) -> Student | None:
     """Return the signed-in student, or None without credentials."""
     if request.headers.get("authorization"):
@@ -106,6 +120,7 @@ async def find_visitor(request: Request, engine: EngineHere) -> Student | None:
     return Student(session.user_id, session.organization, session)
 
 
+@grants("sign-in of the student")
 async def signed_in(student: Annotated[Student | None, Depends(find_student)]) -> Student:
     if student is None:
         raise Problem(401, "sign in first: ask for a link at /learn/sign-in")

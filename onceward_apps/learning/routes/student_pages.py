@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import RedirectResponse, Response
 
 from onceward import Tx
+from onceward.web import ANYBODY, exposed
 from onceward_apps.learning import signing_in, surveys
 from onceward_apps.learning.calendars import calendar
 from onceward_apps.learning.routes.rendering import choose_language, missing, page
@@ -19,6 +20,7 @@ router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_languag
 
 
 @router.get("/learn/sign-in")
+@exposed(credential=ANYBODY)
 async def ask_for_link(student: MaybeStudent) -> Response:
     if student is not None:
         return RedirectResponse("/learn/home", status_code=303)
@@ -26,6 +28,7 @@ async def ask_for_link(student: MaybeStudent) -> Response:
 
 
 @router.get("/learn/sign-in/{token}")
+@exposed(credential="sign-in link")
 async def use_link(engine: EngineHere, token: str) -> Response:
     """Show a button. Opening the link does not use it, because mail scanners open links."""
     usable = await signing_in.is_open(engine, token)
@@ -75,5 +78,7 @@ async def sessions_calendar(engine: EngineHere, student: MaybeStudent, enrollmen
 
 async def _access(tx: Tx, student: Student) -> str:
     """Return the token with which the page subscribes. It ends with the session."""
-    expires_at = student.session.expires_at if student.session else await tx.fetchval("select onceward.now()")
-    return make_token(await keys.signing_key(tx), student.user_id, expires_at)
+    if student.session is None:  # a JWT subscribes with the JWT itself
+        return ""
+    session = student.session
+    return make_token(await keys.signing_key(tx), student.user_id, session.id, session.expires_at)

@@ -10,10 +10,11 @@ from pydantic import BaseModel, Field
 
 from onceward import Tx
 from onceward.live import set_presence
+from onceward.web import exposed
 from onceward_apps.learning import activity, chat, surveys, users
 from onceward_apps.learning.errors import NotFound
 from onceward_apps.learning.queries import place_of
-from onceward_apps.learning.routes.requests import EngineHere, SignedIn, Student, acting, limit
+from onceward_apps.learning.routes.requests import EngineHere, Name, SignedIn, Student, acting, limit
 from onceward_apps.learning.store import certificates, people, reading
 from onceward_apps.learning.store import chat as chat_rows
 
@@ -53,7 +54,7 @@ class DoneIn(BaseModel):
 class ProfileIn(BaseModel):
     """Fields that are missing keep their value."""
 
-    name: str | None = Field(None, max_length=200)
+    name: Name | None = None
     avatar: str | None = Field(None, max_length=500, pattern=r"^https://[^\s\"'<>]+$")
     locale: str | None = Field(None, max_length=35, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")
 
@@ -81,6 +82,7 @@ async def me(engine: EngineHere, student: SignedIn) -> dict[str, Any]:
 
 
 @router.patch("/me")
+@exposed("call")
 async def change_profile(engine: EngineHere, student: SignedIn, changes: ProfileIn) -> dict[str, Any]:
     async with acting(engine, student.organization) as tx:
         user = await users.update_profile(tx, student.user_id, **changes.model_dump())
@@ -108,6 +110,7 @@ async def content(engine: EngineHere, student: SignedIn, enrollment_id: UUID) ->
 
 
 @router.put("/enrollments/{enrollment_id}/items/{item_id}")
+@exposed("mail", "call")
 async def mark_item(
     engine: EngineHere, student: SignedIn, enrollment_id: UUID, item_id: UUID, marked: DoneIn
 ) -> dict[str, Any]:
@@ -144,6 +147,7 @@ async def messages(
 
 
 @router.post("/cohorts/{cohort_id}/chat", status_code=201)
+@exposed("nothing", limit="60 a minute per student")
 async def post_message(
     engine: EngineHere,
     request: Request,
@@ -160,6 +164,7 @@ async def post_message(
 
 
 @router.patch("/cohorts/{cohort_id}/chat/{message_id}", status_code=204)
+@exposed("nothing")
 async def edit_message(
     engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: int, new: EditIn
 ) -> Response:
@@ -169,6 +174,7 @@ async def edit_message(
 
 
 @router.delete("/cohorts/{cohort_id}/chat/{message_id}", status_code=204)
+@exposed("nothing")
 async def delete_message(engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: int) -> Response:
     async with acting(engine, student.organization) as tx:
         await chat.delete(tx, cohort_id, message_id, student.user_id)
@@ -176,6 +182,7 @@ async def delete_message(engine: EngineHere, student: SignedIn, cohort_id: UUID,
 
 
 @router.post("/cohorts/{cohort_id}/chat/{message_id}/reactions", status_code=204)
+@exposed("nothing")
 async def react(
     engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: int, reaction: ReactionIn
 ) -> Response:
@@ -185,12 +192,14 @@ async def react(
 
 
 @router.post("/cohorts/{cohort_id}/chat/read")
+@exposed("nothing")
 async def mark_read(engine: EngineHere, student: SignedIn, cohort_id: UUID, read: ReadIn) -> dict[str, int]:
     async with acting(engine, student.organization) as tx:
         return {"unread": await chat.mark_read(tx, cohort_id, student.user_id, read.message_id)}
 
 
 @router.post("/cohorts/{cohort_id}/presence", status_code=204)
+@exposed("nothing")
 async def be_present(engine: EngineHere, student: SignedIn, cohort_id: UUID, presence: PresenceIn) -> Response:
     """Say that the student is here. Repeat it within five minutes."""
     async with acting(engine, student.organization) as tx:

@@ -1,4 +1,4 @@
-"""SQL of the schedules: what is due, over all organizations."""
+"""SQL of the schedules: what is due and what is over, of all organizations."""
 
 ACCESS_ENDS = """
 select id, organization_id from learning.enrollments
@@ -40,3 +40,22 @@ STALE_CHECKOUTS = """
 select id, organization_id from learning.checkouts
  where status = 'started' and expires_at <= onceward.now() - interval '10 minutes' order by expires_at limit 5000
 """
+# The oldest rows come first in the order of an index, so that a batch reads no younger rows than its own number.
+FORGET = """
+with old as (
+    delete from learning.{table} where ctid = any(array(
+        select x.ctid from (select ctid, {column} from learning.{table} order by {order} limit $1) x
+         where x.{column} < onceward.now() - interval '30 days'))
+    returning 1)
+select count(*) from old
+"""
+OLD_RECORDS = tuple(
+    FORGET.format(table=table, column=column, order=order)
+    for table, column, order in (
+        ("sign_in_links", "expires_at", "expires_at"),
+        ("student_sessions", "expires_at", "expires_at"),
+        ("page_views", "viewed_at", "id"),
+        ("crm_sync_log", "synced_at", "id"),
+    )
+)
+"""Each deletes one batch of rows that nothing reads any more, and returns how many they were."""

@@ -5,12 +5,29 @@ from __future__ import annotations
 import secrets
 
 from onceward import SealedColumn, Tx
+from onceward.trust import ring_keys, rotated
 from onceward_apps.learning.app import BADGE_KEY, SIGNING_KEY
 
 
 async def signing_key(tx: Tx) -> bytes:
     """Return the key of the transaction's organization for signed links. The first call creates it."""
     return await _read(tx, SIGNING_KEY) or await _keep(tx, SIGNING_KEY, secrets.token_bytes(32))
+
+
+async def rotate_signing_key(tx: Tx, *, actor: str) -> int:
+    """Sign with a new key from now on. The older keys still check what they signed. Returns how many keys there are."""
+    assert tx.organization is not None
+    await signing_key(tx)  # creates the first one
+    sealed = await tx.fetchval(
+        "select key from learning.signing_keys where organization_id = onceward.organization() for update"
+    )
+    ring = rotated(tx.engine.unseal(SIGNING_KEY, sealed, row=tx.organization))
+    await tx.execute(
+        "update learning.signing_keys set key = $1 where organization_id = onceward.organization()",
+        tx.engine.seal(SIGNING_KEY, ring, row=tx.organization),
+    )
+    await tx.audit("signing_key.rotated", entity_type="organization", entity_id=tx.organization, actor=actor)
+    return len(ring_keys(ring))
 
 
 async def badge_key(tx: Tx) -> bytes | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +14,7 @@ update learning.sign_in_links l set used_at = onceward.now()
 returning l.user_id
 """
 SESSION = """
-select s.user_id, s.expires_at, u.name, u.email, u.locale
+select s.id, s.user_id, s.expires_at, u.name, u.email, u.locale
   from learning.student_sessions s join learning.users u on u.id = s.user_id
  where s.token_hash = $1 and s.expires_at > onceward.now() and u.erased_at is null
 """
@@ -68,11 +67,16 @@ async def use_link(tx: Tx, token_hash: bytes) -> UUID | None:
     return await tx.fetchval(USE_LINK, token_hash)
 
 
-async def open_session(tx: Tx, token_hash: bytes, user_id: UUID, days: int) -> datetime:
-    await tx.execute("update learning.users set last_login_at = onceward.now() where id = $1", user_id)
-    return await tx.fetchval(
+async def open_session(tx: Tx, token_hash: bytes, user_id: UUID, days: int) -> Any:
+    """Open a session. Who used a link from a mail has confirmed the address."""
+    await tx.execute(
+        "update learning.users set last_login_at = onceward.now(), confirmed_at = coalesce(confirmed_at, onceward.now())"
+        " where id = $1",
+        user_id,
+    )
+    return await tx.fetchrow(
         "insert into learning.student_sessions (token_hash, user_id, expires_at)"
-        " values ($1, $2, onceward.now() + make_interval(days => $3)) returning expires_at",
+        " values ($1, $2, onceward.now() + make_interval(days => $3)) returning id, expires_at",
         token_hash,
         user_id,
         days,

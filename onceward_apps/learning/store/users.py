@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from onceward import Tx
 
 ADD = """
-insert into learning.users (email, name, avatar, locale) values (lower($1), $2, $3, $4)
+insert into learning.users (email, name, avatar, locale, confirmed_at)
+values (lower($1), $2, $3, $4, case when $5 then onceward.now() end)
 on conflict (organization_id, lower(email)) do nothing returning *
 """
 BY_EMAIL = "select * from learning.users where organization_id = onceward.organization() and lower(email) = lower($1)"
@@ -23,9 +25,22 @@ update learning.users set name = coalesce($2, name), avatar = coalesce($3, avata
 LOGGED_IN = "update learning.users set last_login_at = onceward.now() where id = $1"
 
 
-async def add(tx: Tx, email: str, name: str, avatar: str | None, locale: str | None) -> Any:
+async def add(tx: Tx, email: str, name: str, avatar: str | None, locale: str | None, *, confirmed: bool) -> Any:
     """Return the new row, or None if the address is known."""
-    return await tx.fetchrow(ADD, email, name, avatar, locale)
+    return await tx.fetchrow(ADD, email, name, avatar, locale, confirmed)
+
+
+async def confirm(tx: Tx, user_id: UUID) -> None:
+    """Note that the address belongs to the person: they used a link from a mail, or paid."""
+    await tx.execute(
+        "update learning.users set confirmed_at = onceward.now() where id = $1 and confirmed_at is null", user_id
+    )
+
+
+async def unconfirmed(tx: Tx, user_ids: Sequence[UUID]) -> set[UUID]:
+    """Return those whose address nobody has confirmed."""
+    rows = await tx.fetch("select id from learning.users where id = any($1) and confirmed_at is null", list(user_ids))
+    return {row["id"] for row in rows}
 
 
 async def by_email(tx: Tx, email: str) -> Any:

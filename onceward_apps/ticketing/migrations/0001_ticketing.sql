@@ -83,7 +83,8 @@ create table ticketing.pools (
     key text not null,
     row_name text,
     states text,                                -- one letter per seat of the row: f free, h held, s sold, x blocked
-    foreign key (section_id, organization_id) references ticketing.sections (id, organization_id)
+    foreign key (section_id, organization_id) references ticketing.sections (id, organization_id),
+    unique (pool_id, organization_id)
 ) with (fillfactor = 50);
 comment on column ticketing.pools.states is
     'The row of the seat map. A trigger of the seats keeps it, so that the map of a large house is read in a few rows.';
@@ -95,7 +96,7 @@ create table ticketing.seats (
     organization_id uuid not null default onceward.organization(),
     event_id uuid not null,
     section_id uuid not null,
-    pool_id bigint not null references ticketing.pools (pool_id),
+    pool_id bigint not null,
     row_name text not null,
     number int not null,                        -- its position in the row, from 1
     ordinal int not null,                       -- its position in the section's list of seats
@@ -112,7 +113,8 @@ create table ticketing.seats (
     check ((status = 'held') = (seat_hold_id is not null)),
     unique (event_id, label),
     unique (id, organization_id),
-    foreign key (section_id, organization_id) references ticketing.sections (id, organization_id)
+    foreign key (section_id, organization_id) references ticketing.sections (id, organization_id),
+    foreign key (pool_id, organization_id) references ticketing.pools (pool_id, organization_id)
 ) with (fillfactor = 70);
 create index seats_held on ticketing.seats (event_id, held_until) where status = 'held';
 select onceward.protect('ticketing.seats');
@@ -185,7 +187,7 @@ create index checkouts_by_session on ticketing.checkouts (provider_session) wher
 select onceward.protect('ticketing.checkouts');
 
 create table ticketing.seat_holds (
-    id uuid primary key default gen_random_uuid(),
+    id uuid not null default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
     event_id uuid not null,
     section_id uuid not null,
@@ -198,7 +200,8 @@ create table ticketing.seat_holds (
     converted_at timestamptz,
     created_at timestamptz not null default onceward.now(),
     foreign key (seat_id, organization_id) references ticketing.seats (id, organization_id),
-    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id),
+    primary key (id, organization_id)
 );
 create index seat_holds_by_basket on ticketing.seat_holds (basket) where status = 'active';
 create index seat_holds_by_seat on ticketing.seat_holds (seat_id) where status = 'active';
@@ -206,18 +209,20 @@ create index seat_holds_due on ticketing.seat_holds (held_until) where status = 
 select onceward.protect('ticketing.seat_holds');
 
 create table ticketing.checkout_items (
-    id uuid primary key default gen_random_uuid(),
+    id uuid not null default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
     checkout_id uuid not null,
     section_id uuid not null,
     seat_id uuid,
-    seat_hold_id uuid not null references ticketing.seat_holds (id),
+    seat_hold_id uuid not null,
     price_cents bigint not null,
     discount_cents bigint not null,
     tax_cents bigint not null,
     fee_cents bigint not null,
     position int not null,
-    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id),
+    primary key (id, organization_id),
+    foreign key (seat_hold_id, organization_id) references ticketing.seat_holds (id, organization_id)
 );
 create index checkout_items_by_checkout on ticketing.checkout_items (checkout_id);
 select onceward.protect('ticketing.checkout_items');
@@ -229,7 +234,7 @@ create table ticketing.tickets (
     section_id uuid not null,
     seat_id uuid,
     checkout_id uuid not null,
-    item_id uuid not null references ticketing.checkout_items (id),
+    item_id uuid not null,
     user_id text,
     holder_email text,
     holder_name text not null default '',
@@ -247,7 +252,8 @@ create table ticketing.tickets (
     transfers int not null default 0,           -- how often it has changed hands
     created_at timestamptz not null default onceward.now(),
     updated_at timestamptz not null default onceward.now(),
-    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id),
+    foreign key (item_id, organization_id) references ticketing.checkout_items (id, organization_id)
 );
 create unique index tickets_one_per_seat on ticketing.tickets (seat_id) where status <> 'void';
 create unique index tickets_one_per_item on ticketing.tickets (item_id) where status <> 'void';
@@ -258,7 +264,7 @@ select onceward.protect('ticketing.tickets');
 
 -- Payments at the provider: one row for each, also for those that bought nothing.
 create table ticketing.payments (
-    id uuid primary key default gen_random_uuid(),
+    id uuid not null default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
     checkout_id uuid,
     provider text not null,
@@ -271,15 +277,16 @@ create table ticketing.payments (
     reason text,
     journal_id bigint,
     received_at timestamptz not null default onceward.now(),
-    unique (provider, provider_payment_id)
+    unique (provider, provider_payment_id),
+    primary key (id, organization_id)
 );
 create index payments_by_checkout on ticketing.payments (checkout_id);
 select onceward.protect('ticketing.payments');
 
 create table ticketing.refunds (
-    id uuid primary key default gen_random_uuid(),
+    id uuid not null default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
-    payment_id uuid not null references ticketing.payments (id),
+    payment_id uuid not null,
     checkout_id uuid,
     ticket_ids uuid[] not null default '{}',
     amount_cents bigint not null check (amount_cents > 0),
@@ -294,7 +301,7 @@ create table ticketing.refunds (
     provider_refund_id text,
     provider_status text,                       -- the status as the payment service names it
     earlier_references text[] not null default '{}',  -- ids of failed attempts at the service
-    covered_by uuid references ticketing.refunds (id),  -- the refund at the service that also paid this one
+    covered_by uuid,  -- the refund at the service that also paid this one
     failure text,
     note text,                                  -- how it was paid, if the service did not pay it
     requested_by text not null,
@@ -304,7 +311,10 @@ create table ticketing.refunds (
     done_at timestamptz,
     failed_at timestamptz,
     journal_id bigint,
-    owed_journal_id bigint                      -- money that came back after it was booked as refunded; it is still owed
+    owed_journal_id bigint,                     -- money that came back after it was booked as refunded; it is still owed
+    primary key (id, organization_id),
+    foreign key (payment_id, organization_id) references ticketing.payments (id, organization_id),
+    foreign key (covered_by, organization_id) references ticketing.refunds (id, organization_id)
 );
 create index refunds_by_payment on ticketing.refunds (payment_id);
 create index refunds_to_follow on ticketing.refunds (checked_at) where provider_refund_id is not null;
@@ -412,7 +422,7 @@ select onceward.protect('ticketing.older_pages');
 create table ticketing.disputes (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
-    payment_id uuid not null references ticketing.payments (id),
+    payment_id uuid not null,
     checkout_id uuid,
     provider_dispute_id text not null,
     amount_cents bigint not null check (amount_cents > 0),
@@ -424,7 +434,8 @@ create table ticketing.disputes (
     closed_at timestamptz,
     journal_id bigint,                          -- the journal that took the money out of our account
     closing_journal_id bigint,                  -- the journal that booked it back, or as lost
-    unique (payment_id, provider_dispute_id)
+    unique (payment_id, provider_dispute_id),
+    foreign key (payment_id, organization_id) references ticketing.payments (id, organization_id)
 );
 create index disputes_by_checkout on ticketing.disputes (checkout_id);
 select onceward.protect('ticketing.disputes');

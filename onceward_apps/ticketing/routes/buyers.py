@@ -9,13 +9,16 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward import Tx
+from onceward.messages import MAILS
 from onceward.services import exponent
-from onceward.web import AtMost
+from onceward.web import ANYBODY, ANYTHING, AtMost, exposed
 from onceward_apps.ticketing import buying, paying
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.errors import NothingHeld, TicketingError
 from onceward_apps.ticketing.model import seat_label
 from onceward_apps.ticketing.routes.requests import (
+    COUPONS_PER_HOUR,
+    ORDER_LINK,
     EngineHere,
     Name,
     User,
@@ -73,6 +76,7 @@ class TokenIn(BaseModel):
 
 
 @router.get("/events/{event_id}")
+@exposed(credential=ANYBODY)
 async def event(engine: EngineHere, event_id: UUID) -> dict[str, Any]:
     """Return the event and its seat map. The live query `ticketing.seats` says which seats are free."""
     async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
@@ -114,6 +118,9 @@ def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
 
 
 @router.post("/events/{event_id}/holds", status_code=201)
+@exposed(
+    "nothing", credential=ANYBODY, limit="`ONCEWARD_TICKETING_HOLDS_PER_MINUTE` seats a minute per address and event"
+)
 async def hold(
     engine: EngineHere, event_id: UUID, requested: HoldIn, request: Request, response: Response
 ) -> dict[str, Any]:
@@ -129,6 +136,7 @@ async def hold(
 
 
 @router.get("/events/{event_id}/holds")
+@exposed(credential="basket")
 async def holds(engine: EngineHere, event_id: UUID, request: Request) -> dict[str, Any]:
     owner, basket = await owner_of(engine, "event", event_id), basket_of(request)
     if basket is None:
@@ -138,6 +146,7 @@ async def holds(engine: EngineHere, event_id: UUID, request: Request) -> dict[st
 
 
 @router.post("/events/{event_id}/holds/release")
+@exposed("nothing", credential="basket")
 async def let_go(engine: EngineHere, event_id: UUID, which: LetGoIn, request: Request) -> dict[str, Any]:
     owner, basket = await owner_of(engine, "event", event_id), basket_of(request)
     if basket is None:
@@ -147,6 +156,7 @@ async def let_go(engine: EngineHere, event_id: UUID, which: LetGoIn, request: Re
 
 
 @router.post("/checkouts", status_code=201)
+@exposed("nothing", credential="basket", limit=f"coupon codes: {COUPONS_PER_HOUR} an hour per address and event")
 async def start_checkout(engine: EngineHere, user: User, new: CheckoutIn, request: Request) -> dict[str, Any]:
     """Start a checkout for everything that the basket holds. `token` opens the order page: keep it secret.
 
@@ -172,6 +182,7 @@ async def start_checkout(engine: EngineHere, user: User, new: CheckoutIn, reques
 
 
 @router.post("/checkouts/{checkout_id}/pay")
+@exposed(*ANYTHING, credential=ORDER_LINK, limit=MAILS)
 async def pay(engine: EngineHere, checkout_id: UUID, user: User, how: PayIn, request: Request) -> dict[str, str]:
     """Return the URL of the payment page, or of the order page if there is nothing to pay."""
     organization = await owner_of(engine, "checkout", checkout_id)
@@ -187,6 +198,7 @@ async def pay(engine: EngineHere, checkout_id: UUID, user: User, how: PayIn, req
 
 
 @router.post("/checkouts/{checkout_id}/abandon", status_code=204)
+@exposed("call", credential=ORDER_LINK)
 async def abandon(engine: EngineHere, checkout_id: UUID, user: User, bearer: TokenIn) -> None:
     """Abandon the checkout. Its seats are free at once."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:

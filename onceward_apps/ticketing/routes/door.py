@@ -9,6 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from onceward.web import exposed
 from onceward_apps.ticketing import scanning
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.routes.requests import EngineHere, Scanner, acting
@@ -27,6 +28,7 @@ class ScanIn(BaseModel):
 
 
 @router.post("/scan")
+@exposed("call")
 async def scan(engine: EngineHere, who: Scanner, requested: ScanIn) -> dict[str, Any]:
     """Admit a ticket once. A repeated request with the same `scan_id` returns the first result."""
     async with acting(engine, who.organization) as tx:

@@ -7,16 +7,19 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
+from onceward.messages import MAILS
+from onceward.web import exposed
 from onceward_apps.ticketing import refunding
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.routes.orders import TransferIn, qr_image
 from onceward_apps.ticketing.routes.pages import page
-from onceward_apps.ticketing.routes.requests import EngineHere, acting, held_ticket, limit_mail, owner_of
+from onceward_apps.ticketing.routes.requests import TICKET_LINK, EngineHere, acting, held_ticket, limit_mail, owner_of
 
 router = APIRouter(tags=["ticketing: transferred tickets"])
 
 
 @router.get("/tickets/{ticket_id}", include_in_schema=False)
+@exposed(credential=TICKET_LINK)
 async def ticket_page(engine: EngineHere, ticket_id: UUID, access: str = "") -> Response:
     """Show the ticket with its QR code. Unknown tickets and wrong links look the same."""
     try:
@@ -30,6 +33,7 @@ async def ticket_page(engine: EngineHere, ticket_id: UUID, access: str = "") -> 
 
 
 @router.get("/tickets/{ticket_id}/qr.png")
+@exposed(credential=TICKET_LINK)
 async def held_qr_code(engine: EngineHere, ticket_id: UUID, access: str = "") -> Response:
     async with acting(engine, await owner_of(engine, "ticket", ticket_id)) as tx:
         ticket = await held_ticket(tx, ticket_id, access)
@@ -39,6 +43,7 @@ async def held_qr_code(engine: EngineHere, ticket_id: UUID, access: str = "") ->
 
 
 @router.post("/tickets/{ticket_id}/transfer")
+@exposed("mail", credential=TICKET_LINK, limit=MAILS)
 async def transfer_again(engine: EngineHere, ticket_id: UUID, to: TransferIn, request: Request) -> dict[str, Any]:
     """Transfer the ticket to the next person, as the buyer did."""
     organization = await owner_of(engine, "ticket", ticket_id)

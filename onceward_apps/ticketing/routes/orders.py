@@ -10,11 +10,22 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel
 
 from onceward import Engine
+from onceward.messages import MAILS
+from onceward.web import exposed
 from onceward_apps.ticketing import documents, notices, refunding
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound
 from onceward_apps.ticketing.routes.buyers import Email, TokenIn
-from onceward_apps.ticketing.routes.requests import EngineHere, Name, User, acting, limit_mail, order_for, owner_of
+from onceward_apps.ticketing.routes.requests import (
+    ORDER_LINK,
+    EngineHere,
+    Name,
+    User,
+    acting,
+    limit_mail,
+    order_for,
+    owner_of,
+)
 from onceward_apps.ticketing.store import buying as baskets
 from onceward_apps.ticketing.store import keys, reading
 
@@ -30,6 +41,7 @@ class TransferIn(BaseModel):
 
 
 @router.get("/api/tickets")
+@exposed(credential=ORDER_LINK)
 async def tickets(
     engine: EngineHere, user: User, checkout_id: UUID, token: str = "", authorization: str = Header("")
 ) -> list[dict[str, Any]]:
@@ -42,6 +54,7 @@ async def tickets(
 
 
 @router.get("/orders/{checkout_id}/tickets/{ticket_id}/qr.png")
+@exposed(credential=ORDER_LINK)
 async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: User, access: str = "") -> Response:
     """Return the stored image, or draw it now if it is not stored yet."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
@@ -53,6 +66,7 @@ async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: 
 
 
 @router.get("/orders/{checkout_id}/calendar.ics")
+@exposed(credential=ORDER_LINK)
 async def calendar(engine: EngineHere, checkout_id: UUID, user: User, access: str = "") -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         order = await order_for(tx, checkout_id, access, user)
@@ -60,6 +74,7 @@ async def calendar(engine: EngineHere, checkout_id: UUID, user: User, access: st
 
 
 @router.get("/orders/{checkout_id}/receipt.pdf")
+@exposed(credential=ORDER_LINK)
 async def receipt(engine: EngineHere, checkout_id: UUID, user: User, access: str = "") -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         order = await order_for(tx, checkout_id, access, user)
@@ -71,6 +86,7 @@ async def receipt(engine: EngineHere, checkout_id: UUID, user: User, access: str
 
 
 @router.post("/orders/{checkout_id}/resend", status_code=202)
+@exposed("mail", credential=ORDER_LINK, limit=MAILS)
 async def resend(
     engine: EngineHere, checkout_id: UUID, user: User, bearer: TokenIn, request: Request
 ) -> dict[str, str]:
@@ -97,6 +113,7 @@ async def resend(
 
 
 @router.post("/orders/{checkout_id}/tickets/{ticket_id}/transfer")
+@exposed("mail", credential=ORDER_LINK, limit=MAILS)
 async def transfer(
     engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: User, to: TransferIn, request: Request
 ) -> dict[str, Any]:

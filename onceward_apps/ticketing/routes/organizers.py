@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from onceward import Tx
-from onceward.web import AtMost
+from onceward.web import ANYTHING, AtMost, exposed
 from onceward_apps.ticketing import cancelling, organizing, refunding
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
@@ -113,6 +113,7 @@ async def _known(tx: Tx, event_id: UUID) -> None:
 
 
 @router.post("/venues", status_code=201)
+@exposed("nothing")
 async def add_venue(engine: EngineHere, who: Operator, new: VenueIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         return dict(
@@ -127,6 +128,7 @@ async def list_venues(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 
 
 @router.post("/events", status_code=201)
+@exposed("nothing")
 async def add_event(engine: EngineHere, who: Operator, new: EventIn) -> dict[str, Any]:
     values = new.model_dump(exclude={"sections", "fee_bps", "fee_paid_by", "tax_bps", "tax_included"})
     policy = Policy(
@@ -146,12 +148,14 @@ async def list_events(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 
 
 @router.post("/events/{event_id}/status")
+@exposed("call")
 async def set_status(engine: EngineHere, who: Operator, event_id: UUID, requested: StatusIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         return dict(await organizing.set_status(tx, event_id, requested.status, actor=who.actor))
 
 
 @router.post("/events/{event_id}/cancel", status_code=202)
+@exposed(*ANYTHING)
 async def cancel(engine: EngineHere, who: Operator, event_id: UUID, why: ReasonIn) -> dict[str, Any]:
     """Stop sales and start a workflow that voids the tickets, refunds every order and emails the buyers.
 
@@ -169,12 +173,14 @@ async def cancellation(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[
 
 
 @router.post("/events/{event_id}/block", status_code=204)
+@exposed("call")
 async def block(engine: EngineHere, who: Operator, event_id: UUID, seats: SeatsIn) -> None:
     async with acting(engine, who.organization) as tx:
         await organizing.block_seats(tx, event_id, seats.labels, actor=who.actor)
 
 
 @router.post("/events/{event_id}/unblock", status_code=204)
+@exposed("call")
 async def unblock(engine: EngineHere, who: Operator, event_id: UUID, seats: SeatsIn) -> None:
     async with acting(engine, who.organization) as tx:
         await organizing.unblock_seats(tx, event_id, seats.labels, actor=who.actor)
@@ -205,6 +211,7 @@ async def orders(
 
 
 @router.post("/coupons", status_code=201)
+@exposed("nothing")
 async def add_coupon(engine: EngineHere, who: Operator, new: CouponIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         return dict(await organizing.add_coupon(tx, **new.model_dump(), actor=who.actor))
@@ -217,6 +224,7 @@ async def coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 
 
 @router.post("/orders/{checkout_id}/refund", status_code=202)
+@exposed(*ANYTHING)
 async def refund(engine: EngineHere, who: Refunder, checkout_id: UUID, requested: RefundIn) -> dict[str, Any]:
     """Void the tickets and free the seats at once; a job then refunds the money."""
     async with acting(engine, who.organization) as tx:
@@ -232,6 +240,7 @@ async def refund(engine: EngineHere, who: Refunder, checkout_id: UUID, requested
 
 
 @router.post("/orders/{checkout_id}/revoke-links")
+@exposed("nothing")
 async def revoke_links(engine: EngineHere, who: Operator, checkout_id: UUID, which: LinksIn) -> dict[str, int]:
     """Revoke the links to the order page, for example after a mail was forwarded. Open pages show nothing from then on."""
     async with acting(engine, who.organization) as tx:
@@ -252,6 +261,7 @@ async def list_refunds(
 
 
 @router.post("/refunds/{refund_id}/repeat", status_code=202)
+@exposed(*ANYTHING)
 async def repeat_refund(engine: EngineHere, who: Refunder, refund_id: UUID) -> dict[str, Any]:
     """Request a failed refund from the payment service again."""
     async with acting(engine, who.organization) as tx:
@@ -259,6 +269,7 @@ async def repeat_refund(engine: EngineHere, who: Refunder, refund_id: UUID) -> d
 
 
 @router.post("/refunds/{refund_id}/settle", status_code=204)
+@exposed("call")
 async def settle_refund(engine: EngineHere, who: Refunder, refund_id: UUID, paid: SettledIn) -> None:
     """Book a failed refund as paid another way, for example by bank transfer."""
     async with acting(engine, who.organization) as tx:
@@ -275,6 +286,7 @@ async def list_disputes(
 
 
 @router.post("/events/{event_id}/dispute-policy", status_code=204)
+@exposed("nothing")
 async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, requested: DisputePolicyIn) -> None:
     """Set what happens to the tickets when a payment is disputed. Open disputes do not change."""
     async with acting(engine, who.organization) as tx:
@@ -288,6 +300,7 @@ async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, 
 
 
 @router.post("/tickets/{ticket_id}/void", status_code=204)
+@exposed("call")
 async def void(engine: EngineHere, who: Operator, ticket_id: UUID, why: ReasonIn) -> None:
     async with acting(engine, who.organization) as tx:
         await refunding.void(tx, ticket_id, reason=why.reason, actor=who.actor)

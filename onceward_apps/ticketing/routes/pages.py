@@ -12,12 +12,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import FileResponse, Response
 
 from onceward.services import exponent
+from onceward.web import ANYBODY, exposed
 from onceward_apps.ticketing.app import HERE
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.documents import money
 from onceward_apps.ticketing.errors import NotFound, TicketingError
 from onceward_apps.ticketing.handlers import reconcile
 from onceward_apps.ticketing.routes.requests import (
+    ORDER_LINK,
     EngineHere,
     User,
     acting,
@@ -60,6 +62,7 @@ def page(name: str, *, status: int = 200, camera: bool = False, **values: Any) -
 
 
 @router.get("/events")
+@exposed(credential=ANYBODY)
 async def events(engine: EngineHere) -> Response:
     """Show the coming events of all organizers, each with a link to its seat map."""
     async with engine.db.transaction(role="engine") as tx:
@@ -67,6 +70,7 @@ async def events(engine: EngineHere) -> Response:
 
 
 @router.get("/events/{event_id}")
+@exposed(credential=ANYBODY)
 async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Response:
     """Show the seat map. The page creates the basket, so that two quick clicks use the same basket."""
     try:
@@ -84,6 +88,7 @@ async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Resp
 
 
 @router.get("/orders/{checkout_id}")
+@exposed(credential=ORDER_LINK)
 async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Request, access: str = "") -> Response:
     """Show the order. When the buyer returns from the payment page, ask the payment service instead of waiting for its webhook."""
     try:
@@ -103,12 +108,14 @@ async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Requ
 
 
 @router.get("/scan/{event_id}")
+@exposed(credential=ANYBODY)
 async def scanner(event_id: UUID) -> Response:
     """Show the scanner for staff. The page holds no data: the scan endpoint authenticates each scan."""
     return page("scan.html", event_id=event_id, camera=True)
 
 
 @router.get("/ticketing/static/{name}")
+@exposed(credential=ANYBODY)
 async def static(name: str) -> Response:
     path = STATIC / name
     if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():

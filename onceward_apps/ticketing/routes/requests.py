@@ -27,12 +27,14 @@ Operator = Annotated[Identity, Depends(require("operator"))]
 Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
 Scanner = Annotated[Identity, Depends(require("operator", permission="scan"))]
 
-Name = Annotated[str, Field("", max_length=200), AfterValidator(plain_name)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
 """The name that a stranger gives. It appears in mails, so it contains no URL."""
 
 BASKET_COOKIE = "ticketing_basket"
 BASKET_HEADER = "x-basket"
 COUPONS_PER_HOUR = 60
+ORDER_LINK = "link of the order, or token of its user"
+TICKET_LINK = "link of the ticket"
 
 
 @asynccontextmanager

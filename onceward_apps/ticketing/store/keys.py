@@ -6,6 +6,7 @@ import secrets
 from typing import Any
 
 from onceward import Engine, Tx
+from onceward.trust import ring_keys, rotated
 from onceward_apps.ticketing.app import SIGNING_KEY
 
 READ_KEY = "select key from ticketing.signing_keys where organization_id = onceward.organization()"
@@ -24,6 +25,20 @@ async def signing_key(tx: Tx) -> bytes:
         made = tx.engine.seal(SIGNING_KEY, secrets.token_bytes(32), row=tx.organization)
         sealed = await tx.fetchval(KEEP_KEY, made)
     return tx.engine.unseal(SIGNING_KEY, sealed, row=tx.organization)
+
+
+async def rotate_signing_key(tx: Tx, *, actor: str) -> int:
+    """Sign with a new key from now on. The older keys still check what they signed. Returns how many keys there are."""
+    assert tx.organization is not None
+    await signing_key(tx)  # creates the first one
+    sealed = await tx.fetchval(f"{READ_KEY} for update")
+    ring = rotated(tx.engine.unseal(SIGNING_KEY, sealed, row=tx.organization))
+    await tx.execute(
+        "update ticketing.signing_keys set key = $1 where organization_id = onceward.organization()",
+        tx.engine.seal(SIGNING_KEY, ring, row=tx.organization),
+    )
+    await tx.audit("signing_key.rotated", entity_type="organization", entity_id=tx.organization, actor=actor)
+    return len(ring_keys(ring))
 
 
 def key_of(engine: Engine, row: Any) -> bytes:

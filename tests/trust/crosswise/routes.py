@@ -63,8 +63,6 @@ NEW_EVENT = {
 READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/openapi.json"): NOTHING,
     ("GET", f"{API}/docs"): NOTHING,
-    ("GET", f"{API}/docs/oauth2-redirect"): NOTHING,
-    ("GET", "/docs/oauth2-redirect"): NOTHING,
     ("GET", "/healthz"): NOTHING,
     ("GET", "/readyz"): NOTHING,
     # For the operator's own network: names sources by their ids, and nothing else of anybody.
@@ -135,6 +133,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{ENGAGEMENT}/returns"): Ask(blank=True),
     ("GET", f"{ENGAGEMENT}/preview"): Ask(),
     ("GET", f"{API}/senders"): Ask(blank=True),
+    ("GET", f"{API}/portal-tokens"): Ask(),
     ("GET", CLINIC): Ask(),
     ("GET", f"{CLINIC}/patients"): Ask(),
     ("GET", f"{CLINIC}/patients/{{patient_id}}"): Ask(fill={"patient_id": "$patient"}),
@@ -291,6 +290,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     # The link in a mail is all that its reader has; it works for its holder, for that subscription only.
     ("POST", "/unsubscribe/{token}"): Ask(fill={"token": "@unsubscribe"}, shows="nothing"),
     ("PUT", f"{API}/senders"): Ask(json={"kind": "twilio", "identifier": "$number"}, refused=True),
+    ("DELETE", f"{API}/portal-tokens/{{id}}"): Ask(fill={"id": "$portal_id"}),
     ("DELETE", f"{API}/senders/{{kind}}/{{identifier}}"): Ask(fill={"kind": "twilio", "identifier": "$number"}),
     ("DELETE", f"{API}/sources/{{source}}"): Ask(fill=SOURCE),
     ("DELETE", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),

@@ -127,6 +127,7 @@ async def needles(db: Database, organization: UUID) -> set[str]:
     for query in (
         "select prefix as value from onceward.api_keys where organization_id = $1",
         "select ticket_code as value from ticketing.tickets where organization_id = $1",
+        "select id::text as value from onceward.portal_tokens where organization_id = $1",
         "select message_id as value from onceward.published where organization_id = $1",
         "select user_id::text as value from onceward.memberships where organization_id = $1",
     ):

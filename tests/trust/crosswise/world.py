@@ -94,10 +94,10 @@ class World:
             await add(tx, secret_box(self.runtime.settings), new, actor="test")
         # Numbers of a are so large that they can be nothing else in any answer.
         self.b = await self._organization("bolt", "quokka")
-        await self.db.execute("select setval('onceward.ids', 7000000000000)")
+        await self.db.execute("set role none; select setval('onceward.ids', 7000000000000); reset role")
         self.a = await self._organization("acme", "zebra")
         # The number of assigned ids is not secret, and must not look like one of the ids.
-        await self.db.execute("select setval('onceward.ids', 7000000100000)")
+        await self.db.execute("set role none; select setval('onceward.ids', 7000000100000); reset role")
 
     async def own(self, org: Org, method: str, path: str, **options: Any) -> Any:
         """What an organization does for itself must work."""
@@ -170,7 +170,7 @@ class World:
         resend = await self.own(org, "POST", "/api/v1/deliveries/replay", json={"since": since})
         org.ids["resend"] = str(resend["id"])
         portal = await self.own(org, "POST", "/api/v1/endpoints/portal", json={})
-        org.ids["portal"] = portal["url"].rpartition("token=")[2]
+        org.ids |= {"portal": portal["url"].rpartition("token=")[2], "portal_id": portal["id"]}
         page = await self.http.get(
             f"{self.url}/portal/endpoints/{org.ids['endpoint']}", cookies={PORTAL_COOKIE: org.ids["portal"]}
         )
@@ -282,8 +282,10 @@ class World:
         )
         for status in ("CONFIRMED", "IN_PROGRESS"):
             await self.own(org, "POST", f"{path}/{cohort}/status", json={"status": status})
-        enrollment = UUID(started["url"].rsplit("/", 1)[-1])
-        student = await self.db.fetchval("select user_id from learning.enrollments where id = $1", enrollment)
+        assert started["url"].endswith("/learn/home")
+        row = await self.db.fetchrow("select id, user_id from learning.enrollments where cohort_id = $1", UUID(cohort))
+        assert row is not None
+        enrollment, student = row["id"], row["user_id"]
         claims = {"sub": str(student), "exp": 2**33, "organization_id": str(org.id)}
         org.ids |= {"cohort": cohort, "draft": draft["id"], "item": item["id"], "session": session["id"]}
         org.ids |= {"enrollment": str(enrollment), "student": str(student), "credential": f"OW-{org.private}"}

@@ -1,0 +1,15 @@
+"""How each table of the feature `messages` is bounded, or why it is kept."""
+
+from __future__ import annotations
+
+GROWTH: dict[str, str] = {
+    "onceward.notices": "deleted by `old notifications` after ONCEWARD_RETENTION_DAYS, when sent",
+    "onceward.templates": "kept: one row for each version of a template",
+    "onceward.recipients": "kept: people, until they are erased",
+    "onceward.opt_outs": "kept for ever: the will of a person",
+    "onceward.notifications": "deleted by `old notifications` after ONCEWARD_RETENTION_DAYS; those with a key stay, against duplicates",
+    "onceward.messages": "stripped by `old messages` after ONCEWARD_RETENTION_DAYS; the key stays, so that no message is sent twice",
+    "onceward.senders": "kept: configuration",
+    "onceward.dashboard_messages": "deleted by `old notifications` after ONCEWARD_RETENTION_DAYS",
+    "onceward.send_slots": "deleted by `old send slots` every hour",
+}

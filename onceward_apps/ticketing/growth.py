@@ -1,0 +1,27 @@
+"""What deletes the rows of each table of ticketing and when, or why they are kept."""
+
+from __future__ import annotations
+
+GROWTH: dict[str, str] = {
+    "ticketing.signing_keys": "kept: one row for each organization",
+    "ticketing.venues": "kept: one row for each venue",
+    "ticketing.events": "kept: one row for each event",
+    "ticketing.sections": "kept: a few rows for each event",
+    "ticketing.pools": "kept: one row for each row of seats or section",
+    "ticketing.seats": "kept: one row for each seat of an event",
+    "ticketing.coupons": "kept: one row for each coupon",
+    "ticketing.checkouts": "kept for ever: a payment may arrive for an old one, and must find what it was for",
+    "ticketing.seat_holds": "kept: one row for each hold, also of those that expired",
+    "ticketing.checkout_items": "kept for ever: what was sold, and the items of checkouts that ended without a sale",
+    "ticketing.tickets": "kept for ever: what was sold",
+    "ticketing.payments": "kept for ever: money",
+    "ticketing.refunds": "kept for ever: money",
+    "ticketing.invoice_counters": "kept: one row for each organization",
+    "ticketing.invoices": "kept for ever: numbers without gaps",
+    "ticketing.scans": "kept for ever: evidence of who was admitted",
+    "ticketing.sales_funnel": "kept: one row for each event and day with a sale",
+    "ticketing.purchases_counted": "kept: one row for each purchase, against counting it twice",
+    "ticketing.early_refunds": "deleted by `ticketing.apply_early_refunds` after 7 days, or when the payment arrives",
+    "ticketing.older_pages": "kept: one row for each payment page that was replaced",
+    "ticketing.disputes": "kept for ever: money",
+}
