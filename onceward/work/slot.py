@@ -107,6 +107,13 @@ class Slot:
         if self.running and self.call is not None:
             self.begins(self.timeout_s)
 
+    def waits_for_process(self) -> None:
+        self.deadline = None
+
+    def started_in_process(self) -> None:
+        if self.running and self.stop_with is None:
+            self.begins(self.timeout_s)
+
     def following(self) -> Claimed | None:
         self.next = self._following()
         return self.next

@@ -70,7 +70,7 @@ class Slots:
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
         self.slots = [Slot(self._following) for _ in range(pacing.most_slots)]
-        self._loops = [Loop(f"slot {queue}", partial(self._slot, slot)) for slot in self.slots]
+        self._loops = [Loop(f"slot {queue}", partial(self._slot, slot), instead_of_close=leaked) for slot in self.slots]
         self._stopping = False
         self._threads: HandlerThreads | None = None
 
@@ -174,7 +174,7 @@ class Slots:
                 log.error("slot.interrupted", queue=self._queue, id=work.id, task=work.task, error=type(error).__name__)
                 await self._fail(slot, leaked(error))
             except Exception as error:
-                # A bug in Onceward, or a handler whose coroutine was closed from inside.
+                # A bug in Onceward.
                 log.exception("slot.failed", queue=self._queue, id=work.id, task=work.task)
                 await self._fail(slot, error)
             finally:

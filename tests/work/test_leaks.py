@@ -13,7 +13,7 @@ from onceward import Job, Onceward, Tx
 from onceward.background import current_supervisor
 from onceward.work.leaks import failure_of
 
-LEAKS = ("cancelled", "generator", "exit", "interrupt", "own task", "own task and success", "subtask")
+LEAKS = ("cancelled", "generator", "exit", "interrupt", "own task", "own task and success", "subtask", "closed")
 
 
 async def misbehave(how: str) -> None:
@@ -35,7 +35,7 @@ async def misbehave(how: str) -> None:
             await asyncio.sleep(0)
         case "own task and success":
             cancel_own_task()
-        case "closed":
+        case "closed":  # Python closes a coroutine that awaits such a task, instead of raising there
             await asyncio.create_task(misbehave("generator"))
         case _:
             async with asyncio.TaskGroup() as group:
@@ -122,7 +122,7 @@ async def test_a_leaked_exception_fails_its_job_and_good_jobs_run_on_in_the_same
             assert ended.error is not None
             attempts = await here.db.fetchval("select count(*) from onceward.attempts where work_id = $1", id)
             assert (ended.error["reason"], attempts) == ("max_attempts_exceeded", 2), (name, how, ended)
-            if how not in ("subtask", "stop", "closed"):
+            if how not in ("subtask", "stop"):
                 assert ended.error["type"] == "Leaked", (name, how, ended)
 
 
