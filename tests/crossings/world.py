@@ -10,13 +10,13 @@ from datetime import timedelta
 from typing import Any
 
 from onceward import Engine
-from onceward.db import Connection, Database, Unavailable
+from onceward.db import Database, Unavailable
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
 from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
 from onceward.work import dead_letters
-from onceward.work.upkeep import prune
+from onceward.work.upkeep import old_jobs
 from tests.crossings.model import ENDS, Item, Model, Seen, describe
 from tests.crossings.node import BOX, UPKEEP, Node
 from tests.crossings.tables import CREATE, Records
@@ -42,7 +42,6 @@ class World:
         self.paused_sources: dict[str, int] = {}
         self._numbers = 0
         self._pruned: dict[int, list[str]] = {}
-        self._pruning = asyncio.Lock()
         self._has_pruned = False
 
     async def open(self) -> None:
@@ -160,12 +159,9 @@ class World:
                 item.operated = True
 
     async def prune(self, keep: timedelta) -> None:
-        # One snapshot: nothing is pruned that ended after it was noted. Later the nodes prune what was unfinished now.
         self._has_pruned = True
-        async with self._pruning, self.db.acquire() as conn, conn.transaction(isolation="repeatable_read"):
-            noted = await self._states(conn)
-            await prune(conn, keep=keep)
-        self._pruned.update(noted)
+        self._pruned.update(await self._states())
+        await old_jobs(self.db, keep=keep).all()
 
     # -- what must hold -----------------------------------------------------------------------------------------------
 
@@ -237,9 +233,9 @@ class World:
                     f"{item.kind} {item.n} ({item.task}) ran although {item.queue} {item.source} is paused"
                 )
 
-    async def _states(self, conn: Connection | Database) -> dict[int, list[str]]:
+    async def _states(self) -> dict[int, list[str]]:
         states: dict[int, list[str]] = {id: list(ends) for id, ends in self._pruned.items()}
-        rows = await conn.fetch(
+        rows = await self.db.fetch(
             "select a.work_id, array_agg(a.outcome order by a.finished_at) as outcomes from onceward.attempts a"
             " where a.outcome::text = any($1) and a.kind <> 'event' group by 1",
             list(ENDS),
@@ -249,7 +245,7 @@ class World:
         return states
 
     async def _seen(self) -> Seen:
-        states = await self._states(self.db)
+        states = await self._states()
         dead = {
             row["id"]: row["dead_reason"]
             for row in await self.db.fetch("select id, dead_reason from onceward.work where dead_reason is not null")
