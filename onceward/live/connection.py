@@ -20,6 +20,7 @@ from onceward.live.errors import LiveError, QueryFault
 from onceward.live.group import Group
 from onceward.live.interests import Follow, LiveSubscription
 from onceward.live.outgoing import OutgoingText
+from onceward.live.shares import payer_of
 from onceward.live.topics import TopicChannel
 from onceward.trust import Identity
 
@@ -68,6 +69,7 @@ class Connection:
         "identity",
         "interests",
         "last_sent",
+        "payer",
         "places",
         "sent_version",
         "transport",
@@ -75,10 +77,19 @@ class Connection:
     )
 
     def __init__(
-        self, hub: Hub, identity: Identity | None, send: Send, *, transport: str, write: Write | None = None
+        self,
+        hub: Hub,
+        identity: Identity | None,
+        send: Send,
+        *,
+        client: str,
+        transport: str,
+        write: Write | None = None,
     ) -> None:
         self.hub = hub
         self.identity = identity
+        self.payer = payer_of(identity, client)
+        """Whose limit this connection and its queries count for."""
         self.transport = transport
         self._holder: UUID | None = None
         self.interests: dict[int, LiveSubscription | Follow] = {}
@@ -95,6 +106,7 @@ class Connection:
         self._closed = False
         hub.connections.add(self)
         hub.connected[self.organization] += 1
+        hub.connected_callers[self.payer] += 1
 
     @property
     def organization(self) -> UUID | None:
@@ -165,6 +177,9 @@ class Connection:
             self.drop(id)
         self.hub.connections.discard(self)
         self.hub.connected[self.organization] -= 1
+        self.hub.connected_callers[self.payer] -= 1
+        if not self.hub.connected_callers[self.payer]:
+            del self.hub.connected_callers[self.payer]
         self.hub.waiting.discard(self)
         if self._pump is not None:
             self._pump.cancel()
