@@ -20,7 +20,7 @@ from onceward.live.errors import LiveError, QueryFault
 from onceward.live.group import Group
 from onceward.live.interests import Follow, LiveSubscription
 from onceward.live.outgoing import OutgoingText
-from onceward.live.shares import payer_of
+from onceward.live.shares import Payer, payer_of
 from onceward.live.topics import TopicChannel
 from onceward.trust import Identity
 
@@ -64,12 +64,12 @@ class Connection:
         "_replies",
         "_send",
         "_write",
+        "client",
         "dirty",
         "hub",
         "identity",
         "interests",
         "last_sent",
-        "payer",
         "places",
         "sent_version",
         "transport",
@@ -88,8 +88,7 @@ class Connection:
     ) -> None:
         self.hub = hub
         self.identity = identity
-        self.payer = payer_of(identity, client)
-        """Whose limit this connection and its queries count for."""
+        self.client = client
         self.transport = transport
         self._holder: UUID | None = None
         self.interests: dict[int, LiveSubscription | Follow] = {}
@@ -106,11 +105,17 @@ class Connection:
         self._closed = False
         hub.connections.add(self)
         hub.connected[self.organization] += 1
-        hub.connected_callers[self.payer] += 1
+        if identity is not None:
+            hub.connected_callers[identity.principal] += 1
 
     @property
     def organization(self) -> UUID | None:
         return None if self.identity is None else self.identity.organization
+
+    @property
+    def payer(self) -> Payer:
+        """Whose limit the queries of this connection count for. Computed on demand, because most connections are idle."""
+        return payer_of(self.identity, self.client)
 
     @property
     def holder(self) -> UUID:
@@ -177,9 +182,11 @@ class Connection:
             self.drop(id)
         self.hub.connections.discard(self)
         self.hub.connected[self.organization] -= 1
-        self.hub.connected_callers[self.payer] -= 1
-        if not self.hub.connected_callers[self.payer]:
-            del self.hub.connected_callers[self.payer]
+        if self.identity is not None:
+            caller = self.identity.principal
+            self.hub.connected_callers[caller] -= 1
+            if not self.hub.connected_callers[caller]:
+                del self.hub.connected_callers[caller]
         self.hub.waiting.discard(self)
         if self._pump is not None:
             self._pump.cancel()

@@ -31,6 +31,7 @@ from onceward.live.topics import TopicChannel
 from onceward.live.version_log import VersionLog
 from onceward.live.watched import Tables
 from onceward.telemetry import get_logger
+from onceward.trust import Principal
 
 log = get_logger("onceward.live")
 
@@ -49,7 +50,8 @@ class Hub:
         self.connections: set[Connection] = set()
         self.connected: Counter[UUID | None] = Counter()
         """The number of connections per organization."""
-        self.connected_callers: Counter[Payer] = Counter()
+        self.connected_callers: Counter[Principal] = Counter()
+        """The number of connections per caller with credentials."""
         self.waiting: set[Connection] = set()
         self.frames = FrameSender()
         self.sending = Tasks("live send")
