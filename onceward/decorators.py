@@ -16,6 +16,7 @@ from onceward.schedules import Run
 from onceward.tx import Tx
 from onceward.work import JOBS, Job, JobTask, Registry, RetryOption, Task, as_policy
 from onceward.work.forms import digest
+from onceward.work.isolation import Isolation, isolate
 from onceward.workflows import Workflow, WorkflowTask
 
 P = ParamSpec("P")
@@ -100,13 +101,17 @@ class JobDecorator:
         batch: int = 1,
         outside: bool = False,
         critical: bool = True,
+        process: bool = False,
+        memory_mb: int | None = None,
+        cpu_s: float | None = None,
     ) -> JobDecorator: ...
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Register the function, or return a decorator with these options.
 
         `name` defaults to the function's name. `retry` is a `RetryPolicy` or a list of waits; `max_attempts` includes
         the first attempt. `timeout` ends an attempt. `outside=True` says that the function calls outside services;
-        `critical=False` ends the last failed attempt without a dead letter or an alert.
+        `critical=False` ends the last failed attempt without a dead letter or an alert. `process=True` runs the function in
+        a process of its own, which may take `memory_mb` more memory and use `cpu_s` of CPU time.
         """
         if function is None:
             if self._options is not None:
@@ -127,15 +132,28 @@ def declare_job(
     batch: int = 1,
     outside: bool = False,
     critical: bool = True,
+    process: bool = False,
+    memory_mb: int | None = None,
+    cpu_s: float | None = None,
 ) -> JobTask[..., Any]:
     """Check the function's signature and add it to the registry as a job."""
     job_name = name or function.__name__
     if batch < 1:
         raise ValueError(f"{job_name}: batch must be at least 1, not {batch}")
     signature = inject.read(function, known=INJECTED, name=job_name)
+    isolation: Isolation | None = None
+    if process:
+        if signature.parameter(Tx) is not None or batch > 1:
+            raise TypeError(
+                f"{job_name}: a job with process=True cannot use `tx` or batch, because its process has no database "
+                "connection; return the result, and write it in an on_end hook"
+            )
+        isolation = isolate(function, job_name, memory_mb=memory_mb, cpu_s=cpu_s)
+    elif memory_mb is not None or cpu_s is not None:
+        raise ValueError(f"{job_name}: memory_mb and cpu_s limit a process of its own: add process=True")
     task = Task(
         name=job_name,
-        run=_runner(function, job_name, signature, batch, lambda: job),
+        run=_runner(function, job_name, signature, batch, isolation, lambda: job),
         queue=queue,
         retry=as_policy(retry, max_attempts, JOBS),
         timeout_s=None if timeout is None else in_seconds(timeout),
@@ -156,6 +174,7 @@ def _runner(
     name: str,
     signature: inject.Injection,
     batch: int,
+    isolation: Isolation | None,
     job: Callable[[], JobTask[..., Any]],
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """Return the function that the executor calls: it decodes the arguments and injects `Job` and `Tx`."""
@@ -179,6 +198,14 @@ def _runner(
             return await function(**{job_name: [Job(each) for each in works], tx_name: tx})
 
         return run_batch
+
+    if isolation is not None:
+
+        async def run_in_process(work: Any, _tx: Any) -> Any:
+            job().load(work.args)  # here too: work that fits another version waits for it
+            return await work.host.processes.call(isolation, work, work.host.threads.current_seat())
+
+        return run_in_process
 
     def run(work: Any, tx: Any) -> Awaitable[Any]:
         arguments = job().load(work.args)

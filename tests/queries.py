@@ -9,6 +9,16 @@ import asyncpg
 from onceward.db import Database
 from onceward.testing import until
 
+WAITS_FOR_LOCK = """
+select exists (select from pg_locks l join pg_stat_activity a using (pid)
+                where not l.granted and a.datname = current_database())
+"""
+"""Whether a session of this database waits for a lock: tests run side by side on one server."""
+WAITS_FOR_TABLE = """
+select exists (select from pg_locks l join pg_stat_activity a using (pid)
+                where not l.granted and a.datname = current_database() and l.relation = $1::text::regclass)
+"""
+
 
 def fetch_value(url: str, query: str) -> object:
     """Return one value over a connection of its own, from a test that has no event loop."""

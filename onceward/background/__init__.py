@@ -7,9 +7,9 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:
     from onceward.background.ending import end
     from onceward.background.loop import Loop
-    from onceward.background.supervisor import Supervisor, supervised_by, supervisor
+    from onceward.background.supervisor import Supervisor, current_supervisor, supervised_by
     from onceward.background.tasks import Tasks, spawn
 
-__all__ = ["Loop", "Supervisor", "Tasks", "end", "spawn", "supervised_by", "supervisor"]
+__all__ = ["Loop", "Supervisor", "Tasks", "current_supervisor", "end", "spawn", "supervised_by"]
 
 __getattr__ = lazy(__name__, __file__)

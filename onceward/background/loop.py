@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from onceward.background.ending import end
-from onceward.background.supervisor import supervisor
+from onceward.background.supervisor import current_supervisor
+from onceward.background.unclosed import Unclosed
 from onceward.db.errors import FAILED, OUTAGE
 from onceward.db.outage import loudness
 
@@ -41,8 +42,13 @@ class Loop:
         every_s: float | None = None,
         waits_first: bool = False,
         longest_pause_s: float = LONGEST_PAUSE_S,
+        instead_of_close: Callable[[BaseException], Exception] | None = None,
     ) -> None:
-        """With `waits_first` the first step comes after `every_s`. `longest_pause_s` limits the pause after a failure."""
+        """With `waits_first` the first step comes after `every_s`. `longest_pause_s` limits the pause after a failure.
+
+        `instead_of_close` returns the exception for a step that awaits a task which has ended with GeneratorExit: without
+        it, Python closes the step, which then cannot clean up.
+        """
         self.name = name
         self.step = step
         self.steps = 0
@@ -54,19 +60,23 @@ class Loop:
         self._every_s = every_s
         self._waits_first = waits_first
         self._longest_pause_s = max(longest_pause_s, min(every_s or 0.0, LONGEST_PAUSE_OF_SLOW_LOOPS_S))
+        self._instead_of_close = instead_of_close
         self._in_a_row = 0
         self._failing_since: float | None = None
         self._step_began: float | None = None
         self._nudged = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._supervisor = supervisor()
+        self._supervisor = current_supervisor()
         self.task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._stopping.clear()
-        self._supervisor = supervisor()
+        self._supervisor = current_supervisor()
         self._supervisor.add(self)
-        self.task = asyncio.create_task(self._run(), name=self.name)
+        running = self._run()
+        if self._instead_of_close is not None:
+            running = Unclosed(running, self._instead_of_close)
+        self.task = asyncio.create_task(running, name=self.name)
 
     async def stop(self, *, grace_s: float = 0.0) -> None:
         """End the loop. A step that is running gets `grace_s` to end, then it is cancelled."""

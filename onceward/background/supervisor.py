@@ -43,12 +43,17 @@ class Supervisor:
         """Return the names of the loops that keep failing, each with the type of its last error."""
         return {loop.name: loop.error for loop in self.loops if loop.keeps_failing}
 
+    def is_cancelled(self) -> bool:
+        """Return whether every running loop has been cancelled, which an event loop does when it ends."""
+        running = [loop.task for loop in self._loops if loop.task is not None and not loop.task.done()]
+        return bool(running) and all(task.cancelling() for task in running)
+
 
 _SHARED = Supervisor()
 _CURRENT: ContextVar[Supervisor] = ContextVar("supervisor", default=_SHARED)
 
 
-def supervisor() -> Supervisor:
+def current_supervisor() -> Supervisor:
     """Return the supervisor of the current context."""
     return _CURRENT.get()
 

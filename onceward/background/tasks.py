@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import structlog
 
 from onceward.background.ending import end
-from onceward.background.supervisor import supervisor
+from onceward.background.supervisor import current_supervisor
 from onceward.db.errors import FAILED
 from onceward.db.outage import loudness
 
@@ -60,7 +60,7 @@ class Tasks:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            supervisor().count(self.name)
+            current_supervisor().count(self.name)
             log.log(
                 loudness(error),
                 "task.failed",

@@ -107,7 +107,7 @@ class Watchdog:
         work = self._culprit()
         if work is not None:
             fields |= {"kind": work.kind, "id": work.id, "task": work.task}
-        log.error(event, blocked_s=round(self.blocked_s, 1), at=own_frame(stack), stack=stack[-8:], **fields)
+        log.error(event, blocked_s=round(self.blocked_s, 1), at=own_frame(stack), stack="\n".join(stack[-8:]), **fields)
         return work
 
     def _culprit(self) -> Claimed | None:

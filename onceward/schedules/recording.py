@@ -14,6 +14,7 @@ from onceward.schedules.run import HELD, Run
 from onceward.schedules.scheduler import report_failure
 from onceward.statements import read_statement
 from onceward.work import Claimed, RetryPolicy, Snooze, Superseded, Task, waits
+from onceward.work.leaks import failure_of
 from onceward.work.settle import describe, result_json
 
 log = structlog.get_logger(__name__)
@@ -87,8 +88,8 @@ async def record(
         result = await function(**{parameter: run})
     except Snooze:
         raise
-    except Exception as error:
-        cause = _single(error)
+    except BaseException as error:
+        cause = _single(failure_of(error))
         if not isinstance(cause, Superseded):
             last = retry.exhausted(work.attempts + 1, work.max_attempts)
             await _failed(db, run, work.lease, cause, _ms(started), last=last)

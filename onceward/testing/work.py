@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from onceward.engine import Engine
 from onceward.telemetry.logs import running
-from onceward.work import Claimed, JobTask, Registry
+from onceward.work import Claimed, Host, JobTask, Registry
 from onceward.work.claim import claim, claim_lanes, new_lease
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
 from onceward.work.leases import Leases
+from onceward.work.processes import HandlerProcesses
 from onceward.work.settle import Acknowledger
+from onceward.work.threads import HandlerThreads
 
 MOST_ROUNDS = 1000
 
@@ -28,9 +31,25 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
     worker = secrets.randbits(62) + 1
     leases = Leases()
     acks = Acknowledger(engine.db, worker, leases, kinds=engine.registry.kinds)
+    processes = HandlerProcesses()
     executor = Executor(
-        engine.db, worker=worker, acks=acks, leases=leases, open_tx=engine.open_tx, hooks=engine.registry.end_hooks
+        engine.db,
+        worker=worker,
+        acks=acks,
+        leases=leases,
+        open_tx=engine.open_tx,
+        hooks=engine.registry.end_hooks,
+        processes=processes,
     )
+    try:
+        return await _run_due(engine, executor, acks, worker, queues, most)
+    finally:
+        await processes.close()
+
+
+async def _run_due(
+    engine: Engine, executor: Executor, acks: Acknowledger, worker: int, queues: Sequence[str], most: int
+) -> int:
     if engine.registry.end_hooks:
         await register_end_hooks(engine.db, engine.registry)
     ran = 0
@@ -112,10 +131,14 @@ async def perform(engine: Engine, job: JobTask[P, R], /, *args: P.args, **kwargs
     work = Claimed(0, enqueued.id, "job", job.name, row["organization_id"], row["attempts"], args=stored["args"])
     work.db = engine.db
     work.open_tx = engine.open_tx
+    work.host = Host(
+        engine.db, 0, engine.open_tx, engine.waker.wake, threads=HandlerThreads(), processes=HandlerProcesses()
+    )
     try:
         if not job.task.transactional:
             return cast(R, await job.task.run(work, None))
         async with engine.transaction(organization=work.organization, cause=work.cause) as tx:
             return cast(R, await job.task.run(work, tx))
     finally:
+        await work.host.processes.close()
         await engine.db.execute("delete from onceward.work where id = $1", enqueued.id)

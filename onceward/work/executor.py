@@ -50,6 +50,7 @@ from onceward.work.outcomes import (
     Superseded,
     TimedOut,
 )
+from onceward.work.processes import HandlerProcesses
 from onceward.work.record import Written, record
 from onceward.work.settle import Acknowledger, describe, final_statement, result_json, settle
 from onceward.work.sqlstates import LOST_LEASE
@@ -143,6 +144,7 @@ class Host:
     open_tx: Opener
     wake: Callable[[str], None]
     threads: HandlerThreads
+    processes: HandlerProcesses
 
 
 class Executor:
@@ -159,6 +161,7 @@ class Executor:
         wake: Callable[[str], None] = lambda _queue: None,
         hooks: Mapping[str, EndHook] | None = None,
         threads: HandlerThreads | None = None,
+        processes: HandlerProcesses | None = None,
     ) -> None:
         self._db = db
         self._hooks: Mapping[str, EndHook] = {} if hooks is None else hooks
@@ -166,7 +169,7 @@ class Executor:
         self._acks = acks
         self._leases = leases
         self._open_tx = open_tx
-        self._host = Host(db, worker, open_tx, wake, threads or HandlerThreads())
+        self._host = Host(db, worker, open_tx, wake, threads or HandlerThreads(), processes or HandlerProcesses())
 
     async def run(self, task: Task, work: Claimed, seat: Seat = ONLY_ONE) -> str:
         """Run the task and settle the work. Return the name of the outcome, for metrics."""

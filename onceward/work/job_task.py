@@ -163,6 +163,7 @@ class JobTask(ConfiguredJob[P, R]):
         self, function: Callable[..., Any], task: Task, *, injected: frozenset[str], registry: Registry | None = None
     ) -> None:
         self.function = function
+        self.injected = injected
         self._registry = registry
         self.task = task
         self._arguments = Arguments(function, task.name, injected, open_ended=task.batch > 1)

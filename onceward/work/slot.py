@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from onceward.background import current_supervisor
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Carried
 from onceward.work.leaks import failure_of
@@ -106,6 +107,13 @@ class Slot:
         if self.running and self.call is not None:
             self.begins(self.timeout_s)
 
+    def waits_for_process(self) -> None:
+        self.deadline = None
+
+    def started_in_process(self) -> None:
+        if self.running and self.stop_with is None:
+            self.begins(self.timeout_s)
+
     def following(self) -> Claimed | None:
         self.next = self._following()
         return self.next
@@ -131,12 +139,21 @@ class Slot:
         self.ended()
         reason, self.stop_with = self.stop_with, None
         is_cancellation = isinstance(error, asyncio.CancelledError)
-        if self.closing and is_cancellation:
+        if is_cancellation and self.must_end():
             raise error
         self.forget_cancellation()
         if reason is not None and (is_cancellation or isinstance(reason, Cancelled)):
             return reason
         return failure_of(error)
+
+    def must_end(self) -> bool:
+        """Return whether a cancellation ends the slot, because the worker stops or the event loop ends.
+
+        An event loop that ends, as in `asyncio.run`, cancels each task once and waits for all. If the slot took this for a
+        cancellation of its handler, the event loop would wait for ever.
+        """
+        self.closing = self.closing or current_supervisor().is_cancelled()
+        return self.closing
 
     def forget_cancellation(self) -> None:
         """Undo every `cancel()` of this task, also those of its handler: a later TaskGroup would raise them again."""

@@ -70,7 +70,7 @@ class Slots:
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
         self.slots = [Slot(self._following) for _ in range(pacing.most_slots)]
-        self._loops = [Loop(f"slot {queue}", partial(self._slot, slot)) for slot in self.slots]
+        self._loops = [Loop(f"slot {queue}", partial(self._slot, slot), instead_of_close=leaked) for slot in self.slots]
         self._stopping = False
         self._threads: HandlerThreads | None = None
 
@@ -168,13 +168,13 @@ class Slots:
             try:
                 await self._run(slot, work)
             except (asyncio.CancelledError, SystemExit) as error:
-                if slot.closing:
+                if slot.must_end():
                     raise
                 # A handler cancelled its own task and then ended. The slot must survive: a queue without slots runs nothing.
                 log.error("slot.interrupted", queue=self._queue, id=work.id, task=work.task, error=type(error).__name__)
                 await self._fail(slot, leaked(error))
             except Exception as error:
-                # A bug in Onceward, or a handler whose coroutine was closed from inside.
+                # A bug in Onceward.
                 log.exception("slot.failed", queue=self._queue, id=work.id, task=work.task)
                 await self._fail(slot, error)
             finally:
@@ -212,20 +212,20 @@ class Slots:
         try:
             await self._executor.run_batch(task, [work], slot)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
-            if slot.closing:
+            if slot.must_end():
                 raise
             slot.forget_cancellation()
             await self._executor.fail(task, work, error if isinstance(error, Exception) else leaked(error))
 
     async def _absorb_cancellation(self, slot: Slot) -> None:
         """End a cancellation that was meant for the handler that has ended: the next handler must not get it."""
-        if slot.closing:
-            return
+        if slot.must_end():
+            raise asyncio.CancelledError
         slot.forget_cancellation()
         try:
             await asyncio.sleep(0)  # before Python 3.13 a cancellation that was not raised yet can only be awaited
         except asyncio.CancelledError:
-            if slot.closing:
+            if slot.must_end():
                 raise
             slot.forget_cancellation()
 

@@ -20,13 +20,14 @@ from onceward.telemetry.logs import running
 from onceward.work.claimed import Claimed
 from onceward.work.failure_text import kept_frames, own_frame
 from onceward.work.leaks import leaked
+from onceward.work.processes import ProcessSeat
 
 MOST = 64
 IDLE_S = 30.0
 """A thread that had no function to run for this long ends."""
 
 
-class ThreadSeat(Protocol):
+class ThreadSeat(ProcessSeat, Protocol):
     """A slot whose handler runs in a thread."""
 
     def entered_thread(self, call: ThreadCall | None) -> None:
@@ -138,6 +139,11 @@ class HandlerThreads:
         """Tell this seat about the functions that its task waits for."""
         self._seats[task] = seat
 
+    def current_seat(self) -> ThreadSeat | None:
+        """Return the seat whose task is running now, if it is registered."""
+        task = asyncio.current_task()
+        return None if task is None else self._seats.get(task)
+
     def grow(self, most: int) -> None:
         """Allow this many threads: one for each slot."""
         self._most = max(self._most, most)
@@ -148,8 +154,7 @@ class HandlerThreads:
 
     async def call(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         """Return what the function returns. A cancellation takes effect when the function has ended."""
-        task = asyncio.current_task()
-        seat = None if task is None else self._seats.get(task)
+        seat = self.current_seat()
         call = ThreadCall(function, arguments, seat)
         self._submit(call)
         if seat is not None:

@@ -32,6 +32,7 @@ from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
 from onceward.work.overdue import EXIT_CODE, OverdueReport
+from onceward.work.processes import HandlerProcesses
 from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
@@ -107,6 +108,7 @@ class Worker:
         self._leases = Leases()
         self._acks = Acknowledger(db, self.id, self._leases, kinds=registry.kinds)
         self._threads = HandlerThreads()
+        self._processes = HandlerProcesses()
         executor = Executor(
             db,
             worker=self.id,
@@ -116,6 +118,7 @@ class Worker:
             wake=waker.wake,
             hooks=registry.end_hooks,
             threads=self._threads,
+            processes=self._processes,
         )
         self._executor = executor
         self._suspects = SuspectTurn()
@@ -193,6 +196,7 @@ class Worker:
             await each.stop()
         stopped = await asyncio.gather(*(runner.stop(self._options.grace_s) for runner in self._runners))
         stuck = [work for works in stopped for work in works]
+        await self._processes.close()
         await self._claim_connections.close()
         await self._acks.close()
         if self._heartbeat is not None:

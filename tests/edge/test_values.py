@@ -90,11 +90,13 @@ def test_a_nul_in_a_json_body_is_refused_by_name(
 
 
 def test_a_nul_in_a_form_is_refused_by_name(server: Shipped) -> None:
-    answer = server.post("/login", urlencode({"email": f"a{NUL}"}).encode(), FORM)
-    assert (answer.status, fields_of(answer)) == (422, ["body.email"])
     parts = b'--b\r\ncontent-disposition: form-data; name="email"\r\n\r\na\x00\r\n--b--\r\n'
-    answer = server.post("/login", parts, "content-type: multipart/form-data; boundary=b")
-    assert (answer.status, fields_of(answer)) == (422, ["body.email"])
+    for answer in (
+        server.post("/login", urlencode({"email": f"a{NUL}"}).encode(), FORM),
+        server.post("/login", parts, "content-type: multipart/form-data; boundary=b"),
+    ):
+        assert answer.status == 422
+        assert b"body.email" in answer.body  # as a page: a person sent it
 
 
 def test_a_nul_in_a_live_request_is_refused_by_name(server: Shipped) -> None:

@@ -16,12 +16,10 @@ from onceward.work import controls
 from onceward.work.claim import BEGINNING, claim_lanes, new_lease
 from onceward.work.statements import CLAIM
 from tests.inbox.conftest import Office, Reply
+from tests.queries import WAITS_FOR_TABLE
 
 MakeOffice = Callable[[Onceward], Awaitable[Office]]
 TASKS = ["stripe/charge.succeeded"]
-WAITS_FOR_TABLE = (
-    "select exists (select from pg_locks where not granted and relation = 'onceward.webhook_events'::regclass)"
-)
 
 
 def shop(*, ordering: str | bool = False) -> Onceward:
@@ -50,7 +48,7 @@ async def post_around(here: Office, change: Awaitable[None]) -> Reply:
     async with here.db.acquire() as conn, conn.transaction():
         await conn.execute("lock table onceward.webhook_events in exclusive mode")
         posting = asyncio.create_task(here.post())
-        await until(lambda: here.db.fetchval(WAITS_FOR_TABLE))
+        await until(lambda: here.db.fetchval(WAITS_FOR_TABLE, "onceward.webhook_events"))
         await change
     return await posting
 

@@ -29,7 +29,8 @@ async def test_an_event_that_cannot_be_written_is_answered_503_and_logged_once(
     with capture_logs() as logs:
         replies = [await here.post(fields={"id": f"evt_{n}"}) for n in range(5)]
     assert {(reply.status, reply.headers["retry-after"]) for reply in replies} == {(503, "5")}
-    assert [(each["event"], each["sqlstate"]) for each in logs] == [("database.unwritable", sqlstate)]
+    lines = [(each["event"], each.get("sqlstate")) for each in logs if each["log_level"] != "debug"]
+    assert lines == [("database.unwritable", sqlstate)]
     await here.db.execute("drop function refuse cascade")
     with capture_logs() as logs:
         assert (await here.post(fields={"id": "evt_1"})).status == 200

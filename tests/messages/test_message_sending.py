@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from onceward.background import end
 from onceward.messages import Recipient, UnknownTemplate, opt_out, save_recipient
 from onceward.work import gate
 
@@ -157,9 +158,10 @@ async def test_a_worker_that_dies_while_sending_leaves_unknown_behind_and_not_a_
     for loop in first._loops:
         await loop.stop()
     for runner in first._runners:
-        for task in [runner._feeder._task, *(slot.task for slot in runner._slots._slots)]:
-            task.cancel()
-    await asyncio.sleep(0)
+        await runner._feeder._loop.stop()
+        for slot in runner.slots:
+            slot.closing = True
+        await end(*(slot.task for slot in runner.slots))
     monkeypatch.undo()
     await here.start_worker(observe_s=0.05)
     row = await here.until(id, timeout_s=20)

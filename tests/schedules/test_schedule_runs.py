@@ -283,6 +283,22 @@ async def test_a_failed_run_notifies_the_administrators_and_the_next_manual_run_
     assert third["processed"] == 10
 
 
+async def test_a_leaked_cancellation_is_a_failure_of_the_run(bench) -> None:
+    app = Onceward("t")
+
+    @app.cron("0 2 * * *", retry=[])
+    async def nightly(run: Run) -> None:
+        other = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        other.cancel()
+        await other
+
+    here = await bench(app)
+    await here.start_worker(concurrency=1)
+    run = await wait_for_run(here, await begin(here, "nightly"))
+    assert (run["status"], run["reason"]) == ("failed", "Leaked")
+
+
 async def test_an_item_acts_for_its_own_organization(bench) -> None:
     app = Onceward("t")
     seen: dict[str, object] = {}

@@ -20,6 +20,7 @@ from onceward_apps.ticketing.codes import is_order_token, order_token, qr_payloa
 from onceward_apps.ticketing.scanning import scan
 from onceward_apps.ticketing.store import keys, reading
 from tests.dumps import dump
+from tests.queries import WAITS_FOR_LOCK
 from tests.ticketing.office import BOX, Office, Show
 
 OTHER = SecretBox(["another key of the tests, also long enough"])
@@ -105,7 +106,7 @@ async def test_two_processes_that_create_the_first_key_end_with_one(office: Offi
     async with first.transaction(organization=organization) as tx:
         made = await keys.signing_key(tx)
         waiting = asyncio.create_task(key_of(second, organization))
-        while not await office.db.fetchval("select exists (select from pg_locks where not granted)"):
+        while not await office.db.fetchval(WAITS_FOR_LOCK):
             assert not waiting.done()
             await asyncio.sleep(0.01)
     assert await waiting == made

@@ -20,6 +20,7 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import load_settings
 from onceward.testing import until
+from tests.queries import WAITS_FOR_TABLE
 from tests.upgrade.releases import CONTRACT, EXPAND, FIRST, LATER, UNDECLARED, release
 
 ROOT = Path(__file__).parents[2]
@@ -127,8 +128,7 @@ async def test_a_process_that_starts_during_the_contract_finds_out_that_it_is_to
 
 
 async def _waiting_for_gate(db: Database, *, table: str = "gate") -> bool:
-    sql = "select exists (select from pg_locks where relation = $1::regclass and not granted)"
-    return bool(await db.fetchval(sql, table))
+    return bool(await db.fetchval(WAITS_FOR_TABLE, table))
 
 
 async def test_a_running_process_becomes_unready_and_ends_if_the_schema_is_contracted_below_it(
@@ -141,7 +141,7 @@ async def test_a_running_process_becomes_unready_and_ends_if_the_schema_is_contr
     async with asyncio.timeout(30):
         await ready.wait()
         assert await db.fetchval("select count(*) from onceward.processes where version = '0.1.0'") == 1
-        assert [each.reason for each in await process.health.look()] == [None]
+        assert {each.reason for each in await process.health.look()} == {None}
         await db.execute(
             "insert into onceward.migrations (owner, number, name, checksum, requires) values ('work', 9, 'x', 'x', 8)"
         )

@@ -14,6 +14,7 @@ from onceward.db import Database, LockWaits, Patience, migrate
 from onceward.db.errors import LockNotAcquired
 from onceward.feature import Migrations
 from onceward.testing import until
+from tests.queries import WAITS_FOR_TABLE
 from tests.upgrade.releases import EXPAND, FIRST, release
 
 HURRY = Patience(lock_timeout_ms=150, first_pause_s=0.05, longest_pause_s=0.05)
@@ -37,8 +38,7 @@ async def insert(db: Database, id: int, *, limit_ms: int) -> None:
 
 
 async def waits_for_lock(db: Database) -> bool:
-    sql = "select exists (select from pg_locks where relation = 'orders'::regclass and not granted)"
-    return bool(await db.fetchval(sql))
+    return bool(await db.fetchval(WAITS_FOR_TABLE, "orders"))
 
 
 async def test_without_a_lock_timeout_a_long_reader_and_a_change_of_the_table_stop_the_traffic(

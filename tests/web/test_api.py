@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, SecretStr
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from onceward import Engine, Onceward
 from onceward.db import Database, Unavailable
@@ -127,17 +128,16 @@ async def test_no_browser_guesses_the_type_of_a_response(http: aiohttp.ClientSes
     assert set(response.headers.getall("x-content-type-options")) == {"nosniff"}
 
 
-async def test_the_log_shows_ids_of_a_path_and_no_tokens(
-    http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for path in (
-        "/unsubscribe/s3cret-token",
-        "/api/v1/trace/4711",
-        "/login/s3cret-token",
-        "/s3cret-token-of-some-kind-that-is-long",
-    ):
-        await http.get(path)
-    logged = caplog.text + capsys.readouterr().out
+async def test_the_log_shows_ids_of_a_path_and_no_tokens(http: aiohttp.ClientSession) -> None:
+    with capture_logs() as lines:
+        for path in (
+            "/unsubscribe/s3cret-token",
+            "/api/v1/trace/4711",
+            "/login/s3cret-token",
+            "/s3cret-token-of-some-kind-that-is-long",
+        ):
+            await http.get(path)
+    logged = str(lines)
     assert "s3cret" not in logged
     assert "/unsubscribe/{token}" in logged
     assert "/api/v1/trace/4711" in logged

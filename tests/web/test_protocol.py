@@ -290,7 +290,7 @@ async def test_a_duplicate_of_a_running_event_is_answered_when_that_event_stops_
 def test_an_accepted_connection_sends_the_body_without_waiting_for_the_client_to_acknowledge_the_head() -> None:
     """On the event loop of asyncio nothing else sets it, and every answer took 40 ms."""
     with (
-        listen(load_settings(port=0), backlog=1) as listener,
+        listen(load_settings(), 0, backlog=1) as listener,
         socket.create_connection(listener.getsockname()),
         listener.accept()[0] as accepted,
     ):

@@ -63,16 +63,16 @@ async def test_transactions_that_began_before_the_clock_moved_back_are_waited_fo
     here = await bench(Onceward("t"))
     await step(here)
     await here.db.execute("update onceward.server_timeline set clock = clock + interval '1 hour'")
+    # As if a transaction had begun an hour from now.
     await here.db.execute(
-        "create view public.pg_stat_activity as select current_database() as datname, clock_timestamp() + interval '1 hour' as xact_start"
+        "create view public.pg_stat_activity as select pid, backend_type, wait_event_type, usesysid, datname,"
+        " clock_timestamp() + interval '1 hour' as xact_start from pg_catalog.pg_stat_activity;"
+        " alter function onceward.server_sessions() set search_path = public, pg_catalog"
     )
-    async with here.db.acquire() as conn:
-        await conn.execute("set search_path = public, pg_catalog")  # as if a transaction had begun an hour from now
-        for _ in range(2):
-            assert await conn.fetchval("select onceward.note_clock()") is None
-        await conn.execute("update onceward.server_timeline set back_since = back_since - interval '2 minutes'")
-        assert (await conn.fetchval("select onceward.note_clock()")).total_seconds() > 3500
-        await conn.execute("reset search_path")
+    for _ in range(2):
+        assert await here.db.fetchval("select onceward.note_clock()") is None
+    await here.db.execute("update onceward.server_timeline set back_since = back_since - interval '2 minutes'")
+    assert (await here.db.fetchval("select onceward.note_clock()")).total_seconds() > 3500
     assert await step(here) == []
 
 

@@ -16,7 +16,7 @@ from onceward.work.claim import claim, new_lease
 from onceward.work.leases import Leases
 from onceward.work.upkeep import release_unknown
 from tests.child import end
-from tests.queries import until_query
+from tests.queries import WAITS_FOR_LOCK, until_query
 from tests.work.process import app, block, fragile, nothing, poison, record, spawn, wait_until_ready
 
 
@@ -156,7 +156,7 @@ async def test_a_worker_stopped_in_the_middle_of_a_claim_hands_it_back(engine: E
     blocker = await db.connect()
     await blocker.execute("begin; lock table onceward.claims in exclusive mode")
     await worker.start()
-    await until_query(db, "select count(*) > 0 from pg_locks where not granted", True)
+    await until_query(db, WAITS_FOR_LOCK, True)
     stopping = asyncio.create_task(worker.stop())
     await asyncio.sleep(0.1)  # lets the stop reach the claim; a later one is handed back as well
     await blocker.execute("commit")

@@ -106,7 +106,7 @@ async def test_a_restart_under_load_loses_and_repeats_nothing(server: Server, aw
     assert told.count("database.lost") <= 2, (
         "one line for all who miss it; two if a connection died unnoticed in between"
     )
-    assert not {"claim.failed", "loop.step_failed", "heartbeat.missed", "wakeups.interrupted"} & set(told)
+    assert not {"claim.failed", "loop.failed", "heartbeat.missed", "wakeups.interrupted"} & set(told)
     await worker.stop()
     await engine.stop()
     await db.close()
@@ -225,4 +225,6 @@ async def test_a_note_in_the_background_that_loses_its_connection_is_logged_once
     with capture_logs() as logs:
         here.engine.later(fail())
         await until(lambda: bool(logs))
-    assert [(line["event"], line["error"]) for line in logs] == [("background_note.failed", "Unavailable")]
+    assert [(line["event"], line["task"], line["error"]) for line in logs] == [
+        ("task.failed", "background note", "Unavailable")
+    ]

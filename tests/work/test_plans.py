@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from onceward.db import Connection, Database
 from onceward.work.statements import CLAIM, ENQUEUE, FINISH, PRUNE_JOBS, RELEASE, RELEASE_UNKNOWN
+from onceward.work.upkeep import old_jobs
 
 CLAIMED = 200
 
@@ -112,12 +114,16 @@ async def test_a_rescue_finds_a_workers_rows_through_its_claims(db: Database) ->
 
 
 async def test_pruning_goes_on_from_its_mark_and_does_not_scan(db: Database) -> None:
-    from datetime import timedelta
-
     await fill(db, finished=30_000, waiting=0)
-    await db.execute("insert into onceward.prune_marks values ('jobs', 29000)")
+    keep = timedelta(0)
     async with db.acquire() as conn:
-        plan = await explain(conn, PRUNE_JOBS, timedelta(days=7), 1000)
+        listing = await explain(conn, old_jobs(db, keep=keep).listing, keep, 29_000, 1000)
+        assert "Seq Scan" not in scans_of(listing, "jobs")
+        assert pages(listing) < 100
+        plan = await explain(conn, PRUNE_JOBS, keep, list(range(29_001, 30_001)))
+        deleted = [node for node in nodes(plan) if node["Node Type"] == "ModifyTable"]
+        assert {node["Relation Name"] for node in deleted} == {"jobs", "attempts", "checkpoints"}
+        assert await conn.fetchval("select count(*) from onceward.jobs") == 29_000
         assert "Seq Scan" not in scans_of(plan, "jobs")
         assert "Seq Scan" not in scans_of(plan, "attempts")
         assert pages(plan) < 3000

@@ -126,6 +126,42 @@ async def test_a_stuck_function_does_not_stop_a_shutdown_and_counts_as_a_crash(b
         here.workers.clear()
 
 
+async def test_a_process_whose_queue_has_only_overdue_slots_ends_itself_and_names_their_work(bench) -> None:
+    app = Onceward("t")
+    go_on = threading.Event()
+    codes: list[int] = []
+
+    @app.job(timeout=0.1)
+    def hang() -> None:
+        go_on.wait(30)
+
+    here = await bench(app)
+    job = await here.engine.enqueue(hang)
+    worker = await here.start_worker(concurrency=2, beat_s=0.05, blocked_limit_s=0.2, end=codes.append)
+
+    async def is_overdue() -> bool:
+        await worker._check_deadlines()
+        return job.id in worker._overdue.found
+
+    try:
+        await eventually(is_overdue)
+        await asyncio.sleep(0.3)
+        await worker._check_deadlines()
+        assert codes == []  # the other slot is free
+        second = await here.engine.enqueue(hang)
+
+        async def has_ended() -> bool:
+            await worker._check_deadlines()
+            return bool(codes)
+
+        await eventually(has_ended)
+        assert set(codes) == {70}
+        ended_by = await here.db.fetchval("select ended_by from onceward.workers where id = $1", worker.id)
+        assert ended_by == [job.id, second.id]
+    finally:
+        go_on.set()
+
+
 async def test_a_call_that_waits_for_a_thread_can_be_cancelled_and_never_runs() -> None:
     threads = HandlerThreads(most=1)
     go_on = threading.Event()

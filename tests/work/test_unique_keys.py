@@ -11,6 +11,7 @@ import pytest
 from onceward import Engine, Job, JobEnd, Onceward, Tx
 from onceward.db import Database
 from onceward.testing import FrozenClock, drain, until
+from tests.queries import WAITS_FOR_LOCK
 
 HOUR = timedelta(hours=1)
 
@@ -97,7 +98,7 @@ async def test_a_job_that_ends_while_it_is_enqueued_again_leaves_no_key_of_a_job
         async with engine.db.transaction(role="engine") as ending:
             await ending.execute("delete from onceward.work where id = $1", first.id)
             waiting = asyncio.create_task(engine.enqueue(hourly))
-            await until(lambda: engine.db.fetchval("select exists (select from pg_locks where not granted)"))
+            await until(lambda: engine.db.fetchval(WAITS_FOR_LOCK))
         second = await waiting
     assert not second.duplicate
     assert await engine.db.fetchval("select work_id from onceward.unique_keys") == second.id

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-from uuid import UUID
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,10 @@ from onceward.cli.moments import moment
 from onceward.cli.progress import interruptible, progress
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run
+
+if TYPE_CHECKING:
+    from onceward.db import Database
+    from onceward.messages.resolving import UnknownFilter
 
 BY = "operator:cli"
 COLUMNS = ("id", "channel", "template", "status", "reason", "attempts", "sent_at", "created_at")
@@ -75,7 +79,9 @@ def resolve(
     ] = None,
     channel: Annotated[str | None, typer.Option(help="Only this channel, e.g. email.")] = None,
     template: Annotated[str | None, typer.Option(help="Only messages of this template.")] = None,
-    organization: Annotated[str | None, typer.Option(help="Only messages of this organization, by its id.")] = None,
+    organization: Annotated[
+        str | None, typer.Option("--organization", "-o", help="Only messages of this organization: slug or id.")
+    ] = None,
     since: Annotated[str | None, typer.Option(help="The send began after: 30m, 12h or 7d ago, or an ISO time.")] = None,
     until: Annotated[
         str | None, typer.Option(help="The send began before: 30m, 12h or 7d ago, or an ISO time.")
@@ -90,15 +96,8 @@ def resolve(
 
     if verdict not in ("sent", "resend"):
         raise CommandFailed(f"verdict must be sent or resend, not {verdict!r}", Exit.USAGE)
-    filter = UnknownFilter(
-        ids=ids,
-        channel=channel,
-        template=template,
-        organization=_organization(organization),
-        since=moment(since),
-        until=moment(until),
-    )
-    if filter.is_empty:
+    filter = UnknownFilter(ids=ids, channel=channel, template=template, since=moment(since), until=moment(until))
+    if filter.is_empty and organization is None:
         options = "--channel, --template, --organization, --since or --until"
         raise CommandFailed(f"resolve needs the ids of messages, or a filter: {options}", Exit.USAGE)
     if not dry_run and not reason.strip():
@@ -107,10 +106,12 @@ def resolve(
 
     async def show() -> list[dict[str, Any]]:
         async with opened_database() as db:
-            return [row async for rows in unknown_messages(db, filter, limit=limit) for row in rows]
+            chosen = await _within(db, filter, organization)
+            return [row async for rows in unknown_messages(db, chosen, limit=limit) for row in rows]
 
     async def change() -> Resolved:
         async with opened_database() as db:
+            chosen = await _within(db, filter, organization)
             with interruptible() as asked_to_stop, progress() as tell:
 
                 def after_batch(resolved: Resolved) -> bool:
@@ -120,7 +121,7 @@ def resolve(
                     return not interrupted
 
                 return await resolve_all(
-                    db, filter, verdict, by=BY, reason=reason, limit=limit, after_batch=after_batch
+                    db, chosen, verdict, by=BY, reason=reason, limit=limit, after_batch=after_batch
                 )
 
     if dry_run:
@@ -145,11 +146,14 @@ def resolve(
         )
 
 
-def _organization(text: str | None) -> UUID | None:
-    try:
-        return None if text is None else UUID(text)
-    except ValueError:
-        raise CommandFailed(f"--organization must be the id of an organization, not {text!r}", Exit.USAGE) from None
+async def _within(db: Database, filter: UnknownFilter, organization: str | None) -> UnknownFilter:
+    """Return the filter with the organization that the slug or id names."""
+    from onceward.trust import find_organization
+
+    if organization is None:
+        return filter
+    async with db.acquire() as conn:
+        return replace(filter, organization=(await find_organization(conn, organization)).organization_id)
 
 
 @group.command("cancel")

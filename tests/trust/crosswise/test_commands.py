@@ -43,6 +43,7 @@ COMMANDS: dict[str, str | None] = {
     "deliveries replay": "--since 2026-01-01T00:00:00 --endpoint $endpoint",
     "deliveries resends": "--json",
     "deliveries cancel": "$resend",
+    "messages resolve": "sent --channel email --dry-run",
     "ledger balance": "--json",
     "ledger statement": "$account --currency EUR",
     "ticketing rotate-key": "",
