@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-peers new-project lock audit clean
+.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-peers new-project lock audit clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ new-project: $(READY) ## install the wheel in an empty environment, create a pro
 
 soak: $(READY) ## 10 minutes of steady load, memory must stay flat; ARGS=--short for 20 seconds
 	@$(BIN)/python tools/soak.py $(ARGS)
+
+crossings: $(READY) ## random sequences of all verbs with workers that stop, die and freeze; ARGS="--minutes 60 --seed 7"
+	@$(BIN)/python tools/crossings.py $(ARGS)
 
 cluster: $(READY) ## three PostgreSQL servers under Patroni, two web nodes and three workers, until Ctrl-C
 	@exec $(BIN)/python -m tools.chaos.interactive

@@ -151,7 +151,9 @@ class Viewer:
         if answer.status_code != 200:
             raise BenchFailed(f"the event was answered {answer.status_code}")
         service = self.node.service
-        self.connection = service.welcome(None, Hello(None, None, None), self._send, transport="websocket")
+        self.connection = service.welcome(
+            None, Hello(None, None, None), self._send, client="127.0.0.1", transport="websocket"
+        )
         arguments = {"event_id": str(self.event_id)}
         await service.answer(self.connection, Subscribe(1, "ticketing.seats", arguments, None))
         await self.next_frame(after=began)

@@ -49,7 +49,12 @@ async def ours(url: str) -> None:
     async def authenticate(_: Credentials) -> Identity:
         return identity
 
-    options = LiveOptions(max_connections=MOST, max_connections_per_organization=MOST, max_messages_per_s=1000)
+    options = LiveOptions(
+        max_connections=MOST,
+        max_connections_per_organization=MOST,
+        max_connections_per_caller=MOST,
+        max_messages_per_s=1000,
+    )
     node = LiveNode(db, app.live, waker=engine.waker, options=options, authenticate=authenticate)
 
     async def nothing(scope: Any, receive: Any, send: Any) -> None:

@@ -20,6 +20,7 @@ from onceward.live.errors import LiveError, QueryFault
 from onceward.live.group import Group
 from onceward.live.interests import Follow, LiveSubscription
 from onceward.live.outgoing import OutgoingText
+from onceward.live.shares import Payer, payer_of
 from onceward.live.topics import TopicChannel
 from onceward.trust import Identity
 
@@ -63,6 +64,7 @@ class Connection:
         "_replies",
         "_send",
         "_write",
+        "client",
         "dirty",
         "hub",
         "identity",
@@ -75,10 +77,18 @@ class Connection:
     )
 
     def __init__(
-        self, hub: Hub, identity: Identity | None, send: Send, *, transport: str, write: Write | None = None
+        self,
+        hub: Hub,
+        identity: Identity | None,
+        send: Send,
+        *,
+        client: str,
+        transport: str,
+        write: Write | None = None,
     ) -> None:
         self.hub = hub
         self.identity = identity
+        self.client = client
         self.transport = transport
         self._holder: UUID | None = None
         self.interests: dict[int, LiveSubscription | Follow] = {}
@@ -95,10 +105,17 @@ class Connection:
         self._closed = False
         hub.connections.add(self)
         hub.connected[self.organization] += 1
+        if identity is not None:
+            hub.connected_callers[identity.principal] += 1
 
     @property
     def organization(self) -> UUID | None:
         return None if self.identity is None else self.identity.organization
+
+    @property
+    def payer(self) -> Payer:
+        """Whose limit the queries of this connection count for. Computed on demand, because most connections are idle."""
+        return payer_of(self.identity, self.client)
 
     @property
     def holder(self) -> UUID:
@@ -165,6 +182,11 @@ class Connection:
             self.drop(id)
         self.hub.connections.discard(self)
         self.hub.connected[self.organization] -= 1
+        if self.identity is not None:
+            caller = self.identity.principal
+            self.hub.connected_callers[caller] -= 1
+            if not self.hub.connected_callers[caller]:
+                del self.hub.connected_callers[caller]
         self.hub.waiting.discard(self)
         if self._pump is not None:
             self._pump.cancel()

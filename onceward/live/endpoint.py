@@ -134,7 +134,10 @@ class LiveEndpoint:
             credentials = _with_hello(from_headers, hello)
             identity = await self._authenticate(credentials)
             write = _direct_write(scope)
-            return self.service.welcome(identity, hello, send_text, transport="websocket", write=write), credentials
+            connection = self.service.welcome(
+                identity, hello, send_text, client=credentials.address, transport="websocket", write=write
+            )
+            return connection, credentials
         except (TimeoutError, LiveError, TrustError) as error:
             await _close(send, error)
             return None
@@ -214,7 +217,7 @@ class LiveEndpoint:
             await send({"type": "http.response.body", "body": f"data: {text}\n\n".encode(), "more_body": True})
 
         try:
-            connection = self.service.welcome(identity, hello, send_text, transport="sse")
+            connection = self.service.welcome(identity, hello, send_text, client=credentials.address, transport="sse")
         except TooMuch as error:
             await _respond(send, 429, str(error), cross)
             return

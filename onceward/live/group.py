@@ -15,6 +15,7 @@ from onceward.live.query import Dependency, QueryDefinition
 
 if TYPE_CHECKING:
     from onceward.live.interests import LiveSubscription
+    from onceward.live.shares import Payer
 
 GroupKey = tuple[str, str, Viewer]
 
@@ -39,6 +40,7 @@ class Group:
         "key",
         "last_ms",
         "leaving",
+        "payer",
         "queued",
         "running",
         "runs",
@@ -61,6 +63,8 @@ class Group:
         self.definition = definition
         self.arguments = arguments
         self.viewer = viewer
+        self.payer: Payer = b""
+        """The caller whose limit the group counts for; see `shares.py`."""
         self.subscribers: set[LiveSubscription] = set()
         self.dependencies: frozenset[Dependency] = frozenset()
         self.text: str | None = None

@@ -25,11 +25,13 @@ from onceward.live.interests import LiveSubscription
 from onceward.live.options import LiveOptions
 from onceward.live.query import QueryDefinition
 from onceward.live.running import run
+from onceward.live.shares import Payer, Shares
 from onceward.live.snapshot import Version
 from onceward.live.topics import TopicChannel
 from onceward.live.version_log import VersionLog
 from onceward.live.watched import Tables
 from onceward.telemetry import get_logger
+from onceward.trust import Principal
 
 log = get_logger("onceward.live")
 
@@ -48,6 +50,8 @@ class Hub:
         self.connections: set[Connection] = set()
         self.connected: Counter[UUID | None] = Counter()
         """The number of connections per organization."""
+        self.connected_callers: Counter[Principal] = Counter()
+        """The number of connections per caller with credentials."""
         self.waiting: set[Connection] = set()
         self.frames = FrameSender()
         self.sending = Tasks("live send")
@@ -65,7 +69,7 @@ class Hub:
         self._readers: list[asyncio.Future[Version]] = []
         self._ready: asyncio.Queue[Group] = asyncio.Queue()
         self._runners = [Loop(f"live runner {n}", self._run_ready) for n in range(options.runners)]
-        self._per_organization: dict[UUID | None, int] = {}
+        self._shares = Shares(options)
 
     async def start(self) -> None:
         for runner in self._runners:
@@ -156,23 +160,29 @@ class Hub:
     # -- groups ------------------------------------------------------------------------------------------------------
 
     def join(
-        self, definition: QueryDefinition[..., Any], arguments: dict[str, Any], canonical: str, viewer: Viewer
+        self,
+        definition: QueryDefinition[..., Any],
+        arguments: dict[str, Any],
+        canonical: str,
+        viewer: Viewer,
+        payer: Payer,
     ) -> Group:
-        """Return the group for this query, arguments and viewer. The first call creates it."""
+        """Return the group for this query, arguments and viewer. The first call creates it, and counts for `payer`."""
         key = (definition.name, canonical, viewer)
         group = self.groups.get(key)
         if group is None:
-            count = self._per_organization.get(viewer.organization, 0)
-            if count >= self.options.max_groups_per_organization:
-                raise TooMuch(f"the organization has reached its limit of {count} different live queries on this node")
-            self._per_organization[viewer.organization] = count + 1
+            evicted = self._shares.make_room(viewer.organization, payer)
+            if evicted is not None:
+                self._evict(evicted)
             group = Group(key, definition, arguments, viewer, behind=self.versions.number + 1)
+            self._shares.add(group, payer)
             self.groups[key] = group
             self.need_feed()
             self._enqueue(group)
         elif group.leaving is not None:
             group.leaving.cancel()
             group.leaving = None
+            self._shares.take_over(group, payer)
         return group
 
     def leave(self, group: Group, subscription: LiveSubscription) -> None:
@@ -180,6 +190,19 @@ class Hub:
         if not group.subscribers and group.leaving is None:
             loop = asyncio.get_running_loop()
             group.leaving = loop.call_later(self.options.linger_s, self._drop, group)
+        else:
+            self._shares.hand_over(group, subscription.connection.payer)
+
+    def _evict(self, group: Group) -> None:
+        """End a group to make room for another caller. Its subscribers get an error and may subscribe again."""
+        reason = TooMuch("the organization has reached its limit of live queries, and this caller has the most of them")
+        for subscription in list(group.subscribers):
+            subscription.connection.drop(subscription.id)
+            subscription.connection.reply_error(reason, subscription.id)
+            metrics.REFUSALS.labels(reason.code).inc()
+        if group.leaving is not None:
+            group.leaving.cancel()
+        self._drop(group)
 
     def _drop(self, group: Group) -> None:
         group.leaving = None
@@ -188,11 +211,7 @@ class Hub:
         del self.groups[group.key]
         self.index.replace(group, frozenset())
         group.cancel_timers()
-        remaining = self._per_organization[group.viewer.organization] - 1
-        if remaining:
-            self._per_organization[group.viewer.organization] = remaining
-        else:
-            del self._per_organization[group.viewer.organization]
+        self._shares.remove(group)
 
     def _mark(self, group: Group) -> None:
         if group.running:

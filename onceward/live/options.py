@@ -32,7 +32,11 @@ class LiveOptions:
     report_s: float = 5.0
     max_connections: int = 20_000
     max_connections_per_organization: int = 10_000
+    max_connections_per_caller: int = 200
+    """Of one signed-in person or end user. API keys have the limit of their organization only."""
     max_groups_per_organization: int = 5_000
+    max_groups_per_caller: int = 500
+    """Different queries of one signed-in person, one end user, or one address without credentials."""
     max_subscriptions_per_connection: int = 200
     max_places_per_connection: int = 20
     max_message_bytes: int = 65_536

@@ -47,16 +47,30 @@ class Service:
     # -- connect and disconnect --------------------------------------------------------------------------------------------
 
     def welcome(
-        self, identity: Identity | None, hello: Hello, send: Send, *, transport: str, write: Write | None = None
+        self,
+        identity: Identity | None,
+        hello: Hello,
+        send: Send,
+        *,
+        client: str,
+        transport: str,
+        write: Write | None = None,
     ) -> Connection:
-        """Accept a client and return its connection. Raises `TooMuch` if a connection limit is reached."""
+        """Accept a client and return its connection. Raises `TooMuch` if a connection limit is reached.
+
+        `client` is the address of the client, by which callers without credentials are told apart.
+        """
         organization = None if identity is None else identity.organization
         if len(self.hub.connections) >= self.options.max_connections:
             raise TooMuch(f"this node has reached its limit of {self.options.max_connections} live connections")
         same = self.hub.connected[organization]
         if organization is not None and same >= self.options.max_connections_per_organization:
             raise TooMuch(f"the organization has reached its limit of {same} live connections on this node")
-        connection = Connection(self.hub, identity, send, transport=transport, write=write)
+        most = self.options.max_connections_per_caller
+        # Without credentials only the limit of the edge applies: many visitors may share an address.
+        if identity is not None and identity.kind != "key" and self.hub.connected_callers[identity.principal] >= most:
+            raise TooMuch(f"the caller has reached its limit of {most} live connections on this node")
+        connection = Connection(self.hub, identity, send, client=client, transport=transport, write=write)
         metrics.CONNECTIONS.labels(transport).inc()
         connection.reply(
             {
@@ -117,7 +131,7 @@ class Service:
         arguments, canonical = definition.load(message.arguments)
         viewer = await self._viewer(connection, definition, arguments)
         if not connection.closed:
-            group = self.hub.join(definition, arguments, canonical, viewer)
+            group = self.hub.join(definition, arguments, canonical, viewer, connection.payer)
             connection.subscribe(message.id, group, message.hash)
 
     async def _viewer(

@@ -25,7 +25,7 @@ async def owner(caller: Caller) -> bool | UUID:
 
 
 @app.query(name="coursegen.progress", allow=owner)
-async def progress(q: Query, *, course_id: UUID, locale: str = "") -> dict[str, Any] | None:
+async def progress(q: Query, *, course_id: UUID, locale: texts.Locale | None = None) -> dict[str, Any] | None:
     """Return the five steps, the lessons and the costs of a course; None after it was deleted."""
     q.watch("coursegen.courses", id=course_id)
     q.watch("coursegen.course_lessons", course_id=course_id)
@@ -38,7 +38,7 @@ async def progress(q: Query, *, course_id: UUID, locale: str = "") -> dict[str, 
         await courses.lessons(q, course_id),
         await calls.by_step(q, course_id, course["attempt"]),
         await calls.paid_micros(q, course_id, course["attempt"]),
-        locale=texts.locale_of(locale) if locale else None,
+        locale=locale,
     )
 
 

@@ -90,6 +90,7 @@ async def totals(school: School) -> dict[str, int]:
         union all select 'resource', count(*) from learning.supplemental_resources group by 1
         union all select 'certificate ' || (document is not null), count(*) from learning.certificates group by 1
         union all select 'day', count(*) from learning.daily_metrics group by 1
+        union all select 'page view', count(*) from learning.page_views group by 1
         union all select 'broadcast ' || topic, count(*) from onceward.topic_messages where topic not like '%/%' group by 1
         union all select 'cohort ' || status, count(*) from learning.cohorts group by 1
         union all select 'mail ' || template, count(*) from onceward.messages group by 1

@@ -129,6 +129,15 @@ async def anything(school: School) -> UUID:
     return await school.cohort()
 
 
+async def old_and_new_views(school: School) -> UUID:
+    async with school.transaction() as tx:
+        await tx.execute(
+            "insert into learning.page_views (visitor, path, viewed_at)"
+            " select 'v', '/', onceward.now() - days * interval '1 day' from unnest(array[31, 29]) days"
+        )
+    return await school.cohort()
+
+
 SCENARIOS: dict[str, tuple[Prepare, str | None]] = {
     named(prepare): (prepare, expected)
     for prepare, expected in (
@@ -144,6 +153,7 @@ SCENARIOS: dict[str, tuple[Prepare, str | None]] = {
         (scheduled("learning.certificates", graduates), "certificate true"),
         (scheduled("learning.daily_metrics", yesterday), None),
         (scheduled("learning.crm_sync", anything), None),
+        (scheduled("learning.old_records", old_and_new_views), "page view"),
     )
 }
 

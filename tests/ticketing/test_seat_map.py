@@ -46,7 +46,9 @@ class Viewer:
         self.data: Any = None
         self.hash: str | None = None
         self.differences: list[int] = []
-        self.connection = node.service.welcome(None, Hello(None, None, None), self.send, transport="websocket")
+        self.connection = node.service.welcome(
+            None, Hello(None, None, None), self.send, client="127.0.0.1", transport="websocket"
+        )
 
     async def subscribe(self) -> None:
         arguments = {"event_id": str(self.show.id)}

@@ -1,0 +1,10 @@
+"""A short run. `make crossings` runs it for as long as you like."""
+
+from __future__ import annotations
+
+from onceward.testing import TestDatabases
+from tests.crossings.machine import check_crossings
+
+
+def test_everything_that_was_accepted_ends_once(databases: TestDatabases) -> None:
+    check_crossings(databases, seed=1, examples=3, steps=10)
