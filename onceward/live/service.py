@@ -58,7 +58,7 @@ class Service:
     ) -> Connection:
         """Accept a client and return its connection. Raises `TooMuch` if a connection limit is reached.
 
-        `client` is the address of the client, by which callers without credentials are told apart.
+        `client` is the address of the client, by which callers without credentials are distinguished.
         """
         organization = None if identity is None else identity.organization
         if len(self.hub.connections) >= self.options.max_connections:

@@ -98,7 +98,7 @@ async def test_connections_are_limited_per_caller(site: Start, client: Open, org
     await accepted(await client(here, organization, "ada", "user"), 2)
 
 
-def test_callers_without_credentials_are_told_apart_by_their_address() -> None:
+def test_callers_without_credentials_are_distinguished_by_their_address() -> None:
     assert payer_of(None, "192.0.2.1") == payer_of(None, "192.0.2.1") != payer_of(None, "192.0.2.2")
     assert payer_of(None, "2001:db8::1") == payer_of(None, "2001:db8::2")
     assert is_person(payer_of(None, "192.0.2.1"))
