@@ -48,6 +48,8 @@ class ProcessNotStarted(ProcessCrashed):
 class FailedInProcess(OncewardError):
     """The handler raised an exception in its process, which `details` describe."""
 
+    details: dict[str, Any]
+
 
 class ProcessSeat(Protocol):
     """A slot whose handler runs in a process."""
