@@ -53,6 +53,7 @@ async def ours(url: str) -> None:
         max_connections=MOST,
         max_connections_per_organization=MOST,
         max_connections_per_caller=MOST,
+        max_groups_per_caller=MOST,
         max_messages_per_s=1000,
     )
     node = LiveNode(db, app.live, waker=engine.waker, options=options, authenticate=authenticate)
