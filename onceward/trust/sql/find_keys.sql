@@ -9,7 +9,7 @@ select key_id, organization_id, name, hash, scopes, apps, sources, addresses,
              left join onceward.memberships m on m.user_id = u.user_id and m.organization_id = k.organization_id
             where u.user_id = k.owner_id and u.disabled_at is null
               and (u.admin or m.role = 'owner' or m.role is not null and not 'owner' = any (k.scopes))) as orphaned,
-       -- Told once a day, for two weeks.
+       -- Logged once a day, for two weeks.
        coalesce(expires_at < onceward.now() + interval '14 days', false)
            and coalesce(last_used_at < date_trunc('day', onceward.now()), true) as expires_soon, expires_at,
        exists (select from onceward.key_addresses a where a.key_id = k.key_id and a.address = $2) as known_address
