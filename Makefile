@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than there are processors: tests wait for processes and clocks a good part of their time.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 # Many tests start programs. Without compiled modules each of them would compile all its imports again, which doubles the
 # time of the tests. They are kept outside the sources, for those who do not want them there.
@@ -20,17 +21,17 @@ help: ## list the targets
 install: $(READY) ## create .venv from PYTHON (default python3) and install the locked dependencies
 
 # uv installs in seconds what takes pip a minute; where uv is missing or fails, pip installs the same from the same lock.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml apps/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1); Onceward needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || true
 	@{ test -x $(BIN)/uv && \
 	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock && \
-	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps -e . ; } || { \
+	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps -e . -e apps ; } || { \
 	  echo "installing with pip, which takes about a minute"; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; }
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . -e apps ; }
 	@touch $@
 
 demo: $(READY) ## run everything in one process on an embedded PostgreSQL; Ctrl-C ends it
@@ -101,10 +102,11 @@ bench-peers: $(READY) ## install what we measure ourselves against, each in its 
 	@if [ -x benchmarks/install-peers ]; then benchmarks/install-peers; else echo "no peers to install"; fi
 
 lock: $(READY) ## resolve the dependencies anew into requirements.lock, and those of the image into deploy/requirements.lock
-	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
-	@echo 'hatchling>=1.25' | $(BIN)/uv pip compile pyproject.toml - --extra apps --extra otel --extra redis --universal --python-version 3.11 \
-	  --constraints requirements.lock --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml apps/pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+	  --no-emit-package onceward --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
+	@echo 'hatchling>=1.25' | $(BIN)/uv pip compile pyproject.toml apps/pyproject.toml - --extra files --extra otel --extra push \
+	  --universal --python-version 3.11 \
+	  --no-emit-package onceward --constraints requirements.lock --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
 
 # The tools come from the package index each time and are not part of the environment.
 audit: $(READY) ## check the dependencies against known vulnerabilities, write an SBOM to artifacts/sbom.json, search the files for secrets; needs the internet

@@ -1,1 +1,19 @@
 """Benchmarks: each case and its baseline, measured in turns in one run on one machine."""
+
+BENCHES = (
+    "work",
+    "ingest",
+    "outbound",
+    "live",
+    "ledger",
+    "capacity",
+    "workflows",
+    "messages",
+    "checkout",
+    "engagement",
+    "coursegen",
+    "learning",
+    "clinic",
+    "start",
+)
+"""The modules that `onceward bench` measures. Each has `CASES` and `run`."""

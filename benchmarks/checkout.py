@@ -27,15 +27,15 @@ from onceward.db import Database, migrate
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource
 from onceward.inbox.sources import add as add_source
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.runtime import FEATURES
 from onceward.trust import SecretBox, create_organization
-from onceward_apps.ticketing import buying, organizing
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
+from onceward_apps.ticketing import baskets, event_setup
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.errors import SeatTaken
-from onceward_apps.ticketing.organizing import NewEvent, Section
+from onceward_apps.ticketing.event_setup import NewEvent, Section
 
 CASES = ("sale", "webhook-p95", "contended", "sale-size", "seat-map")
 SECRET = "whsec_of_the_bench_with_enough_characters"
@@ -61,7 +61,7 @@ class Box:
         """Add an event with this many rows of seats, and return its seats in order."""
         starts = datetime.now(UTC) + timedelta(days=30)
         async with self.engine.transaction(organization=self.organization) as tx:
-            venue: UUID = self.venue or (await organizing.add_venue(tx, "Hall", actor="bench"))["id"]
+            venue: UUID = self.venue or (await event_setup.add_venue(tx, "Hall", actor="bench"))["id"]
             hall = Section(name="Hall", price_cents=10000, rows={f"R{n}-": seats for n in range(rows)})
             new = NewEvent(
                 venue_id=venue,
@@ -72,8 +72,8 @@ class Box:
                 sections=[hall],
                 checkout_s=7200,
             )
-            event = await organizing.add_event(tx, new, actor="bench")
-            await organizing.set_status(tx, event["id"], "on_sale", actor="bench")
+            event = await event_setup.add_event(tx, new, actor="bench")
+            await event_setup.set_status(tx, event["id"], "on_sale", actor="bench")
             rows_ = await tx.fetch("select id from ticketing.seats where event_id = $1 order by ordinal", event["id"])
         self.venue = venue
         return event["id"], [row["id"] for row in rows_]
@@ -97,8 +97,8 @@ class Box:
         """Start a checkout for these seats, ready to be paid."""
         basket = new_basket()
         async with self.engine.transaction(organization=self.organization) as tx:
-            await buying.hold(tx, event_id, basket, seats=seats)
-            return await buying.start_checkout(tx, event_id, basket, buying.Buyer(email="bench@example.org"))
+            await baskets.hold(tx, event_id, basket, seats=seats)
+            return await baskets.start_checkout(tx, event_id, basket, baskets.Buyer(email="bench@example.org"))
 
     async def pay_all(self, waiting: list[Any], *, warm_up: int) -> float:
         """Pay all checkouts with 16 requests at a time, and return the sales per second after the first `warm_up` sales."""
@@ -229,12 +229,12 @@ async def _contended(box: Box, size: Size) -> Measurement:
             async with slots:
                 try:
                     async with box.engine.transaction(organization=box.organization) as tx:
-                        await buying.hold(tx, event_id, basket, seats=[seats[n % len(seats)]])
+                        await baskets.hold(tx, event_id, basket, seats=[seats[n % len(seats)]])
                 except SeatTaken:
                     return
                 async with box.engine.transaction(organization=box.organization) as tx:
-                    buyer = buying.Buyer(email="bench@example.org")
-                    checkout = await buying.start_checkout(tx, event_id, basket, buyer)
+                    buyer = baskets.Buyer(email="bench@example.org")
+                    checkout = await baskets.start_checkout(tx, event_id, basket, buyer)
                 await box.pay(checkout)
                 sold += 1
 

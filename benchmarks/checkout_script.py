@@ -225,11 +225,24 @@ def _enqueue() -> str:
 
 
 def _message() -> str:
-    return fill(
-        queueing.INSERT,
-        "array['checkout:' || :checkout::text || chr(58) || 'confirmation']",
-        *("array['bench@example.org']", "array['bench@example.org']", "array[:letter::jsonb]"),
-        *("array[null]", "array[null]", "array[null]", "array[null]", ":organization::uuid", "'email'"),
-        *("'order-confirmation'", "'bench'", "'transactional'", "'patient'", "null::bigint", ":seq::bigint"),
-        *("'message' || chr(58) || 'email'", "'message.email'", "12", "null::jsonb", "'{}'::jsonb"),
-    )
+    values = {
+        "keys": "array['checkout:' || :checkout::text || chr(58) || 'confirmation']",
+        "recipients": "array['bench@example.org']",
+        "addresses": "array['bench@example.org']",
+        "data": "array[:letter::jsonb]",
+        **dict.fromkeys(("locales", "timezones", "scheduled_for", "attachments"), "array[null]"),
+        "organization": ":organization::uuid",
+        "channel": "'email'",
+        "template": "'order-confirmation'",
+        "version": "'bench'",
+        "category": "'transactional'",
+        "policy": "'patient'",
+        "notification": "null::bigint",
+        "caused_by": ":seq::bigint",
+        "task": "'message' || chr(58) || 'email'",
+        "queue": "'message.email'",
+        "max_attempts": "12",
+        "context": "null::jsonb",
+        "content": "'{}'::jsonb",
+    }
+    return fill(queueing.INSERT.text, *queueing.INSERT.values(**values))

@@ -30,12 +30,12 @@ from onceward import Engine, Job, Onceward, Tx
 from onceward.db import Database, migrate
 from onceward.inbox.sources import NewSource, add
 from onceward.process.process import Process
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import TestInbox
 from onceward.trust import create_organization
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from onceward.work import Worker, WorkerOptions
 from onceward_apps.clinic import app
 

@@ -29,11 +29,14 @@ from pydantic import SecretStr
 from benchmarks.measure import BenchFailed, Measurement, Size, compare
 from onceward import Onceward
 from onceward.feature import EVERY_ROLE
+from onceward.integrations.openai import OpenAISimulator
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
-from onceward.testing.simulators import OpenAISimulator
 from onceward.trust import create_organization
+from onceward.trust.settings import TrustSettings
+from onceward.web.settings import WebSettings
+from onceward.work.settings import WorkSettings
 from onceward_apps.coursegen import app as coursegen
 from onceward_apps.coursegen.app import CoursegenSettings
 from onceward_apps.coursegen.simulated_author import write_course
@@ -144,12 +147,11 @@ async def opened(url: str, *, workers: bool) -> AsyncIterator[School]:
             database_url=SecretStr(url),
             data_dir=Path(folder),
             port=0,
-            poll_interval_ms=100,
-            jwt_secret=SecretStr(SECRET),
-            secret_key=SecretStr("k" * 32),
-            openai_api_key=SecretStr("sk-bench"),
-            openai_model="gpt-simulated",
-            openai_url=model.base_url,
+            simulators={"openai": model.base_url},
+        ).using(
+            WorkSettings(poll_interval_ms=100),
+            WebSettings(jwt_secret=SecretStr(SECRET)),
+            TrustSettings(secret_key=SecretStr("k" * 32)),
         )
         process = Process(app, settings, FEATURES)
         await process.start(EVERY_ROLE if workers else {"web"})

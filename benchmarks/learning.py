@@ -21,15 +21,16 @@ from pydantic import SecretStr
 from benchmarks.measure import Measurement, Size, compare
 from onceward import Engine, Onceward
 from onceward.db import Database, migrate
+from onceward.integrations.stripe import StripeSimulator
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import TestInbox
-from onceward.testing.simulators import StripeSimulator
 from onceward.trust import SecretBox, create_organization
+from onceward.trust.settings import TrustSettings
 from onceward_apps.learning import app
 from onceward_apps.learning.cohorts import NewCohort, create_cohort, set_status
-from onceward_apps.learning.store import reading
+from onceward_apps.learning.store import views
 
 CASES = ("enrolment-p95", "dashboard", "cancel")
 
@@ -140,7 +141,7 @@ class _School:
         await self._db.execute("vacuum analyze learning.enrollments")
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._engine.transaction(organization=self._organization) as tx:
-            plan = await tx.fetch("explain " + reading.TOTALS, self._organization, midnight)
+            plan = await tx.fetch("explain " + views.TOTALS, self._organization, midnight)
         text = "\n".join(row[0] for row in plan)
         if enrollments > 10_000:
             assert "Seq Scan on enrollments" not in text, text
@@ -148,9 +149,9 @@ class _School:
         async def ours() -> float:
             async with self._engine.transaction(organization=self._organization) as tx:
                 began = time.perf_counter()
-                await reading.totals(tx, self._organization, midnight)
-                await reading.revenue(tx, self._organization, midnight)
-                await reading.activities(tx, self._organization)
+                await views.totals(tx, self._organization, midnight)
+                await views.revenue(tx, self._organization, midnight)
+                await views.activities(tx, self._organization)
                 return (time.perf_counter() - began) * 1000
 
         return await compare("learning", "dashboard", ours, unit="ms", turns=turns, smaller_is_better=True)
@@ -177,10 +178,8 @@ class _School:
             database_url=SecretStr(self._url),
             data_dir=folder,
             port=0,
-            secret_key=SecretStr(KEY),
-            stripe_secret_key=SecretStr("sk_test_bench"),
-            stripe_url=stripe.url,
-        )
+            simulators={"stripe": stripe.url},
+        ).using(TrustSettings(secret_key=SecretStr(KEY)))
         whole = Onceward("bench")
         whole.include(app)
         process = Process(whole, settings, FEATURES)

@@ -19,7 +19,7 @@ from benchmarks.sockets import Crowd, Listener, allow_files
 from onceward.db import Database, migrate
 from onceward.engine import Engine
 from onceward.runtime import FEATURES
-from onceward.work import Registry
+from onceward.work import AppRegistry
 
 CASES = ("fanout-10k", "write-to-client-p50", "write-to-client-p99", "memory-idle", "idle-queries")
 SUBSCRIBERS = 10_000
@@ -91,7 +91,7 @@ async def run(size: Size, url: str, only: str | None = None) -> list[Measurement
     cases = CASES if only is None else tuple(case for case in CASES if case == only)
     allow_files(SUBSCRIBERS + 1000)
     db = await Database.open(url, min_size=1, max_size=8)
-    engine = Engine(db, Registry())
+    engine = Engine(db, AppRegistry())
     engine.wakes_live = True
     results: list[Measurement] = []
     try:

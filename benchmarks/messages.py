@@ -13,14 +13,14 @@ import orjson
 from benchmarks.measure import BenchFailed, Measurement, Size, compare
 from benchmarks.smtp_sink import smtp_sink
 from onceward.db import Database, dump_json, migrate
+from onceward.integrations.smtp.channel import SmtpChannel
+from onceward.integrations.smtp.client import Relay, Smtp
 from onceward.messages import Letter, Sender, Sending, Template, Templates, queue, render
-from onceward.messages.channels import SmtpChannel
-from onceward.messages.channels.email import compose
-from onceward.providers.outbound.mail import new_mail
-from onceward.providers.outbound.plain_mail import PlainMail
-from onceward.providers.outbound.smtp import Relay, Smtp
+from onceward.messages.mail import new_mail
+from onceward.messages.mail_composer import compose
+from onceward.messages.plain_mail import PlainMail
 from onceward.runtime import FEATURES
-from onceward.work import Registry, Waker, Worker, WorkerOptions
+from onceward.work import AppRegistry, Waker, Worker, WorkerOptions
 
 CONCURRENCY = 16
 SENDER = "bench@example.org"
@@ -152,7 +152,7 @@ def _standard_mail(letter: Letter) -> EmailMessage:
 async def _drain(db: Database, where: Relay, count: int, turn: int) -> float:
     templates = Templates()
     templates.add(TEMPLATE)
-    registry = Registry()
+    registry = AppRegistry()
     channel = SmtpChannel(Smtp(where), sender=SENDER)
     Sender(db, [channel], templates).install(registry)
     async with db.transaction() as tx:

@@ -17,7 +17,7 @@ from onceward.engine import Engine
 from onceward.outbox import EndpointFields, Outbox, OutboxOptions
 from onceward.runtime import FEATURES
 from onceward.trust import SecretBox
-from onceward.work import Registry, Task, Worker, WorkerOptions
+from onceward.work import AppRegistry, Task, Worker, WorkerOptions
 
 CONCURRENCY = 256
 ENDPOINTS = 50
@@ -80,7 +80,7 @@ class _Bench:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._registry = Registry()
+        self._registry = AppRegistry()
         self._engine = Engine(db, self._registry)
         options = OutboxOptions(concurrency=CONCURRENCY, allow_loopback_http=True)
         self._outbox = Outbox(db, box=SecretBox(["bench " * 6]), options=options, waker=self._engine.waker)
@@ -137,7 +137,7 @@ class _Bench:
             await asyncio.sleep(0.005)
         return expected / (time.perf_counter() - started)
 
-    def _count(self, _queue: str, _task: Task, outcome: str, _seconds: float) -> None:
+    def _count(self, _queue: str, _task: Task, outcome: str, _seconds: float, _shared: int) -> None:
         self._succeeded += outcome == "success"
 
     async def _delivered(self, newest: int) -> int:

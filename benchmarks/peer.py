@@ -41,15 +41,32 @@ def installed() -> list[str]:
 
 
 async def peer(
-    name: str, case: str, *, url: str, count: int, processes: int = 1, per_call: int | None = None
+    name: str,
+    case: str,
+    *,
+    url: str,
+    count: int,
+    processes: int = 1,
+    per_call: int | None = None,
+    writes: str | None = None,
 ) -> float | None:
-    """Return the value of one run, or None if the peer is not installed. `per_call`: jobs in one call of `bulk`."""
-    reading = await read_peer(name, case, url=url, count=count, processes=processes, per_call=per_call)
+    """Return the value of one run, or None if the peer is not installed. `per_call`: jobs in one call of `bulk`.
+
+    `writes` is what each handler of a drain writes in a commit of its own: `insert` or `update`, or `ordered`, which inserts from ordered lanes.
+    """
+    reading = await read_peer(name, case, url=url, count=count, processes=processes, per_call=per_call, writes=writes)
     return None if reading is None else reading.value
 
 
 async def read_peer(
-    name: str, case: str, *, url: str, count: int, processes: int = 1, per_call: int | None = None
+    name: str,
+    case: str,
+    *,
+    url: str,
+    count: int,
+    processes: int = 1,
+    per_call: int | None = None,
+    writes: str | None = None,
 ) -> Reading | None:
     """Recreate the peer's schema, run the case, and return all values, or None if the peer is not installed."""
     command = _command(name)
@@ -60,6 +77,7 @@ async def read_peer(
         *("--url", url, "--case", case, "--count", str(count), "--processes", str(processes)),
         *(() if per_call is None else ("--per-call", str(per_call))),
         cwd=_directory(name),
+        env={**os.environ, "BENCH_WRITES": writes or ""},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,

@@ -6,14 +6,27 @@ import asyncio
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from benchmarks.measure import BenchFailed, Measurement, compare, pgbench
 from benchmarks.peer import peer
-from benchmarks.work_rig import ARGUMENT, PEERS, Case, Rig, against, app, noop, write, write_together
+from benchmarks.work_rig import (
+    ARGUMENT,
+    HOT,
+    PEERS,
+    Case,
+    Rig,
+    against,
+    app,
+    noop,
+    update_hot,
+    write,
+    write_together,
+)
 from onceward import Engine
 from onceward.cli.session import spare_collector
 from onceward.db import Database
-from onceward.work import JobTask, Worker, WorkerOptions
+from onceward.work import BoundJob, JobTask, Worker, WorkerOptions
 from onceward.work.metrics import count
 
 PGBENCH_SAME = f"""\\set id :first + :client_id * :each + :n
@@ -29,6 +42,14 @@ insert into onceward_bench.sink (body) values ('{ARGUMENT}');
 insert into onceward_bench.queue (body) values ('done');
 commit;
 """
+PGBENCH_UPDATE = """\\set id random(0, 99)
+begin;
+select n from onceward_bench.hot where id = :id for update;
+update onceward_bench.hot set n = n + 1 where id = :id;
+insert into onceward_bench.queue (body) values ('done');
+commit;
+"""
+ORDERED_LANES = 1000
 CLAIMED = """
 with rows as (select $1::bigint + n as id from generate_series(0, $2::int - 1) n), bodies as (
     insert into onceward.jobs (id, task, args) select id, 'write', '{}' from rows
@@ -66,10 +87,10 @@ async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
     return results or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
 
 
-async def _timed_drain(rig: Rig, count: int, *, processes: int = 1) -> float:
+async def _timed_drain(rig: Rig, count: int, *, processes: int = 1, queue: str = "default") -> float:
     """Return the rate from the first to the last completion, as PostgreSQL recorded them."""
     before = await rig.db.fetchval("select clock_timestamp()")
-    children = await asyncio.gather(*(start_worker(rig.url) for _ in range(processes)))
+    children = await asyncio.gather(*(start_worker(rig.url, queue) for _ in range(processes)))
     try:
         for child in children:
             assert child.stdin is not None
@@ -87,10 +108,10 @@ async def _timed_drain(rig: Rig, count: int, *, processes: int = 1) -> float:
     return count / (row["last"] - row["first"]).total_seconds()
 
 
-async def start_worker(url: str) -> asyncio.subprocess.Process:
+async def start_worker(url: str, queue: str = "default") -> asyncio.subprocess.Process:
     """Start a worker that connects and waits for the start signal, like the peers' workers: the start is not measured."""
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.work_drain", url), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        *(sys.executable, "-m", "benchmarks.work_drain", url, queue), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert child.stdout is not None
     while (line := await child.stdout.readline()) != b"ready\n":
@@ -242,6 +263,57 @@ async def _drain_tx(rig: Rig, case: str, job: JobTask[..., None], count: int) ->
     ]
 
 
+async def drain_row(rig: Rig) -> list[Measurement]:
+    """Drain jobs that write one row each: the row and the success in one commit. A peer's row has a commit of its own."""
+    return await _drain_writing(rig, "drain-row", "insert", [write.call(body=ARGUMENT)], PGBENCH_INSERTS)
+
+
+async def drain_row_2(rig: Rig) -> list[Measurement]:
+    return await _drain_writing(rig, "drain-row-2", "insert", [write.call(body=ARGUMENT)], None, processes=2)
+
+
+async def drain_row_update(rig: Rig) -> list[Measurement]:
+    """Drain jobs that lock and update one of a hundred rows each."""
+    calls = [update_hot.call(row=row * 37 % HOT) for row in range(HOT)]
+    return await _drain_writing(rig, "drain-row-update", "update", calls, PGBENCH_UPDATE)
+
+
+async def drain_ordered(rig: Rig) -> list[Measurement]:
+    """Drain a thousand ordered lanes of jobs that write one row each."""
+    calls = [write.in_order(f"lane-{lane}").call(body=ARGUMENT) for lane in range(ORDERED_LANES)]
+    return await _drain_writing(rig, "drain-ordered", "ordered", calls, None, peers=("graphile-worker",))
+
+
+async def _drain_writing(
+    rig: Rig,
+    case: str,
+    writes: str,
+    calls: Sequence[BoundJob[None]],
+    script: str | None,
+    *,
+    processes: int = 1,
+    peers: Sequence[str] = ("graphile-worker", "pg-boss", "pgqueuer"),
+) -> list[Measurement]:
+    """Drain in turns with the peers, whose handlers write the same row (at least once), and with a pgbench script."""
+    count = rig.size.pick(20_000, 10_000, 200)
+    values: list[float] = []
+    theirs: dict[str, list[float]] = {}
+    for _ in range(rig.size.turns()):
+        await rig.clear()
+        await rig.engine.enqueue_many([calls[n % len(calls)] for n in range(count)])
+        await rig.db.execute("vacuum analyze onceward.work")
+        values.append(await _timed_drain(rig, count, processes=processes, queue="tx"))
+        for name in peers:
+            value = await peer(name, "drain", url=rig.url, count=count, processes=processes, writes=writes)
+            if value:
+                theirs.setdefault(f"{name} (at least once)", []).append(value)
+        if script is not None:
+            rate = await pgbench(rig.url, script, clients=16, for_s=rig.size.pick(4.0, 4.0, 1.0))
+            theirs.setdefault("pgbench, one transaction each, 16 clients", []).append(rate)
+    results = [against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
+    return results or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
+
+
 DRAINS: dict[str, Case] = {
     "drain-1": drain_1,
     "drain-2": drain_2,
@@ -251,15 +323,19 @@ DRAINS: dict[str, Case] = {
     "drain-blocked": drain_blocked,
     "drain-tx": drain_tx,
     "drain-tx-batch": drain_tx_batch,
+    "drain-row": drain_row,
+    "drain-row-2": drain_row_2,
+    "drain-row-update": drain_row_update,
+    "drain-ordered": drain_ordered,
 }
 
 
-async def _work(url: str) -> None:
+async def _work(url: str, queue: str) -> None:
     """One worker process of a drain."""
     db = await Database.open(url, min_size=4, max_size=10)
     engine = Engine(db, app.registry)
     await engine.start()
-    options = WorkerOptions(only_queues=("default",))
+    options = WorkerOptions(only_queues=(queue,))
     worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
@@ -272,4 +348,4 @@ async def _work(url: str) -> None:
 if __name__ == "__main__":
     import uvloop
 
-    uvloop.run(_work(sys.argv[1]))
+    uvloop.run(_work(sys.argv[1], sys.argv[2]))

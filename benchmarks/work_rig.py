@@ -33,6 +33,16 @@ async def write(tx: Tx, *, body: str) -> None:
     await tx.execute("insert into onceward_bench.sink (body) values ($1)", body)
 
 
+HOT = 100
+"""The rows that all jobs of `update_hot` update."""
+
+
+@app.job(queue="tx")
+async def update_hot(tx: Tx, *, row: int) -> None:
+    await tx.fetchval("select n from onceward_bench.hot where id = $1 for update", row)
+    await tx.execute("update onceward_bench.hot set n = n + 1 where id = $1", row)
+
+
 @app.job(queue="tx", batch=25)
 async def write_together(jobs: list[Job], tx: Tx) -> None:
     await tx.execute(
@@ -62,6 +72,9 @@ create table if not exists onceward_bench.sink (id bigint generated always as id
 grant all on onceward_bench.sink to public;
 create table if not exists onceward_bench.queue (id bigint generated always as identity primary key, body text);
 create table if not exists onceward_bench.bare (body jsonb);
+create table if not exists onceward_bench.hot (id int primary key, n bigint not null default 0) with (fillfactor = 50);
+insert into onceward_bench.hot (id) select generate_series(0, 99) on conflict do nothing;
+grant all on onceward_bench.hot to public;
 """
 
 Case = Callable[["Rig"], Awaitable[list[Measurement]]]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import inspect
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +24,36 @@ from onceward.db.servers import Servers
 from onceward.engine import Engine
 from onceward.feature import Role, resolve
 from onceward.health import Health
+from onceward.integration import BUILT_IN, integrations
 from onceward.runtime import FEATURES
-from onceward.settings import Settings, all_settings
+from onceward.services import callable_services
+from onceward.settings import Settings, all_settings, prefix_of
 from onceward.telemetry.metrics import declared
 from onceward.trust.secrets import secret_box
+from onceward.trust.settings import TrustSettings
 from onceward.web.exposure import ExposedRoute
 from onceward.web.parts import route_table
 from onceward_apps.all import app
 
 HERE = Path(__file__).parent
 ALL = FEATURES.plus(app.features())
-"""The engine with the bundled apps."""
+"""The engine with the apps."""
 
 
 def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Environment variables, read at start. A name that begins with `ONCEWARD_` and is not in this table is warned",
+        "Environment variables, read at start. A name that begins with `ONCEWARD_` and is not on this page is warned",
         "about; a value that does not fit stops the start with exit code 3. Lists are separated by commas. Secrets are",
-        "never printed. `onceward settings` shows the values in force.",
-        "",
-        "| name | default | meaning |",
-        "|---|---|---|",
+        "never printed. `onceward settings` shows the values in force. Each feature and app declares its own settings, in the",
+        "`settings.py` of its folder; `engine` has those of the process, its logs, its database and its address.",
     ]
+    owner = ""
     for row in all_settings(ALL.settings):
+        if row.owner != owner:
+            owner = row.owner
+            lines += ["", f"## `{owner}`", "", "| name | default | meaning |", "|---|---|---|"]
         default = f"`{row.default}`" if row.default else ""
         lines.append(f"| `{row.name}`{' (secret)' if row.secret else ''} | {default} | {row.description} |")
     return "\n".join(lines) + "\n"
@@ -57,7 +65,7 @@ def cli_page() -> str:
         "",
         "`onceward COMMAND --help` says the same. Answers go to stdout, logs and errors to stderr; `--json` prints one JSON",
         "document. Where an app can be given it is written `pkg.module:app`, found from the current directory; `ONCEWARD_APP`",
-        "names the one to use where none is given, and adds the app's own commands (those of the bundled apps are listed too).",
+        "names the one to use where none is given, and adds the app's own commands (those of the apps in `onceward-apps` are listed too).",
         "In the folder of a project ([starting](starting.md)) `app` below `[tool.onceward]` in `pyproject.toml` does the same.",
         "",
         "| exit code | meaning |",
@@ -109,7 +117,7 @@ def sqlstates_page() -> str:
 def files_that_use(code: str, suffix: str) -> list[str]:
     """Return the files that contain a SQLSTATE, or the name of the constant that a `sqlstates.py` gives it."""
     root = HERE.parent
-    files = [path for top in ("onceward", "onceward_apps") for path in (root / top).rglob(f"*{suffix}")]
+    files = [path for top in ("onceward", "apps") for path in (root / top).rglob(f"*{suffix}")]
     texts = {path: path.read_text(encoding="utf-8") for path in files}
     names = {code}
     for path, text in texts.items():
@@ -146,7 +154,7 @@ def metrics_page() -> str:
 
 
 def growth_page() -> str:
-    """Return the page that says for each table of the engine and of the bundled apps what bounds it."""
+    """Return the page that says for each table of the engine and of the apps what bounds it."""
     lines = [
         "# What bounds each table",
         "",
@@ -173,14 +181,29 @@ def security_page() -> str:
     return before + begin + "\n".join(rows) + "\n" + end + after
 
 
+def services_page() -> str:
+    """Return docs/services.md with the current table of accounts between its two markers."""
+    page = (HERE / "services.md").read_text(encoding="utf-8")
+    before, begin, rest = page.partition("<!-- accounts: begin -->\n")
+    _, end, after = rest.partition("<!-- accounts: end -->")
+    rows = ["| service | accessor | fields of the account |", "|---|---|---|"]
+    for service in callable_services().values():
+        fields: list[str] = []
+        for each in service.account:
+            text = f"`{service.name}.{each.name}` = `{prefix_of(service.name)}{each.name.upper()}`"
+            text = text if each.required else f"{text} (optional)"
+            fields.append(f"*{text}*" if each.shared else text)
+        rows.append(f"| {service.title} | `{service.name}` | {', '.join(fields)} |")
+    return before + begin + "\n".join(rows) + "\n" + end + after
+
+
 async def _routes() -> list[ExposedRoute]:
-    """Return the routes of a web process with the bundled apps. Nothing connects to the database."""
+    """Return the routes of a web process with the apps. Nothing connects to the database."""
     url = "postgresql://nowhere.invalid/none"
-    settings = Settings(
-        database_url=SecretStr(url),
-        secret_key=SecretStr("k" * 32),
-        oidc_issuer="https://accounts.example.com",
-        oidc_client_id="onceward",
+    settings = Settings(database_url=SecretStr(url)).using(
+        TrustSettings(
+            secret_key=SecretStr("k" * 32), oidc_issuer="https://accounts.example.com", oidc_client_id="onceward"
+        )
     )
     pool = asyncpg.create_pool(url, min_size=0)
     database = Database(pool, Servers(url, role=None), pgbouncer=False)
@@ -202,8 +225,98 @@ async def _routes() -> list[ExposedRoute]:
     return route_table(context)
 
 
+PUBLIC = {
+    "For applications": {
+        "onceward": "What most applications need.",
+        "onceward.testing": "Run work and assert effects in tests ([testing](testing.md)).",
+        "onceward.testing.simulators": "Services that sign and answer like the real ones.",
+        "onceward.fastapi": "Onceward inside a FastAPI application ([FastAPI](frameworks/fastapi.md)).",
+        "onceward.sqlalchemy": "A SQLAlchemy session in the transaction ([SQLAlchemy](frameworks/sqlalchemy.md)).",
+        "onceward.ledger": "Double-entry bookkeeping ([ledger](ledger.md)).",
+        "onceward.capacity": "Pools that cannot be oversold ([capacity](capacity.md)).",
+        "onceward.limits": "Admission slots and rates ([limits](limits.md)).",
+        "onceward.services": "The answers of external services, and their settings in code ([services](services.md)).",
+        "onceward.money": "Amounts of money: decimals, writing, and what payment services take.",
+        "onceward.messages": "Recipients, senders and templates ([messages](messages.md)).",
+        "onceward.live": "Callers and presence of live queries ([live](live.md)).",
+        "onceward.schedules": "Run a schedule from code ([schedules](schedules.md)).",
+    },
+    "For apps with their own routes, pages, commands and checks": {
+        "onceward.feature": "The contract of a package ([features](features.md)).",
+        "onceward.web": "Routes: who may call them, and errors ([features](features.md)).",
+        "onceward.web.dashboard": "Pages of the dashboard ([dashboard](dashboard.md)).",
+        "onceward.cli": "Commands ([features](features.md)).",
+        "onceward.trust": "Organizations, identities, erasers and checks ([trust](trust.md)).",
+        "onceward.db": "Connections and transactions without an app ([database](database.md)).",
+        "onceward.background": "Loops and tasks whose failure is logged.",
+        "onceward.telemetry": "Logs ([tracing](tracing.md)).",
+        "onceward.telemetry.metrics": "Metrics of an app ([metrics](metrics.md)).",
+        "onceward.inbox.sources": "Add and change sources of webhooks from code ([inbox](inbox.md)).",
+        "onceward.outbox": "What an app catches when it manages endpoints ([outbox](outbox.md)).",
+        "onceward.work": "A worker inside another program ([work](work.md)).",
+        "onceward.http": "An HTTP client for a configured service.",
+    },
+}
+PUBLIC["For those who write an integration"] = {
+    "onceward.integration": "What an integration declares.",
+    "onceward.webhooks": "What a sender of webhooks is made of.",
+}
+PUBLIC["Integrations"] = {
+    f"onceward.integrations.{name}": str(importlib.import_module(f"onceward.integrations.{name}").__doc__)
+    for name in integrations()
+    if hasattr(importlib.import_module(f"onceward.integrations.{name}"), "__all__")
+}
+"""The modules whose names are public. Every other module and name is internal and may change in any release."""
+
+
+def public_names(module: str) -> list[str]:
+    """Return the public names of a module: its `__all__`."""
+    return sorted(name for name in importlib.import_module(module).__all__ if not name.startswith("_"))
+
+
+def _promise(value: Any) -> str:
+    """Return the first sentence of a docstring; for a value without one, nothing."""
+    text = value.__doc__ if inspect.isclass(value) or inspect.isroutine(value) else None
+    if not text or text.startswith((f"{getattr(value, '__name__', '')}(", "!!!")):
+        return ""
+    first = " ".join(text.strip().split("\n\n")[0].split())
+    sentence = re.split(r"(?<=[.:]) (?=[A-Z`])", first)[0]
+    return sentence.rstrip(":").replace("|", "\\|")
+
+
+def reference_page() -> str:
+    modules = {module for group in PUBLIC.values() for module in group}
+    count = sum(len(public_names(module)) for module in modules)
+    lines = [
+        "# Public names",
+        "",
+        f"The {count} names on this page are the Python interface of Onceward: they change only as the",
+        "[rules of upgrades](upgrading.md) say. Every other module and name is internal and may change in any release.",
+        "The site has the signatures of the most important ones on the page *Python API*.",
+    ]
+    for title, group in PUBLIC.items():
+        lines += ["", f"## {title}"]
+        for module, purpose in group.items():
+            lines += ["", f"### `{module}`", "", purpose, "", "| name | meaning |", "|---|---|"]
+            loaded = importlib.import_module(module)
+            lines += [f"| `{name}` | {_promise(getattr(loaded, name))} |" for name in public_names(module)]
+    return "\n".join(lines) + "\n"
+
+
+def integration_page(readme: Path) -> str:
+    """Return the contract page of an integration: the README of its folder, with links that fit docs/integrations."""
+    text = readme.read_text(encoding="utf-8").replace("](../../../docs/", "](../")
+    return re.sub(r"\]\(\.\./(\w+)/README\.md", r"](\1.md", text)
+
+
 PAGES = {
+    **{
+        f"integrations/{readme.parent.name}.md": partial(integration_page, readme)
+        for readme in sorted(BUILT_IN.glob("*/README.md"))
+    },
+    "reference.md": reference_page,
     "security.md": security_page,
+    "services.md": services_page,
     "growth.md": growth_page,
     "settings.md": settings_page,
     "cli.md": cli_page,

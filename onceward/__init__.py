@@ -6,18 +6,21 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
+    from onceward.context import Context
     from onceward.db import OutcomeUnknown
     from onceward.durations import Duration
     from onceward.engine import Engine
     from onceward.errors import OncewardError
     from onceward.feature import SealedColumn
     from onceward.inbox.event import Event
-    from onceward.limits import LimitReached
-    from onceward.live import Query
-    from onceward.messages import DeliveryReport, MessageEnd
+    from onceward.ledger import Entry
+    from onceward.limits import LimitReached, Rate
+    from onceward.live import Caller, Query
+    from onceward.messages import Attachment, DeliveryReport, MessageEnd, Recipient, Sending
     from onceward.outbox import DeliveryEnd
     from onceward.schedules import BatchResult, Run, Skip
     from onceward.settings import FeatureSettings
+    from onceward.trust import Check, Eraser, Identity
     from onceward.tx import Tx
     from onceward.work import (
         BoundJob,
@@ -54,20 +57,27 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Attachment",
     "BatchResult",
     "BoundJob",
+    "Caller",
     "Cancelled",
+    "Check",
     "ChildFailed",
     "ConfiguredJob",
     "ConfiguredWorkflow",
+    "Context",
     "DeliveryEnd",
     "DeliveryReport",
     "Duration",
     "Engine",
     "Enqueued",
+    "Entry",
+    "Eraser",
     "Event",
     "FeatureSettings",
     "Finished",
+    "Identity",
     "Indeterminate",
     "Job",
     "JobEnd",
@@ -80,12 +90,15 @@ __all__ = [
     "PayloadInvalid",
     "Permanent",
     "Query",
+    "Rate",
+    "Recipient",
     "Reply",
     "ResultInvalid",
     "Retry",
     "RetryPolicy",
     "Run",
     "SealedColumn",
+    "Sending",
     "Skip",
     "Snooze",
     "Started",

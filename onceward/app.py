@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
 from onceward import inject, workflows
 from onceward.decorators import (
@@ -40,16 +39,16 @@ from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.messages import HookState
 from onceward.messages.delivery import hook_state
 from onceward.messages.endings import ENDED
-from onceward.messages.reports import REPORT_TYPES
+from onceward.messages.reports import delivery_reports
 from onceward.outbox import Catalogue, EventType
-from onceward.providers.inbound.registry import PROVIDERS
-from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
-from onceward.schedules.declaring import declare
+from onceward.schedules import Cron, Every, Schedule
+from onceward.schedules.declaring import ScheduleOptions, declare
 from onceward.script_engine import open_engine
 from onceward.services import Services
 from onceward.settings import FeatureSettings, load_feature_settings
 from onceward.tx import Tx
-from onceward.work import EVENTS, MessageHook, Registry, RetryOption, as_policy
+from onceward.webhooks.registry import PROVIDERS
+from onceward.work import EVENTS, AppRegistry, MessageHook, RetryOption, as_policy
 from onceward.workflows import Workflow, WorkflowTask
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Onceward:
             sealed=tuple(sealed),
             growth=growth,
         )
-        self.registry = Registry(apps={name}, sealed=set(sealed))
+        self.registry = AppRegistry(apps={name}, sealed=set(sealed))
         self.registry.add_kind(EventKind())
         self.handlers: dict[str, Handler] = {}
         self._followers: dict[str, list[str]] = {}
@@ -124,8 +123,8 @@ class Onceward:
         self._settings: dict[type[FeatureSettings], FeatureSettings] = {}
         self._included: list[Onceward] = []
         self.event_types = Catalogue()
-        for provider, types in REPORT_TYPES.items():
-            for type in types:
+        for provider, declared in delivery_reports().items():
+            for type in declared.types:
                 for app in self._apps_of(provider):
                     self._handle_reports(task_name(provider, type, app=app))
 
@@ -425,72 +424,23 @@ class Onceward:
         /,
         *,
         tz: str = "UTC",
-        name: str | None = None,
-        missed: Missed = "once",
-        window: Duration = timedelta(days=1),
-        max_runs: int = 100,
-        overlap: Overlap = "skip",
-        jitter: Duration = 0.0,
-        queue: str = "schedules",
-        timeout: Duration | None = None,
-        max_attempts: int | None = None,
-        retry: RetryOption | None = None,
-        severity: str = "error",
+        **options: Unpack[ScheduleOptions],
     ) -> Callable[[ScheduleFunction], ScheduleFunction]:
-        """Run the function at the times of a cron expression in a time zone.
-
-        `missed` decides about missed times: run once, skip them, or run all of them within `window`, at most `max_runs`.
-        Each run waits a random part of `jitter`. A failed run notifies the administrators with `severity`.
-        """
-        return self._schedule(
-            Cron(expression, tz),
-            name=name,
-            missed=missed,
-            window=window,
-            max_runs=max_runs,
-            overlap=overlap,
-            jitter=jitter,
-            queue=queue,
-            timeout=timeout,
-            max_attempts=max_attempts,
-            retry=retry,
-            severity=severity,
-        )
+        """Run the function at the times of a cron expression in a time zone. `ScheduleOptions` describes the options."""
+        return self._schedule(Cron(expression, tz), options)
 
     def every(
         self,
         interval: Duration,
         /,
-        *,
-        name: str | None = None,
-        missed: Missed = "once",
-        window: Duration = timedelta(days=1),
-        max_runs: int = 100,
-        overlap: Overlap = "skip",
-        jitter: Duration = 0.0,
-        queue: str = "schedules",
-        timeout: Duration | None = None,
-        max_attempts: int | None = None,
-        retry: RetryOption | None = None,
-        severity: str = "error",
+        **options: Unpack[ScheduleOptions],
     ) -> Callable[[ScheduleFunction], ScheduleFunction]:
         """Run the function at whole multiples of an interval (seconds or timedelta), counted from the Unix epoch."""
-        return self._schedule(
-            Every(in_seconds(interval)),
-            name=name,
-            missed=missed,
-            window=window,
-            max_runs=max_runs,
-            overlap=overlap,
-            jitter=jitter,
-            queue=queue,
-            timeout=timeout,
-            max_attempts=max_attempts,
-            retry=retry,
-            severity=severity,
-        )
+        return self._schedule(Every(in_seconds(interval)), options)
 
-    def _schedule(self, timing: Cron | Every, **options: Any) -> Callable[[ScheduleFunction], ScheduleFunction]:
+    def _schedule(
+        self, timing: Cron | Every, options: ScheduleOptions
+    ) -> Callable[[ScheduleFunction], ScheduleFunction]:
         def register(function: ScheduleFunction) -> ScheduleFunction:
             schedule = declare(function, timing, **options)
             self.registry.add(schedule.task)

@@ -12,7 +12,7 @@ from onceward.feature import Features, Role
 from onceward.health import Health
 from onceward.settings import Settings
 from onceward.trust.secrets import SecretBox
-from onceward.work import Registry
+from onceward.work import AppRegistry
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Context:
     _parts: dict[type, Any] = field(default_factory=dict[type, Any])
 
     @property
-    def registry(self) -> Registry:
+    def registry(self) -> AppRegistry:
         return self.app.registry
 
     def add(self, part: object) -> None:

@@ -14,7 +14,7 @@ from onceward.messages import DeliveryReport, MessageEnd
 from onceward.outbox import DeliveryEnd
 from onceward.schedules import Run
 from onceward.tx import Tx
-from onceward.work import JOBS, Job, JobTask, Registry, RetryOption, Task, as_policy
+from onceward.work import JOBS, AppRegistry, Job, JobTask, RetryOption, Task, as_policy
 from onceward.work.forms import digest
 from onceward.work.isolation import Isolation, isolate
 from onceward.workflows import Workflow, WorkflowTask
@@ -70,7 +70,7 @@ class JobDecorator:
 
     __slots__ = ("_options", "_registry")
 
-    def __init__(self, registry: Registry, options: dict[str, Any] | None = None) -> None:
+    def __init__(self, registry: AppRegistry, options: dict[str, Any] | None = None) -> None:
         self._registry = registry
         self._options = options
 
@@ -99,6 +99,7 @@ class JobDecorator:
         retry: RetryOption | None = None,
         timeout: Duration | None = 30.0,
         batch: int = 1,
+        shared: bool = True,
         outside: bool = False,
         critical: bool = True,
         process: bool = False,
@@ -109,7 +110,8 @@ class JobDecorator:
         """Register the function, or return a decorator with these options.
 
         `name` defaults to the function's name. `retry` is a `RetryPolicy` or a list of waits; `max_attempts` includes
-        the first attempt. `timeout` ends an attempt. `outside=True` says that the function calls outside services;
+        the first attempt. `timeout` ends an attempt. With `shared=False` a function with `tx` always has a commit of its own:
+        otherwise it may share one with other jobs that wait (docs/work.md). `outside=True` says that the function calls outside services;
         `critical=False` ends the last failed attempt without a dead letter or an alert. `process=True` runs the function in
         a process of its own, which may take `memory_mb` more memory and use `cpu_s` of CPU time.
         """
@@ -121,7 +123,7 @@ class JobDecorator:
 
 
 def declare_job(
-    registry: Registry,
+    registry: AppRegistry,
     function: Callable[..., Any],
     *,
     name: str | None = None,
@@ -130,6 +132,7 @@ def declare_job(
     retry: RetryOption | None = None,
     timeout: Duration | None = 30.0,
     batch: int = 1,
+    shared: bool = True,
     outside: bool = False,
     critical: bool = True,
     process: bool = False,
@@ -160,6 +163,7 @@ def declare_job(
         transactional=signature.parameter(Tx) is not None,
         outside=outside,
         critical=critical,
+        shared=shared,
         batch=batch,
         form=lambda: digest(job.model.model_json_schema),
         load_result=lambda stored: job.load_result(stored),
@@ -203,7 +207,7 @@ def _runner(
 
         async def run_in_process(work: Any, _tx: Any) -> Any:
             job().load(work.args)  # here too: work that fits another version waits for it
-            return await work.host.processes.call(isolation, work, work.host.threads.current_seat())
+            return await work.host.processes.call(isolation, work, work.host.threads.current_slot())
 
         return run_in_process
 

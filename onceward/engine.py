@@ -23,6 +23,7 @@ from onceward.telemetry.caller import caller_fields
 from onceward.trust import RowId, SealedColumns, SecretBox, record_metric
 from onceward.tx import Tx
 from onceward.work import (
+    AppRegistry,
     BoundJob,
     Claimed,
     ConfiguredJob,
@@ -30,7 +31,6 @@ from onceward.work import (
     Finished,
     GroupCommit,
     Item,
-    Registry,
     Waker,
     insert,
     item,
@@ -63,7 +63,7 @@ class Engine:
     def __init__(
         self,
         db: Database,
-        registry: Registry,
+        registry: AppRegistry,
         *,
         waker: Waker | None = None,
         event_types: Catalogue | None = None,
@@ -77,10 +77,6 @@ class Engine:
         self.wakes_live = False
         """Whether each commit wakes the servers of live queries. Otherwise they poll ten times a second."""
         self._commits: GroupCommit[Item, Enqueued[Any]] = GroupCommit(self._flush)
-        self.tiers = limits.Tiers()
-        """The admission slots of each tier. The process sets them from the settings."""
-        self.early: limits.EarlyRefusal | None = None
-        """Refuses over-limit requests through Redis or Valkey; None if neither is configured."""
         self.endpoints: Endpoints | None = None
         """Manages the endpoints of outbound webhooks, also those of `tx.publish(url=...)`. The outbox of the process sets it."""
         self._notes = Tasks("background note")
@@ -192,12 +188,12 @@ class Engine:
         attempts: int = 3,
         first_pause: Duration = 0.1,
         user_id: UUID | None = None,
-        course_id: UUID | None = None,
+        subject: str | None = None,
     ) -> T:
         """Run a function in a transaction, and again after a transient error (deadlock, no connection), with growing pauses.
 
         After the last attempt nothing was written: `rpc_retry_exhausted` and `job_rollback` are recorded in
-        `system_metrics`, and the last error is raised. A commit whose outcome is unknown is not tried again.
+        `system_metrics` with the user and the subject, and the last error is raised. A commit whose outcome is unknown is not tried again.
         """
         if attempts < 1:
             raise ValueError(f"attempts must be at least 1, not {attempts}")
@@ -209,13 +205,13 @@ class Engine:
                 if not isinstance(error, Unavailable) and error.sqlstate not in TRANSIENT:
                     raise
                 if attempt == attempts:
-                    await self._note_rollback(error, attempts, user_id=user_id, course_id=course_id)
+                    await self._note_rollback(error, attempts, user_id=user_id, subject=subject)
                     raise
                 await asyncio.sleep(in_seconds(first_pause) * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
 
     async def _note_rollback(
-        self, error: Exception, attempts: int, *, user_id: UUID | None, course_id: UUID | None
+        self, error: Exception, attempts: int, *, user_id: UUID | None, subject: str | None
     ) -> None:
         """Record that a transaction was given up. During an outage of the database only the log has it."""
         last_error = type(error).__name__
@@ -229,7 +225,7 @@ class Engine:
         }
         try:
             for event in ("rpc_retry_exhausted", "job_rollback"):
-                await record_metric(self.db, event, user_id=user_id, course_id=course_id, metadata=metadata)
+                await record_metric(self.db, event, user_id=user_id, subject=subject, metadata=metadata)
         except FAILED as failure:
             log.log(loudness(failure), "metric.lost", error=type(failure).__name__)
 

@@ -11,7 +11,7 @@ from onceward.tx import Tx
 from onceward.work import Claimed
 
 REPORT_BATCH = 100
-"""How many delivery reports share a commit. A backlog of them is long: WhatsApp sends up to five for each message."""
+"""How many delivery reports share a commit. A backlog of them is long: a service may send five for each message."""
 
 
 async def apply_report(work: Claimed, tx: Tx | None) -> Any:

@@ -32,6 +32,13 @@ from onceward.runtime import FEATURES
 from onceward.settings import Settings, load_settings
 from onceward.tx import Tx
 
+__all__ = [
+    "Mounted",
+    "NotRunning",
+    "RequestTx",
+    "open_transaction",
+]
+
 
 class NotRunning(OncewardError):
     """Onceward does not run in this application. The message says what is missing."""
@@ -59,7 +66,7 @@ class Mounted:
     @asynccontextmanager
     async def lifespan(self, api: FastAPI) -> AsyncGenerator[None]:
         """Open the database, apply pending migrations and start the parts; stop them at the end."""
-        settings = self._settings or load_settings()
+        settings = self._settings or load_settings(FEATURES.plus(self._app.features()).settings)
         process = Process(self._app, settings, FEATURES, listens=False)
         await process.start(self._roles)
         self._process = process

@@ -15,6 +15,22 @@ from typing import Any, Literal
 
 from onceward.errors import OncewardError
 
+__all__ = [
+    "EVERY_ROLE",
+    "SCHEDULER",
+    "WEB",
+    "WORKER",
+    "AlsoKnownAs",
+    "Feature",
+    "Migrations",
+    "Part",
+    "Role",
+    "SealedColumn",
+    "SqlState",
+    "Traced",
+    "unique_key",
+]
+
 Role = Literal["web", "worker", "scheduler"]
 EVERY_ROLE: frozenset[Role] = frozenset({"web", "worker", "scheduler"})
 WEB: frozenset[Role] = frozenset({"web"})
@@ -135,8 +151,10 @@ class Feature:
     """How each table is bounded: a mapping of its name to what deletes its rows and when, or why they are kept."""
     before_migrations: Path | None = None
     """A repeatable script that runs before the first pending migration, and before a dump is restored."""
-    settings: type[Any] | None = None
-    """A `FeatureSettings` model; its fields become `ONCEWARD_<NAME>_<FIELD>`."""
+    settings: type[Any] | Reference | None = None
+    """A `FeatureSettings` model; its fields become `ONCEWARD_<NAME>_<FIELD>`, or begin with the prefix of the model."""
+    further_settings: Reference | None = None
+    """A function that returns further settings models, each with the name in its variables: those of the integrations."""
     parts: tuple[Part, ...] = ()
     commands: tuple[Reference, ...] = ()
     """Functions that add commands to a Typer application."""
@@ -158,6 +176,8 @@ class Feature:
     """The erasers with which `onceward erase` removes a person's data."""
     traced: tuple[Traced, ...] = ()
     sealed: tuple[SealedColumn, ...] = ()
+    move_back: str | None = None
+    """The SQL function `onceward.move_back_<name>`, which moves the package's times back after the database's clock did."""
     metrics: str | None = None
     """The module that declares the package's metrics."""
     alerts: Path | None = None
@@ -232,8 +252,9 @@ class Features:
 
     @property
     def settings(self) -> tuple[tuple[str, type[Any]], ...]:
-        """Return the name and the settings model of each feature that declares settings."""
-        return tuple((each.name, each.settings) for each in self.ordered if each.settings is not None)
+        """Return the name and the settings model of each feature and integration that declares settings."""
+        own = tuple((each.name, resolve(each.settings)) for each in self.ordered if each.settings is not None)
+        return (*own, *(pair for further in self.load("further_settings") for pair in further()))
 
     @property
     def traced(self) -> tuple[Traced, ...]:

@@ -14,6 +14,7 @@ from onceward.messages.feature import FEATURE as messages
 from onceward.outbox.feature import FEATURE as outbox
 from onceward.process.feature import FEATURE as process
 from onceward.schedules.feature import FEATURE as schedules
+from onceward.services.feature import FEATURE as services
 from onceward.trust.feature import FEATURE as trust
 from onceward.web.feature import FEATURE as web
 from onceward.work.feature import FEATURE as work
@@ -24,6 +25,7 @@ FEATURES = Features.of(
         process,
         db,
         doctor,
+        services,
         trust,
         work,
         limits,

@@ -11,7 +11,6 @@ from onceward.db import MigrationError
 from onceward.db.configured import ConfiguredDatabase
 from onceward.engine import Engine
 from onceward.feature import Features, resolve
-from onceward.limits import Tiers
 from onceward.settings import Settings, load_settings
 from onceward.trust.secrets import secret_box
 
@@ -33,7 +32,6 @@ async def open_engine(app: Any, settings: Settings | None = None) -> AsyncGenera
         await database.act_as_engine()
         # A function: a script that encrypts nothing needs no key and creates none in the data directory.
         engine = Engine(database, app.registry, event_types=app.event_types, box=partial(secret_box, settings))
-        engine.tiers = Tiers.parse(settings.limit_tiers)
         engine.wakes_live = bool(app.live)
         await engine.start()
         try:

@@ -27,6 +27,11 @@ from sqlalchemy.pool import NullPool
 from onceward.db import Connection, RawJson, Transaction, dump_json
 from onceward.errors import OncewardError
 
+__all__ = [
+    "SessionRolledBack",
+    "session_of",
+]
+
 
 class SessionRolledBack(OncewardError):
     """The session was rolled back, but its transaction belongs to the handler. Raise from the handler instead."""

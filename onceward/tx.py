@@ -132,8 +132,8 @@ class Tx(Transaction):
     ) -> messages.DeliveryReport | None:
         """Apply a service's report (`delivered`, `failed`, ...) to a message and run the `on_message` hooks.
 
-        `reference` is the id of the message at the service; `key` is ours: `message:<id>:send`. Twilio and WhatsApp
-        sources do this without a handler. Returns None if there is no such message.
+        `reference` is the id of the message at the service; `key` is ours: `message:<id>:send`. Sources of an
+        integration with delivery reports do this without a handler. Returns None if there is no such message.
         """
         hooks = self.engine.registry.message_hooks
         return await messages.report_delivery(
@@ -163,31 +163,24 @@ class Tx(Transaction):
         /,
         *,
         key: str,
-        tier: str | None = None,
-        at_most: int | None = None,
+        at_most: int = 1,
         everywhere: bool = True,
         refusal: limits.Refusal | None = None,
     ) -> None:
         """Reserve an admission slot for a job of this transaction until the job ends, or raise `LimitReached` (429).
 
-        The key has `at_most` slots, or the number of its tier. With `everywhere`, the job also takes a global slot.
-        A refusal is recorded in `system_metrics` with tier, limits and caller; `refusal` adds a user and other fields.
+        The key has `at_most` slots. With `everywhere`, the job also takes a global slot. A refusal is recorded in
+        `system_metrics` with the limits and the caller; `refusal` adds a user, a subject and other fields.
         """
         id = job if isinstance(job, int) else job.id
-        number = at_most if at_most is not None else self.engine.tiers.of(tier)
-        needed = [limits.Limit(key, number), *([limits.Limit(limits.GLOBAL)] if everywhere else [])]
-        early = self.engine.early
+        needed = [limits.Limit(key, at_most), *([limits.Limit(limits.GLOBAL)] if everywhere else [])]
         try:
-            if early is not None:
-                await early.check(needed, self.organization)
             await limits.reserve(self, id, needed)
         except limits.LimitReached as refused:
             caller = {name: value for name, value in caller_fields().items() if name in ("request", "user")}
-            recorded = {"tier": tier, "user_limit": number, "requested_by": key, **caller}
+            recorded = {"key_limit": at_most, "requested_by": key, **caller}
             self.engine.note_refusal(refused, recorded, refusal)
             raise
-        if early is not None:
-            self.after_commit(lambda: self.engine.later(early.note(needed, self.organization, id)))
 
     async def cancel(self, job: Enqueued[Any] | int, /) -> str:
         """Cancel a job of this organization. Returns `cancelled`, `asked` (it runs; its worker stops it) or `gone`."""

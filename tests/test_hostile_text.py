@@ -28,9 +28,9 @@ from onceward.outbox.publishing import publish
 from onceward.outbox.report import AttemptReport
 from onceward.trust import create_organization
 from onceward.trust.errors import TrustError
+from onceward.work.attempt_outcome import DeadLetterOutcome, SuccessOutcome
 from onceward.work.claim import claim, new_lease
 from onceward.work.leases import Leases
-from onceward.work.outcomes import Dead, Succeeded
 from onceward.work.settle import Acknowledger, describe, final_statement, settle
 
 app = Onceward("hostile")
@@ -132,7 +132,7 @@ def hostile(**strategies: Any) -> Callable[[Any], Any]:
 async def test_results_are_stored_whichever_way_they_are_acknowledged(db: Database, value: Any) -> None:
     alone, in_commit, together = await enqueued(db, 3)
     async with db.acquire() as conn:
-        assert await settle(conn, alone, 1, Succeeded({"v": value}))
+        assert await settle(conn, alone, 1, SuccessOutcome({"v": value}))
     async with db.transaction(role="engine") as tx:
         await tx.execute(final_statement(in_commit, 1, {"v": value}))
     acks = Acknowledger(db, 1, Leases())
@@ -149,10 +149,10 @@ async def test_results_are_stored_whichever_way_they_are_acknowledged(db: Databa
 async def test_errors_and_answers_of_services_are_stored(db: Database, text: str, value: Any) -> None:
     failed, undelivered = await enqueued(db, 2)
     async with db.acquire() as conn:
-        assert await settle(conn, failed, 1, Dead("permanent", describe(RuntimeError(text))))
+        assert await settle(conn, failed, 1, DeadLetterOutcome("permanent", describe(RuntimeError(text))))
         answer = DeliveryFailed(text, 1.0, AttemptReport(status=500))
         answer.details["response"] = value
-        assert await settle(conn, undelivered, 1, Dead("permanent", describe(answer)))
+        assert await settle(conn, undelivered, 1, DeadLetterOutcome("permanent", describe(answer)))
     assert (await attempt(db, failed.id, "error"))["message"] == cleaned(text)[:4000]
     error = await attempt(db, undelivered.id, "error")
     if len(repr(value)) < 1 << 15:
@@ -243,5 +243,5 @@ def test_arguments_may_contain_the_literal_text_of_an_escape() -> None:
 async def test_a_result_of_a_mebibyte_is_replaced_by_a_note(db: Database) -> None:
     [work] = await enqueued(db, 1)
     async with db.acquire() as conn:
-        assert await settle(conn, work, 1, Succeeded(CORPUS[-1]))
+        assert await settle(conn, work, 1, SuccessOutcome(CORPUS[-1]))
     assert "more than 65536" in (await attempt(db, work.id, "result"))["not_kept"]

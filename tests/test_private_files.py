@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onceward.messages.channel import Letter
-from onceward.messages.channels.email import FolderChannel
+from onceward.messages.channels import FolderChannel
 from onceward.messages.rendering import Rendered
 from onceward.messages.templates import Template
 from onceward.services import Files

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from onceward.services import CATALOG
+from onceward import Onceward
+from onceward.messages.settings import MessagesSettings
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
+from onceward.services import callable_services
 from onceward.settings import (
+    PREFIX,
     FeatureSettings,
     Settings,
     SettingsError,
     all_settings,
+    check_prefixes,
     load_feature_settings,
     load_settings,
     unknown_names,
     warn_of_unknown_names,
 )
+from onceward.trust.settings import TrustSettings
+from onceward.web.settings import WebSettings
+from onceward.work.settings import WorkSettings
+
+DECLARED = FEATURES.settings
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +41,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 READ_BY_SETTINGS = {"app", "secret_key"}
-"""Read by the command line's entry and by `Settings.secret_keys`."""
+"""Read by the command line's entry and by `TrustSettings.secret_keys`."""
 
 
 def test_nothing_needs_to_be_set() -> None:
@@ -43,7 +56,7 @@ def test_environment_is_read_and_lists_are_split_at_commas(monkeypatch: pytest.M
     monkeypatch.setenv("ONCEWARD_SLACK_CHANNELS", '{"CRON_FAILURE": "#ops"}')
     settings = load_settings()
     assert settings.port == 9000
-    assert settings.admin_emails == ("a@example.com", "b@example.com")
+    assert settings.of(MessagesSettings).admin_emails == ("a@example.com", "b@example.com")
     assert settings.slack_channels == {"CRON_FAILURE": "#ops"}
 
 
@@ -77,9 +90,58 @@ def test_bad_value_is_refused_with_name_value_and_reason(
 def test_all_bad_values_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_PORT", "many")
     monkeypatch.setenv("ONCEWARD_POOL_MAX", "none")
+    monkeypatch.setenv("ONCEWARD_WORKER_CONCURRENCY", "0")
+    monkeypatch.setenv("ONCEWARD_OIDC_ISSUER", "https://login.example")
+    monkeypatch.setenv("ONCEWARD_PARCELS_PAPER", "perhaps")
     with pytest.raises(SettingsError) as caught:
-        load_settings()
+        load_settings((*DECLARED, ("parcels", ParcelSettings)))
+    assert [re.split("[= ]", line)[0] for line in str(caught.value).splitlines()] == [
+        "ONCEWARD_POOL_MAX",
+        "ONCEWARD_PORT",
+        "ONCEWARD_OIDC_ISSUER",
+        "ONCEWARD_WORKER_CONCURRENCY",
+        "ONCEWARD_PARCELS_PAPER",
+    ]
+
+
+async def test_a_process_refuses_all_bad_values_of_its_features_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_WORKER_CONCURRENCY", "0")
+    monkeypatch.setenv("ONCEWARD_PARCELS_PAPER", "perhaps")
+    process = Process(Onceward("parcels", settings=ParcelSettings), load_settings(), FEATURES)
+    with pytest.raises(SettingsError) as caught:
+        await process.start()
     assert len(str(caught.value).splitlines()) == 2
+
+
+def test_the_settings_of_a_feature_are_read_once_and_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_WORKER_CONCURRENCY", "7")
+    settings = load_settings()
+    given = settings.using(WorkSettings(worker_concurrency=9))
+    assert (settings.of(WorkSettings).worker_concurrency, given.of(WorkSettings).worker_concurrency) == (7, 9)
+    assert settings.of(WorkSettings) is settings.of(WorkSettings)
+    assert given.model_copy(update={"port": 1}).of(WorkSettings).worker_concurrency == 9
+    assert load_settings(DECLARED, worker_concurrency=8).of(WorkSettings).worker_concurrency == 8
+
+
+def test_a_value_without_its_owner_is_refused() -> None:
+    with pytest.raises(TypeError, match="worker_concurrency"):
+        load_settings(worker_concurrency=8)
+    with pytest.raises(ValidationError, match="worker_concurrency"):
+        Settings(worker_concurrency=8)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(LookupError, match=r"app.settings\(ParcelSettings\)"):
+        load_settings().of(ParcelSettings)
+
+
+def test_one_variable_has_one_owner() -> None:
+    class Twice(FeatureSettings):
+        environment_prefix = PREFIX
+        queues: str = ""
+
+    check_prefixes(DECLARED)
+    with pytest.raises(SettingsError, match="two features declare the setting ONCEWARD_QUEUES"):
+        check_prefixes((*DECLARED, ("twice", Twice)))
+    with pytest.raises(SettingsError, match="'live' cannot declare settings: ONCEWARD_LIVE_"):
+        check_prefixes((*DECLARED, ("live", ParcelSettings)))
 
 
 def test_a_proxy_is_an_address_or_network_and_everybody_is_trusted_in_development_only() -> None:
@@ -87,17 +149,18 @@ def test_a_proxy_is_an_address_or_network_and_everybody_is_trusted_in_developmen
         with pytest.raises(SettingsError, match="addresses or networks"):
             load_settings(trusted_proxies=word)
     for everybody in ("*", "10.0.0.1,0.0.0.0/0", "::/0"):
-        load_settings(trusted_proxies=everybody)
-        with pytest.raises(SettingsError, match="every client choose the address"):
-            load_settings(trusted_proxies=everybody, environment="production")
+        load_settings(trusted_proxies=everybody, environment="development")
+        for environment in ("production", None):  # None: nobody has said that this is development
+            with pytest.raises(SettingsError, match="every client choose the address"):
+                load_settings(trusted_proxies=everybody, environment=environment)
 
 
 def test_a_key_set_comes_over_https_or_from_this_machine() -> None:
     for url in ("http://login.example/keys", "http://localhost.example/keys", "file:///keys"):
         with pytest.raises(SettingsError, match="must start with https"):
-            load_settings(jwt_jwks_url=url)
+            load_settings(DECLARED, jwt_jwks_url=url)
     for url in ("https://login.example/keys", "http://127.0.0.1:9000/keys"):
-        assert load_settings(jwt_jwks_url=url).jwt_jwks_url == url
+        assert load_settings(DECLARED, jwt_jwks_url=url).of(WebSettings).jwt_jwks_url == url
 
 
 def test_pool_must_be_a_range() -> None:
@@ -114,13 +177,14 @@ def test_wrong_database_url_is_refused_without_showing_it(monkeypatch: pytest.Mo
 
 
 def test_secrets_show_in_no_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
-    secrets = [row.name for row in all_settings() if row.secret]
+    secrets = [row.name for row in all_settings(DECLARED) if row.secret]
     assert {"ONCEWARD_DATABASE_URL", "ONCEWARD_SECRET_KEY", "ONCEWARD_SMTP_PASSWORD"} <= set(secrets)
     for name in secrets:
         monkeypatch.setenv(name, "postgresql://hunter2")
-    settings = load_settings()
-    assert "hunter2" not in repr(settings) + str(settings) + settings.model_dump_json()
-    assert all("hunter2" not in row.value for row in all_settings(current=settings))
+    settings = load_settings(DECLARED)
+    for each in (settings, *(settings.of(model) for _, model in DECLARED)):
+        assert "hunter2" not in repr(each) + str(each) + each.model_dump_json()
+    assert all("hunter2" not in row.value for row in all_settings(DECLARED, current=settings))
 
 
 def test_unknown_name_is_warned_about_with_the_likely_one(
@@ -136,27 +200,32 @@ def test_every_setting_is_read_somewhere() -> None:
     root = Path(__file__).parents[1]
     code = "".join(
         path.read_text(encoding="utf-8")
-        for folder in ("onceward", "onceward_apps")
+        for folder in ("onceward", "apps")
         for path in (root / folder).rglob("*.py")
         if path.name != "settings.py" and path.parent.name != "settings"
     )
-    accounts = {each.setting for declared in CATALOG.values() for each in declared.fields}
-    read = READ_BY_SETTINGS | accounts | {declared.url_setting for declared in CATALOG.values()}
-    unread = [name for name in Settings.model_fields if f".{name}" not in code and name not in read]
+    fields_of = {each.name: [field.name for field in each.account] for each in callable_services().values()}
+    accounts = {name for fields in fields_of.values() for name in fields}
+    accounts |= {f"{service}_{name}" for service, fields in fields_of.items() for name in fields}
+    read = READ_BY_SETTINGS | accounts | {f"{name}_url" for name in callable_services()}
+    fields = [name for model in (Settings, *(model for _, model in DECLARED)) for name in model.model_fields]
+    unread = [name for name in fields if f".{name}" not in code and name not in read]
     assert unread == [], "delete these settings, or use them"
 
 
 def test_names_of_sources_and_tests_are_not_unknown() -> None:
-    assert unknown_names({"ONCEWARD_SOURCE_STRIPE_SECRET": "x", "ONCEWARD_TEST_SERVER": "y", "PATH": "z"}) == []
+    assert (
+        unknown_names({"ONCEWARD_SOURCE_STRIPE_SECRET": "x", "ONCEWARD_TEST_SERVER": "y", "PATH": "z"}, DECLARED) == []
+    )
 
 
 def test_every_setting_says_what_it_is() -> None:
-    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+    assert [row.name for row in all_settings(DECLARED) if not row.description] == []
 
 
 def test_first_secret_key_is_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_SECRET_KEY", "new, old")
-    assert load_settings().secret_keys == ("new", "old")
+    assert load_settings().of(TrustSettings).secret_keys == ("new", "old")
 
 
 # -- settings of apps: other kinds of values -----------------------------------------------------------------------------

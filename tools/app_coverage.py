@@ -49,7 +49,7 @@ def read(report: dict[str, Any]) -> dict[str, Share]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("app", help="Name of the folder below onceward_apps and tests.")
+    parser.add_argument("app", help="Name of the folder below apps/onceward_apps and tests.")
     parser.add_argument("--lines", type=float, default=LINES)
     parser.add_argument("--branches", type=float, default=BRANCHES)
     parser.add_argument("--functions", type=float, default=FUNCTIONS)

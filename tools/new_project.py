@@ -1,5 +1,7 @@
 """Do what a new user does: build the wheel, install it in an empty environment, `onceward new shop`, test it, start it.
 
+First the wheel is installed alone: a command that needs a database must say which extra has one.
+
     python tools/new_project.py                    # as the current user
     python tools/new_project.py --user nobody      # as root: run the project as another user
     python tools/new_project.py --tutorial         # then follow docs/tutorial.md to its end (needs Chromium; two minutes)
@@ -44,8 +46,12 @@ class Trial:
         if self.user is not None:
             entry = pwd.getpwnam(self.user)
             os.chown(self.home, entry.pw_uid, entry.pw_gid)
-        self.install(self.build())
+        wheel = self.build()
+        self.create_environment()
+        self.install(str(wheel))
         self.as_user(self.home, "onceward", "new", "shop")
+        self.miss_the_database()
+        self.install(f"{wheel}[testing]")
         print(self.as_user(self.project, "python", "-m", "pytest", "-q").strip().splitlines()[-1])
         self.start()
 
@@ -66,21 +72,43 @@ class Trial:
         build = [uv, "build", "--wheel", "-q"] if uv else [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "."]
         check([*build, "--out-dir" if uv else "--wheel-dir", str(wheels)], cwd=ROOT)
         [wheel] = wheels.glob("*.whl")
-        print(f"built {wheel.name} in {time.monotonic() - began:.1f} s")
+        print(f"built {wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB, in {time.monotonic() - began:.1f} s")
         return wheel
 
-    def install(self, wheel: Path) -> None:
-        began = time.monotonic()
+    def create_environment(self) -> None:
         uv = find_uv()
         # Another user may not be able to enter the folder of this interpreter, but can use the system's.
         interpreter = sys.executable if self.user is None else SYSTEM_PYTHON
         create = [uv, "venv", "-q", "--python", interpreter] if uv else [interpreter, "-m", "venv"]
         check([*create, str(self.python.parents[1])])
+
+    def install(self, what: str) -> None:
+        began = time.monotonic()
+        uv = find_uv()
         install = (
             [uv, "pip", "install", "--python", str(self.python)] if uv else [str(self.python), "-m", "pip", "install"]
         )
-        check([*install, "-q", f"{wheel}[testing]"])
-        print(f"installed it in {time.monotonic() - began:.1f} s")
+        check([*install, "-q", what])
+        files = [
+            path for path in (self.python.parents[1] / "lib").rglob("*") if path.is_file() and path.suffix != ".pyc"
+        ]
+        megabytes = sum(path.stat().st_size for path in files) / 1e6
+        name = Path(what).name
+        print(f"installed {name} in {time.monotonic() - began:.1f} s; the environment has {megabytes:.0f} MB")
+
+    def miss_the_database(self) -> None:
+        """A command that needs a database names the extra that has one."""
+        done = subprocess.run(
+            self.command("onceward", "migrate"),
+            cwd=self.project,
+            capture_output=True,
+            text=True,
+            timeout=STEP_TIMEOUT_S,
+            check=False,
+            **self.options(),
+        )
+        assert done.returncode == 4, (done.returncode, done.stderr)
+        assert "pip install 'onceward[embedded]'" in done.stderr, done.stderr
 
     def start(self) -> None:
         """Run `onceward dev`, send a webhook, change a file, send another one, and stop."""

@@ -33,12 +33,12 @@ from onceward import Event, Onceward, Retry, Tx
 from onceward.db import Database
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.process.process import Process
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.runtime import FEATURES
 from onceward.settings import load_settings
 from onceward.telemetry import configure_logging
 from onceward.trust.keys import create_key
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 
 SECRET = "whsec_of_the_soak_which_is_long_enough"
 ENVIRON = {

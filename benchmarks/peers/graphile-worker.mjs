@@ -1,7 +1,7 @@
 // Graphile Worker with the settings its documentation gives for speed, 24 jobs at once and completions gathered into
 // batches; only the local queue is larger than its 500, as it advises for very short jobs: here that was faster.
 import { createRequire } from "node:module";
-import { ARGUMENT, main } from "./measuring/harness.mjs";
+import { ARGUMENT, WRITES, main, write } from "./measuring/harness.mjs";
 
 // The packages are in the directory of the peer, where this file is started.
 const require = createRequire(`${process.cwd()}/package.json`);
@@ -39,12 +39,23 @@ class Peer {
   }
 
   async enqueueMany(count) {
-    await this.utils.addJobs(Array.from({ length: count }, () => ({ identifier: "noop", payload: ARGUMENT })));
+    await this.utils.addJobs(Array.from({ length: count }, (_, n) => ({
+      identifier: "noop",
+      payload: ARGUMENT,
+      ...(WRITES === "ordered" ? { queueName: `lane-${n % 1000}` } : {}),
+    })));
   }
 
   async work(handled) {
     await run({
-      taskList: { noop: async () => handled() },
+      taskList: {
+        noop: WRITES
+          ? async (_, { job, withPgClient }) => {
+              await withPgClient((client) => write(client, Number(job.id)));
+              handled();
+            }
+          : async () => handled(),
+      },
       logger,
       preset: {
         worker: {

@@ -1,7 +1,7 @@
 // pg-boss with batches that are fetched one after another while they come back full, and NOTIFY for the first job.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
-import { ARGUMENT, main } from "./measuring/harness.mjs";
+import { ARGUMENT, WRITES, main, write } from "./measuring/harness.mjs";
 
 // The packages are in the directory of the peer, where this file is started.
 const require = createRequire(`${process.cwd()}/package.json`);
@@ -54,7 +54,24 @@ class Peer {
 
   async work(handled) {
     const options = { batchSize: BATCH, localConcurrency: WORKERS, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
-    await this.boss.work("noop", options, async (jobs) => handled(jobs.length));
+    if (!WRITES) {
+      await this.boss.work("noop", options, async (jobs) => handled(jobs.length));
+      return;
+    }
+    const pool = new pg.Pool({ connectionString: this.url, max: 16 });
+    let number = 0;
+    const writeOne = async () => {
+      const client = await pool.connect();
+      try {
+        await write(client, number++);
+      } finally {
+        client.release();
+      }
+    };
+    await this.boss.work("noop", options, async (jobs) => {
+      await Promise.all(jobs.map(writeOne));
+      handled(jobs.length);
+    });
   }
 }
 

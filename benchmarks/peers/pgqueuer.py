@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent / "measuring"))
 os.environ["PGQUEUER_SCHEMA"] = "bench_pgqueuer"
 
 import asyncpg
-from harness import ARGUMENT, main
+from harness import ARGUMENT, INSERT, LOCK, UPDATE, WRITES, main
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.models import Job
@@ -49,16 +49,29 @@ class Adapter:
         await self.queries.enqueue(["noop"] * count, [PAYLOAD] * count, [0] * count)
 
     async def work(self, handled: Callable[[], None]) -> None:
+        pool = await asyncpg.create_pool(self.url, min_size=1, max_size=16) if WRITES else None
+
         async def consume() -> None:
             consumer = PgQueuer(AsyncpgDriver(await asyncpg.connect(self.url)))
 
             @consumer.entrypoint("noop")
             async def noop(job: Job) -> None:
+                if pool is not None:
+                    await write(pool, job.id)
                 handled()
 
             await consumer.run(batch_size=BATCH)
 
         await asyncio.gather(*(consume() for _ in range(CONSUMERS)))
+
+
+async def write(pool: asyncpg.Pool, number: int) -> None:
+    if WRITES == "insert":
+        await pool.execute(INSERT, ARGUMENT["a"])
+        return
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.fetchval(LOCK, number % 100)
+        await conn.execute(UPDATE, number % 100)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 //   WORKER_POLL_INTERVAL_MS  pause after an empty poll (default 1000)
 //   MAX_ATTEMPTS             attempts until an event becomes a dead letter (default 5, which is also the server's limit)
 //   WEBHOOK_ID               work only on this source; several workers with one source each divide the work
-//   SIDE_EFFECT_PROVIDER     value of webhook_side_effects.provider (default "node")
+//   SIDE_EFFECT_PROVIDER     value of webhook_side_effects.provider (default "node"; begins with "<slug>:" for an organization's login)
 //   HANDLER                  module with `export async function handle(event, database)` to replace the default handler
 //
 // It reconnects when the connection breaks, after pauses of 0.1 to 5 seconds. A wrong password or URL ends it.

@@ -5,8 +5,7 @@ from typing import Any
 from django.db import connection, models, transaction
 from shop import pack
 
-from onceward import enqueue_sql
-from onceward.work import BoundJob
+from onceward import BoundJob, enqueue_sql
 
 
 class Order(models.Model):

@@ -1,7 +1,7 @@
 """A background loop: start, stop, and one step that tests call directly.
 
 A step may fail in any way: the loop logs the failure, its supervisor counts it, and the loop goes on after a pause that grows
-with each further failure. Only `stop`, or the cancellation of the loop's task, ends the loop.
+with each further failure. Only `stop`, or the end of the event loop, ends the loop.
 """
 
 from __future__ import annotations
@@ -112,6 +112,8 @@ class Loop:
             await self._rest(self._every_s or 0.0)
         while not self._stopping.is_set():
             try:
+                if self._must_end():  # a cancellation that the last step left behind would be taken for one of the next
+                    raise asyncio.CancelledError
                 self._nudged.clear()
                 self._step_began = time.monotonic()
                 await self.step()
@@ -119,14 +121,23 @@ class Loop:
                 if self._every_s is not None and not self._stopping.is_set():
                     await self._rest(self._every_s)
             except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
+                if self._must_end():
                     raise
-                await self._failed(
-                    error
-                )  # it came out of something that the step waited for: nobody cancelled the loop
+                await self._failed(error)
             except (Exception, SystemExit) as error:
                 await self._failed(error)
+
+    def _must_end(self) -> bool:
+        """Return whether a cancellation is meant for the loop: its owner stops it, or the event loop ends.
+
+        Otherwise it came out of something that the step waited for, or the step has cancelled its own task.
+        """
+        task = asyncio.current_task()
+        if task is None or (task.cancelling() and (self._stopping.is_set() or self._supervisor.is_cancelled())):
+            return True
+        while task.cancelling():
+            task.uncancel()
+        return False
 
     def _succeeded(self) -> None:
         self.steps += 1

@@ -6,10 +6,11 @@ inherit it. Loops outside a process, of a script or a test, share one supervisor
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onceward.background.loop import Loop
@@ -38,6 +39,10 @@ class Supervisor:
     def remove(self, loop: Loop) -> None:
         if loop in self._loops:
             self._loops.remove(loop)
+
+    def runs(self, task: asyncio.Task[Any]) -> bool:
+        """Return whether the task is one of the loops."""
+        return any(loop.task is task for loop in self.loops)
 
     def failing(self) -> dict[str, str]:
         """Return the names of the loops that keep failing, each with the type of its last error."""

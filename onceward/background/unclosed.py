@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from types import CoroutineType
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 
-class Unclosed(Coroutine[Any, Any, None]):
+class Unclosed(Coroutine[Any, Any, T], Generic[T]):
     """Raises another exception where the coroutine waits, in place of the GeneratorExit of what it waits for."""
 
     __slots__ = ("_coroutine", "_instead", "close", "send")
 
-    def __init__(self, coroutine: CoroutineType[Any, Any, None], instead: Callable[[BaseException], Exception]) -> None:
+    def __init__(self, coroutine: CoroutineType[Any, Any, T], instead: Callable[[BaseException], Exception]) -> None:
         self._coroutine = coroutine
         self._instead = instead
         self.send = coroutine.send  # as an attribute: a step of the task costs no call of Python code
@@ -27,7 +29,7 @@ class Unclosed(Coroutine[Any, Any, None]):
             return self._coroutine.throw(self._instead(error))
         return self._coroutine.throw(error, *rest)
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()
 
     def __getattr__(self, name: str) -> Any:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-from onceward.db import Connection
 from onceward.statements import read_statement
-from onceward.trust.invariants import Check
-
-LIMIT = 100
-"""The number of differences that each check reports."""
+from onceward.trust.invariants import Check, finds_nothing
 
 COUNTERS = read_statement("capacity", "check_counters")
 OVERSOLD = read_statement("capacity", "check_oversold")
@@ -18,18 +12,11 @@ TOTALS = read_statement("capacity", "check_totals")
 GUARDS = read_statement("capacity", "check_guards")
 
 
-def _returns_no_rows(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
-    async def check(conn: Connection) -> list[str]:
-        return [row[0] for row in await conn.fetch(query, LIMIT)]
-
-    return check
-
-
 CHECKS: tuple[Check, ...] = (
-    Check("capacity.pools_count_their_claims", _returns_no_rows(COUNTERS)),
-    Check("capacity.groups_sum_their_pools", _returns_no_rows(TOTALS)),
-    Check("capacity.nothing_is_oversold", _returns_no_rows(OVERSOLD)),
-    Check("capacity.a_unit_has_one_live_claim", _returns_no_rows(UNITS)),
-    Check("capacity.counting_triggers_are_on", _returns_no_rows(GUARDS)),
+    finds_nothing("capacity.pools_count_their_claims", COUNTERS),
+    finds_nothing("capacity.groups_sum_their_pools", TOTALS),
+    finds_nothing("capacity.nothing_is_oversold", OVERSOLD),
+    finds_nothing("capacity.a_unit_has_one_live_claim", UNITS),
+    finds_nothing("capacity.counting_triggers_are_on", GUARDS),
 )
 """The checks read all organizations, so they run as the engine."""

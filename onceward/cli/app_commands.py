@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onceward.cli.exits import CommandFailed
-from onceward.cli.session import configure_process, features_with
+from onceward.cli.session import configure_process, features_with, settings_here
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -32,10 +32,10 @@ async def engine_for(
 
     `refusals` are the app's own errors: their text becomes the message of the command, without a stack.
     """
-    from onceward.settings import load_settings, warn_of_unknown_names
+    from onceward.settings import warn_of_unknown_names
     from onceward.trust import find_organization
 
-    settings = load_settings(log_level="warning")
+    settings = settings_here(log_level="warning")
     configure_process(settings)
     warn_of_unknown_names(features_with(app).settings)
     try:

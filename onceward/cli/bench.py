@@ -1,6 +1,7 @@
 """`bench`: measure this machine. Each case runs in turns with its baseline: another product or a physical limit.
 
-The benchmarks are part of the repository, not of the installed package.
+The benchmarks are part of the repository: the wheel has neither them nor this module, so an installed package has no such
+command.
 """
 
 from __future__ import annotations
@@ -20,30 +21,15 @@ from onceward.cli.session import run, spare_collector
 
 REPOSITORY = Path(__file__).parents[2]
 
-BENCHES = (
-    "work",
-    "ingest",
-    "outbound",
-    "live",
-    "ledger",
-    "capacity",
-    "workflows",
-    "messages",
-    "checkout",
-    "engagement",
-    "coursegen",
-    "learning",
-    "clinic",
-    "start",
-)
-
 
 def register(cli: typer.Typer) -> None:
     cli.command("bench")(bench)
 
 
 def bench(
-    which: Annotated[str, typer.Argument(metavar="[BENCH]", help=f"One of {', '.join(BENCHES)}, or all.")] = "all",
+    which: Annotated[
+        str, typer.Argument(metavar="[BENCH]", help="A bench of `benchmarks/__init__.py`, or all.")
+    ] = "all",
     case: Annotated[str | None, typer.Argument(metavar="[CASE]", help="Only this case.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Shorten the turns: one case takes less than a minute.")
@@ -57,18 +43,14 @@ def bench(
     """Measure this machine, alternating each case with its baseline. Uses a temporary database."""
     from onceward.telemetry import configure_logging
 
-    if not available():
-        raise CommandFailed(
-            f"folder {REPOSITORY / 'benchmarks'} does not exist: the benchmarks are not part of the installed package; "
-            "clone the repository and run `make bench` in it"
-        )
     if str(REPOSITORY) not in sys.path:
         sys.path.insert(0, str(REPOSITORY))
     # The processes that a benchmark starts import the benchmarks too, whatever the current directory is.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
-    chosen = available() if which == "all" else [which]
-    if unknown := [name for name in chosen if name not in available()]:
-        raise CommandFailed(f"bench {unknown[0]!r} does not exist; available: {', '.join(available())}")
+    benches: tuple[str, ...] = import_module("benchmarks").BENCHES
+    if which not in (*benches, "all"):
+        raise CommandFailed(f"bench {which!r} does not exist; available: {', '.join(benches)}")
+    chosen = benches if which == "all" else (which,)
     configure_logging(level="error", format="auto")
     Size = import_module("benchmarks.measure").Size
     size = Size.SMOKE if smoke else Size.QUICK if quick else Size.FULL
@@ -84,16 +66,6 @@ def bench(
         columns = ("bench", "case", "value", "unit", "baseline", "baseline_value", "ratio", "spread")
         rows = [{column: _shown(getattr(each, column)) for column in columns} for each in measurements]
         listing(rows, columns=columns, as_json=False, empty="nothing was measured")
-
-
-def available() -> list[str]:
-    """Return the names of the benches in this checkout."""
-    return [name for name in BENCHES if (REPOSITORY / "benchmarks" / f"{name}.py").exists()]
-
-
-def cases(name: str) -> tuple[str, ...]:
-    """Return the cases of a bench."""
-    return tuple(import_module(f"benchmarks.{name}").CASES)
 
 
 async def _measure(name: str, case: str | None, size: Any) -> list[Any]:

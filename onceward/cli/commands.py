@@ -15,10 +15,13 @@ import typer
 
 from onceward.cli.index import CommandIndex, index
 from onceward.cli.session import FEATURES_HERE, CommandFeatures
+from onceward.extras import find_library
 from onceward.feature import Features
 
-OWN = ("new", "settings", "version", "alerts", "types", "bench")
+OWN = ("new", "settings", "version", "alerts", "types")
 """The modules of this package that add commands."""
+OF_A_CLONE = "onceward.cli.bench"
+"""Adds the command that needs the repository. The wheel does not contain the module."""
 
 
 def build(features: Features) -> typer.Typer:
@@ -53,6 +56,8 @@ def _registered(here: CommandFeatures, features: Features) -> typer.Typer:
         register(cli)
     for module in OWN:
         import_module(f"onceward.cli.{module}").register(cli)
+    if find_library(OF_A_CLONE) is not None:
+        import_module(OF_A_CLONE).register(cli)
     return cli
 
 

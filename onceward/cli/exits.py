@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from onceward.errors import OncewardError
+from onceward.extras import ExtraMissing
 from onceward.feature import Features
 
 
@@ -22,7 +23,7 @@ MEANING = {
     Exit.OK: "done",
     Exit.FAILED: "the command ran and failed: a check or a run failed, or an address is in use",
     Exit.USAGE: "the command line is wrong: unknown command, option or app",
-    Exit.SETTINGS: "a setting is invalid",
+    Exit.SETTINGS: "a setting is invalid, or needs an extra that is not installed",
     Exit.DATABASE: "the database is unreachable or refused the connection",
     Exit.MIGRATION: "the schema cannot be migrated, or does not match this version",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
@@ -72,12 +73,12 @@ def explain(error: BaseException) -> str:
 def code_for(error: BaseException, features: Features) -> Exit | None:
     """Return the exit code of an expected failure, or None for a bug, which shows its traceback."""
     from onceward.settings import SettingsError
-    from onceward.telemetry.tracing import TracingUnavailable
+    from onceward.telemetry.tracing import ExporterMissing
 
     match error:
         case CommandFailed():
             return error.code
-        case SettingsError() | TracingUnavailable():
+        case SettingsError() | ExtraMissing() | ExporterMissing():
             return Exit.SETTINGS
         case KeyboardInterrupt():
             return Exit.INTERRUPTED

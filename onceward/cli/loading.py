@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
+from onceward.extras import find_library
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
 
 APP_VARIABLE = "ONCEWARD_APP"
+APP_ENTRY_POINTS = "onceward.apps"
+"""The group of entry points in which a package names its apps, for the message of a command that was given none."""
 
 AppArgument = Annotated[
     str | None,
@@ -50,15 +52,15 @@ def load_app(path: str | None) -> Onceward:
 
     if path is None:
         raise NoSuchApp(
-            f"no app is given: write `onceward COMMAND shop.main:app`, or set {APP_VARIABLE}=shop.main:app. "
-            "`onceward_apps.all:app` runs the bundled apps"
+            f"no app is given: write `onceward COMMAND shop.main:app`, or set {APP_VARIABLE}=shop.main:app"
+            f"{_installed_apps()}"
         )
     module_name, colon, attribute = path.partition(":")
     if not module_name or not colon or not attribute:
         raise NoSuchApp(f"{path!r} is not of the form pkg.module:app, for example `myshop.main:app`")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    if not _exists(module_name):
+    if find_library(module_name) is None:
         raise NoSuchApp(
             f"module {module_name!r} cannot be found from {Path.cwd()}: "
             "run the command in the project's directory, or install the project"
@@ -73,9 +75,8 @@ def load_app(path: str | None) -> Onceward:
     raise NoSuchApp(f"module {module_name!r} {what} {attribute!r}; {hint}")
 
 
-def _exists(module_name: str) -> bool:
-    """Return whether the module can be found, without importing it."""
-    try:
-        return find_spec(module_name) is not None
-    except (ModuleNotFoundError, ValueError):
-        return False
+def _installed_apps() -> str:
+    from importlib.metadata import entry_points
+
+    apps = sorted(each.value for each in entry_points(group=APP_ENTRY_POINTS))
+    return f". Installed: {', '.join(apps)}" if apps else ""

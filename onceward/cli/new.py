@@ -12,6 +12,8 @@ import typer
 
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.rendering import say
+from onceward.cli.session import FEATURES_HERE
+from onceward.feature import Features
 from onceward.private_files import write_private
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def new(
     name: Annotated[str, typer.Argument(help="Name of the project and of its folder, for example `shop`.")],
 ) -> None:
     """Create a project with an app, a webhook, a job, a schedule, a migration, tests and files for deployment."""
-    package = package_of(name)
+    package = package_of(name, FEATURES_HERE.get().engine)
     target = Path.cwd() / name
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandFailed(f"{target} exists and is not an empty folder: choose another name or remove it", Exit.USAGE)
@@ -41,8 +43,8 @@ def new(
     say(f"created {name}. Next: `cd {name}`, then `onceward dev`; the tests run with `pytest`")
 
 
-def package_of(name: str) -> str:
-    """Return the name of the project's Python package. Raise if the name cannot be used."""
+def package_of(name: str, engine: Features) -> str:
+    """Return the name of the project's Python package. Raise if the name cannot be used beside these features."""
     package = name.replace("-", "_")
     if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         reason = f"use at most {LONGEST_NAME} of a-z, 0-9, - and _, beginning with a letter, as in `my-shop`"
@@ -52,7 +54,7 @@ def package_of(name: str) -> str:
         reason = "a file or folder of the project has this name; choose another name"
     elif package in sys.stdlib_module_names or _is_installed(package):
         reason = f"a Python module {package!r} is already installed, which the project would hide; choose another name"
-    elif setting := _setting_that_begins_with(package):
+    elif setting := _setting_that_begins_with(package, engine):
         reason = f"settings of the project would begin like {setting}, a setting of the engine; choose another name"
     else:
         return package
@@ -105,8 +107,8 @@ def _is_installed(package: str) -> bool:
     return spec is not None and spec.origin is not None  # an empty folder has no origin
 
 
-def _setting_that_begins_with(package: str) -> str | None:
-    from onceward.settings import PREFIX, Settings
+def _setting_that_begins_with(package: str, engine: Features) -> str | None:
+    from onceward.settings import prefix_of, variables
 
-    fields = [field for field in (*Settings.model_fields, "source_name") if field.startswith(f"{package}_")]
-    return f"{PREFIX}{fields[0].upper()}" if fields else None
+    taken = (*variables(engine.settings), prefix_of("source") + "NAME")
+    return next((name for name in taken if name.startswith(prefix_of(package))), None)

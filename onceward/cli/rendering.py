@@ -70,7 +70,7 @@ class StreamedListing:
 
     def _print(self, rows: Sequence[Mapping[str, Any]], *, first: bool) -> None:
         if self._as_json:
-            from onceward.providers import exact_json
+            from onceward import exact_json
 
             texts = (exact_json.dumps(row, default=str) for row in rows)
             typer.echo(("" if first else ",\n") + ",\n".join(texts), nl=False)
@@ -87,7 +87,7 @@ class StreamedListing:
 
 def document(value: Any) -> None:
     """Print one JSON document."""
-    from onceward.providers import exact_json
+    from onceward import exact_json
 
     typer.echo(exact_json.dumps(value, indent=True, default=str))
 

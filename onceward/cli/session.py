@@ -102,6 +102,16 @@ def configure_process(settings: Settings) -> None:
         configure_tracing(**identity)
 
 
+def settings_here(**overrides: Any) -> Settings:
+    """Read the settings of the engine and its features. `overrides` (options of the command) win unless they are None.
+
+    Raises `SettingsError` with one line for every invalid value. Those of the app are read when the app runs.
+    """
+    from onceward.settings import load_settings
+
+    return load_settings(FEATURES_HERE.get().engine.settings, **overrides)
+
+
 @asynccontextmanager
 async def opened(
     settings: Settings, migrations: Sequence[Migrations] = (), *, as_owner: bool = False
@@ -123,11 +133,13 @@ async def opened(
 @asynccontextmanager
 async def opened_database(*, as_owner: bool = False) -> AsyncGenerator[Database]:
     """Open the configured database for a command that needs no app. Logs only warnings and errors."""
-    from onceward.settings import load_settings, unknown_names, warn_of_unknown_names
+    from onceward.settings import unknown_names, warn_of_unknown_names
 
-    settings = load_settings(log_level="warning")
+    settings = settings_here(log_level="warning")
     configure_process(settings)
-    if unknown_names(os.environ):  # perhaps settings of the app, which must be imported to know
+    if unknown_names(
+        os.environ, FEATURES_HERE.get().engine.settings
+    ):  # perhaps settings of the app, which must be imported to know
         warn_of_unknown_names(features_here().settings)
     async with opened(settings, as_owner=as_owner) as configured:
         yield configured.database

@@ -13,11 +13,18 @@ def register(cli: typer.Typer) -> None:
 
 
 def settings(as_json: JsonOption = False) -> None:
-    """List the settings with their values. Values of secrets are hidden."""
+    """List the settings with their values, by the feature or app that they belong to. Values of secrets are hidden."""
     from onceward.settings import all_settings, load_settings
 
+    declared = features_here().settings
     rows = [
-        {"name": row.name, "value": row.value, "default": row.default, "description": row.description}
-        for row in all_settings(features_here().settings, current=load_settings())
+        {
+            "owner": row.owner,
+            "name": row.name,
+            "value": row.value,
+            "default": row.default,
+            "description": row.description,
+        }
+        for row in all_settings(declared, current=load_settings(declared))
     ]
-    listing(rows, columns=("name", "value", "description"), as_json=as_json)
+    listing(rows, columns=("owner", "name", "value", "description"), as_json=as_json)

@@ -1,10 +1,11 @@
 """PostgreSQL: connections, transactions and migrations."""
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.db.backoff import Backoff, retry
     from onceward.db.errors import (
         BROKEN,
@@ -33,43 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BROKEN",
-    "ENGINE_ROLE",
-    "FAILED",
-    "OUTAGE",
-    "Backoff",
-    "Cause",
     "Connection",
     "Database",
-    "DatabaseError",
-    "FunctionFile",
-    "LockWaits",
-    "Migration",
-    "MigrationError",
-    "OutcomeUnknown",
-    "Patience",
-    "Pending",
-    "RawJson",
-    "Role",
-    "RoleChanged",
-    "RoleRefused",
-    "RolledBack",
     "Transaction",
-    "TransactionEnded",
     "Unavailable",
-    "clean_json",
-    "clean_text",
-    "dump_json",
-    "is_storable",
-    "json_contains_nul",
-    "literal",
-    "lost_connection",
-    "loudness",
     "migrate",
-    "note_lost_connection",
-    "plan",
-    "quote",
-    "retry",
-    "wait_for_server",
 ]
 
 __getattr__ = lazy(__name__, __file__)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from uuid import UUID
 
 import asyncpg
+import structlog
 
 from onceward.db.errors import BROKEN, OutcomeUnknown, RoleChanged, RolledBack, TransactionEnded, Unavailable
 from onceward.db.lost import ended_the_session, is_gone
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 else:
     Connection = asyncpg.Connection
 Role = Literal["engine", "app"]
+
+log = structlog.get_logger(__name__)
 
 SWALLOWED = (
     "nothing was committed: a statement of this transaction failed and the handler caught the error."
@@ -36,6 +39,15 @@ ENDED = (
 )
 REFUSALS = {"OW007": TransactionEnded, "OW008": RoleChanged}
 """The SQLSTATEs of onceward.check_transaction."""
+
+
+def ended_and_failed(failure: BaseException) -> TransactionEnded:
+    """Return the error for a handler that ended its own transaction before it failed: a retry could repeat its effects."""
+    ended = TransactionEnded(
+        f"the handler ended its own transaction and then failed ({type(failure).__name__}). {ENDED}"
+    )
+    ended.__cause__ = failure
+    return ended.with_traceback(failure.__traceback__)
 
 
 class Cause(NamedTuple):
@@ -82,6 +94,7 @@ class Transaction:
 
     __slots__ = (
         "_after",
+        "_earlier",
         "_idle_limit_s",
         "_lock_timeout_s",
         "_opened",
@@ -111,8 +124,10 @@ class Transaction:
         self._idle_limit_s = idle_limit_s
         """How long the transaction may wait for its next statement, or 0 for any time; None is the limit of the session."""
         self._opened = False
+        self._earlier: list[Transaction] = []
+        """The transactions that this one continued, in their order: they commit with it."""
         self.was_ended = False
-        """Whether `rollback` found no open transaction: the handler had ended it, so its effects may be committed."""
+        """Whether `rollback` found that the handler had ended the transaction, so that its effects may be committed."""
 
     # -- statements ------------------------------------------------------------------------------------------
 
@@ -169,6 +184,7 @@ class Transaction:
             # Cancelled, or refused after BEGIN: the server may have begun the transaction, which must not stay open.
             self._opened = True
             await asyncio.shield(self.rollback())
+            self.was_ended = False  # no handler has run in it
             raise
         self._opened = True
         return command_tag
@@ -183,6 +199,32 @@ class Transaction:
         except BROKEN as error:
             raise Unavailable(f"could not continue the open transaction: {error}") from error
         other._opened = False
+        self._opened = True
+
+    async def join(self, other: Transaction) -> None:
+        """Continue the open transaction `other`, whose handler has ended, with the organization and cause of this one.
+
+        Both commit together, and the calls of `after_commit` of both follow that commit. Both have a cause and the same role.
+        """
+        if other.cause is None or self.cause is None or (other.role, self.role) != ("app", "app"):
+            raise ValueError("transactions that share a commit act for an app and have a cause each")
+        organization = "" if self.organization is None else self.organization
+        script = (
+            f"call onceward.join_transaction('{other.cause.kind}:{int(other.cause.id)}', 'onceward_app',"
+            f" '{self.cause.kind}:{int(self.cause.id)}', '{organization}')"
+        )
+        try:
+            await self.conn.execute(script)
+        except BROKEN as error:
+            raise Unavailable(f"could not continue the open transaction: {error}") from error
+        except asyncpg.InFailedSQLTransactionError as error:
+            raise RolledBack(SWALLOWED) from error
+        except asyncpg.PostgresError as error:
+            if error.sqlstate in REFUSALS:
+                raise REFUSALS[error.sqlstate](f"{error}. {ENDED}") from error
+            raise
+        other._opened = False
+        self._earlier, other._earlier = [*other._earlier, other], []
         self._opened = True
 
     def opening(self, first: str = "", last: str = "") -> str:
@@ -230,6 +272,10 @@ class Transaction:
             if ended_the_session(error):
                 self._leave()
                 raise OutcomeUnknown("PostgreSQL ended the session during COMMIT") from error
+            if not self.conn.is_in_transaction():
+                # A deferred constraint refused the COMMIT itself: PostgreSQL has rolled back, and no handler has ended anything.
+                self._opened = False
+                self._after.clear()
             raise
         self._opened = False
         if then is None and command_tag == "ROLLBACK":
@@ -237,10 +283,24 @@ class Transaction:
             raise RolledBack(SWALLOWED)
         if then is not None:
             then._opened = True
+        for each in self._take_earlier():
+            each._follow_commit()
+        self._follow_commit()
+
+    def _follow_commit(self) -> None:
         self.committed()
-        for call in self._after:
-            call()
-        self._after.clear()
+        calls, self._after = self._after, []
+        for call in calls:
+            try:
+                call()
+            except Exception:
+                # What was committed stays so, and the other calls follow.
+                cause = None if self.cause is None else f"{self.cause.kind}:{self.cause.id}"
+                log.exception("after_commit.failed", cause=cause)
+
+    def _take_earlier(self) -> list[Transaction]:
+        earlier, self._earlier = self._earlier, []
+        return earlier
 
     def leaving(self) -> str:
         """Return the SQL text with which the engine takes over from a handler.
@@ -263,9 +323,24 @@ class Transaction:
         self._after.clear()
         self.was_ended = not is_gone(self.conn) and not self.conn.is_in_transaction()
         try:
-            await self.conn.execute("rollback")
+            if self.cause is None or self.was_ended:
+                await self.conn.execute("rollback")
+            else:
+                await self._check_and_roll_back(self.cause)
         except BROKEN:
             self._leave()
+
+    async def _check_and_roll_back(self, cause: Cause) -> None:
+        """Note whether the open transaction is another one, which the handler has begun."""
+        try:
+            await self.conn.execute(
+                f"select onceward.check_transaction('{cause.kind}:{int(cause.id)}', null); rollback"
+            )
+        except asyncpg.PostgresError as error:  # also if a statement of the handler failed: then the check cannot run
+            if ended_the_session(error):
+                raise
+            self.was_ended = error.sqlstate in REFUSALS
+            await self.conn.execute("rollback")
 
     @contextlib.asynccontextmanager
     async def savepoint(self, name: str) -> AsyncGenerator[None]:

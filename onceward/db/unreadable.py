@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from onceward.providers import exact_json
+from onceward import exact_json
 
 
 class Unreadable:

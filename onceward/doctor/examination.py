@@ -27,6 +27,7 @@ from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
 from onceward.trust.journal import unfinished_commands
+from onceward.trust.settings import TrustSettings
 from onceward.work.overdue import COUNT as OVERDUE_HANDLERS
 
 GIB = 1024**3
@@ -52,7 +53,7 @@ async def examine(features: Features) -> list[Finding]:
         for unknown in unknown_names(os.environ, features.settings)
     ]
     try:
-        settings = load_settings()
+        settings = load_settings(features.settings)
     except SettingsError as error:
         return [
             *findings,
@@ -74,7 +75,7 @@ async def examine(features: Features) -> list[Finding]:
 
 
 def check_settings(settings: Settings) -> list[Finding]:
-    if settings.database_url is not None and not settings.secret_keys:
+    if settings.database_url is not None and not settings.of(TrustSettings).secret_keys:
         return [
             Finding(
                 "settings",

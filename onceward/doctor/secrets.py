@@ -10,6 +10,7 @@ from onceward.feature import SealedColumn
 from onceward.settings import Settings
 from onceward.trust import SecretBox, SecretError
 from onceward.trust.secrets import KEY_FILE, KEY_ID_BYTES, missing, secret_box
+from onceward.trust.settings import TrustSettings
 
 
 async def check_secrets(conn: Connection, settings: Settings, columns: Sequence[SealedColumn]) -> Finding:
@@ -44,6 +45,6 @@ async def check_secrets(conn: Connection, settings: Settings, columns: Sequence[
 
 
 def _existing_keys(settings: Settings) -> SecretBox | None:
-    if settings.secret_keys or (settings.data_dir / KEY_FILE).exists():
+    if settings.of(TrustSettings).secret_keys or (settings.data_dir / KEY_FILE).exists():
         return secret_box(settings)
     return None

@@ -2,12 +2,13 @@
 
 Of Onceward this package imports only `lazy`: aiohttp is loaded for the first request of a `ServiceClient`.
 """
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.http.addresses import vet
     from onceward.http.errors import AddressRefused, Ambiguous, HostUnreachable, HttpError, UrlRefused
     from onceward.http.exchange import Response
@@ -18,21 +19,7 @@ if TYPE_CHECKING:
     from onceward.http.urls import CheckedUrl, check_url, parse_url
 
 __all__ = [
-    "AddressRefused",
-    "Ambiguous",
-    "CheckedUrl",
-    "GuardedClient",
-    "HostUnreachable",
-    "HttpError",
-    "Resolver",
-    "Response",
     "ServiceClient",
-    "StreamedResponse",
-    "ThreadResolver",
-    "UrlRefused",
-    "check_url",
-    "parse_url",
-    "vet",
 ]
 
 __getattr__ = lazy(__name__, __file__)

@@ -14,15 +14,13 @@ from onceward.inbox import metrics
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.inbox.write_refusals import WriteRefusals, refused_write
-from onceward.providers.inbound.provider import ProviderReply
+from onceward.webhooks.provider import Provider, ProviderReply
 from onceward.work import Overloaded
 
 log = structlog.get_logger(__name__)
 
 JSON = b"application/json"
 ACCEPTED = b'{"status":"accepted"}'
-EMPTY_FOR = frozenset({"twilio"})
-"""Senders that would interpret a body as instructions: they get an empty body."""
 
 
 class Answer(NamedTuple):
@@ -59,9 +57,9 @@ def head(answer: Answer) -> bytes:
     return b"".join(b"%b: %b\r\n" % pair for pair in headers(answer))
 
 
-def accepted(stored: Sequence[Stored], provider: str) -> Answer:
+def accepted(stored: Sequence[Stored], provider: Provider) -> Answer:
     """Answer a request whose events are all committed, without waiting for their handlers."""
-    if provider in EMPTY_FOR:
+    if provider.empty_answer:
         return Answer(204, b"", duplicate=not any(each.new for each in stored))
     if len(stored) == 1:
         [each] = stored

@@ -17,10 +17,10 @@ from onceward.errors import OncewardError
 from onceward.inbox.environment import Declaration, variable_of
 from onceward.inbox.handlers import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
-from onceward.providers.inbound.provider import ConfigError
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.trust import SecretBox, find_organization
 from onceward.trust.errors import TrustError
+from onceward.webhooks.provider import ConfigError
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +28,7 @@ LIST = "select * from onceward.sources where origin <> 'builtin' and deleted_at 
 ALIVE = "select distinct t from onceward.workers w, unnest(w.tasks) t"
 LOOKS_APART_S = 0.25
 
-DECLARE = read_statement("inbox", "declare_source")
+DECLARE = named(read_statement("inbox", "declare_source"))
 
 
 class Elsewhere(OncewardError):
@@ -138,19 +138,21 @@ class Catalog:
                     raise ConfigError(f"source {each.name} from the environment: {error}") from None
                 v = each.values
                 kept = await conn.fetchval(
-                    DECLARE,
-                    each.webhook_id,
-                    organization,
-                    each.name,
-                    each.provider,
-                    v["mode"],
-                    v["public_url"],
-                    v["tolerance_s"],
-                    v["ordering"],
-                    v["rate_per_s"],
-                    v["max_body_bytes"],
-                    v["retention_days"],
-                    v["app"],
+                    DECLARE.text,
+                    *DECLARE.values(
+                        webhook_id=each.webhook_id,
+                        organization=organization,
+                        name=each.name,
+                        provider=each.provider,
+                        mode=v["mode"],
+                        public_url=v["public_url"],
+                        tolerance_s=v["tolerance_s"],
+                        ordering=v["ordering"],
+                        rate_per_s=v["rate_per_s"],
+                        max_body_bytes=v["max_body_bytes"],
+                        retention_days=v["retention_days"],
+                        app=v["app"],
+                    ),
                 )
             if kept is None:
                 log.warning("source.shadowed", source=each.name, hint="a stored source with this name takes precedence")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onceward.providers.inbound.provider import Rejected
+from onceward.webhooks.provider import Rejected
 
 if TYPE_CHECKING:
     from onceward.http import GuardedClient

@@ -13,14 +13,14 @@ from onceward.db import Transaction
 from onceward.inbox import metrics
 from onceward.inbox.event import StoredEvent
 from onceward.work import BatchResults, Claimed, Task, TimedOut, judge
-from onceward.work.outcomes import Again, Dead
+from onceward.work.attempt_outcome import DeadLetterOutcome, SnoozedOutcome
 
 Run = Callable[[list[Claimed], Any], Awaitable[Any]]
 """Handles events of one type in one transaction: one event, or a batch."""
 
 
 def counted(task: Callable[[], Task], run: Run) -> Callable[[Claimed | list[Claimed], Any], Awaitable[Any]]:
-    """Wrap `run` so that metrics count the outcome of each event. A batch that fails is not counted: its events run again alone."""
+    """Wrap `run` so that metrics count the outcome of each event. What fails in a group is not counted: it runs again alone."""
 
     async def run_counted(work: Claimed | list[Claimed], tx: Transaction | None) -> Any:
         works = [work] if isinstance(work, Claimed) else work  # a request runs its event alone
@@ -28,7 +28,7 @@ def counted(task: Callable[[], Task], run: Run) -> Callable[[Claimed | list[Clai
         try:
             result = await run(works, tx)
         except (Exception, asyncio.CancelledError) as error:
-            if len(works) == 1:
+            if len(works) == 1 and not works[0].follows_others:
                 failure = TimedOut("cancelled") if isinstance(error, asyncio.CancelledError) else error
                 count_failure(task(), works[0], failure)
             raise
@@ -52,9 +52,9 @@ def count_failure(task: Task, work: Claimed, error: BaseException) -> None:
     """Count an event that failed, unless the attempt does not count."""
     labels = _labels(work)
     match judge(task, work, error):
-        case Again(counted=False):
+        case SnoozedOutcome():
             return
-        case Dead(reason):
+        case DeadLetterOutcome(reason):
             metrics.DEAD.labels(*labels, reason).inc()
         case _:
             pass

@@ -27,9 +27,9 @@ from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.inbox.waiting import Waiting
 from onceward.inbox.write_refusals import WriteRefusals
-from onceward.providers.inbound.provider import Rejected, Request
 from onceward.telemetry.light import Spread
 from onceward.telemetry.tracing import is_tracing, record_span
+from onceward.webhooks.provider import Rejected, Request
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
 
@@ -209,7 +209,7 @@ class _Sender:
             self.respond(answers.ERROR)
 
     def accepted(self, stored: Sequence[Stored]) -> Answer:
-        return answers.accepted(stored, self.source.provider.name)
+        return answers.accepted(stored, self.source.provider)
 
     def respond(self, answer: Answer) -> None:
         self.spread.observe(time.perf_counter() - self.began)

@@ -14,8 +14,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import orjson
 
 from onceward.inbox.source import NAME, Secret
-from onceward.providers.inbound.provider import ConfigError
-from onceward.providers.inbound.registry import PROVIDERS
+from onceward.webhooks.provider import ConfigError
+from onceward.webhooks.registry import PROVIDERS
 
 PREFIX = "ONCEWARD_SOURCE_"
 WORDS = (

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from onceward import exact_json
 from onceward.db import Cause, Connection
-from onceward.providers import exact_json
 from onceward.statements import read_statement
 from onceward.telemetry.tracing import derived_parent, is_tracing
+from onceward.work.task import KindRoutines
 
 Data = TypeVar("Data")
 
@@ -74,6 +75,7 @@ class EventKind:
     """The work kind `event`. Its bodies are in `onceward.webhook_events`."""
 
     name: str = "event"
+    routines = KindRoutines(settled="onceward.settled_event", succeed="onceward.succeed_event")
     finish: str = read_statement("inbox", "finish_events")
     """Acknowledges events that were handled without a transaction, several in one commit."""
 

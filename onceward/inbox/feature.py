@@ -12,6 +12,7 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.inbox.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
+    settings="onceward.inbox.settings:InboxSettings",
     parts=(Part("inbox", "onceward.inbox.parts:inbox"),),
     commands=("onceward.inbox.commands:register",),
     routes="onceward.inbox.routes:routers",

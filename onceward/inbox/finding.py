@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
-from onceward.statements import read_statement
+from onceward.statements import NamedStatement, named, read_statement
 
 DEFAULT_LIMIT = 100
 WINDOWS = (1_000, 10_000)
@@ -18,14 +18,16 @@ OPEN_FOR = timedelta(minutes=10)
 """The assumed longest transaction: its events have the time of its start, but ids that were assigned later."""
 LAST = 2**63 - 1
 
-FIND = read_statement("inbox", "find_events")
+FIND_TEXT = read_statement("inbox", "find_events")
 ANY_WORK = "left join onceward.work w on w.id = e.seq"
-assert ANY_WORK in FIND
-FIND_UNFINISHED = FIND.replace(
-    ANY_WORK, "join onceward.work w on w.id = e.seq and w.kind = 'event' and w.id < $11 and w.id >= $13"
+assert ANY_WORK in FIND_TEXT
+UNFINISHED_TEXT = FIND_TEXT.replace(
+    ANY_WORK, "join onceward.work w on w.id = e.seq and w.kind = 'event' and w.id < $upper and w.id >= $lower"
 )
+FIND = named(FIND_TEXT)
+FIND_UNFINISHED = named(UNFINISHED_TEXT)
 """Unfinished events and dead letters have a row in `work`: only those are read, not all events."""
-FIND_DEAD = FIND_UNFINISHED.replace("w.kind = 'event'", "w.kind = 'event' and w.dead_reason is not null")
+FIND_DEAD = named(UNFINISHED_TEXT.replace("w.kind = 'event'", "w.kind = 'event' and w.dead_reason is not null"))
 UNFINISHED = frozenset({"pending", "processing", "dead_letter"})
 
 WINDOW = """
@@ -130,7 +132,7 @@ async def _bounds(
     return upper, oldest
 
 
-def _statements(criteria: EventFilter) -> tuple[str, str]:
+def _statements(criteria: EventFilter) -> tuple[str, NamedStatement]:
     """Return the statement that finds the lower end of a window, and the one that reads the window."""
     statuses = set(criteria.statuses or ())
     if statuses == {"dead_letter"}:
@@ -143,22 +145,9 @@ def _statements(criteria: EventFilter) -> tuple[str, str]:
 async def _find(
     conn: Connection | Transaction | Database, criteria: EventFilter, upper: int, lower: int, limit: int
 ) -> list[FoundEvents]:
-    rows = await conn.fetch(
-        _statements(criteria)[1],
-        criteria.ids,
-        criteria.event_ids,
-        criteria.source,
-        criteria.type,
-        criteria.statuses,
-        criteria.since,
-        criteria.until,
-        criteria.error,
-        criteria.unhandled,
-        criteria.organization,
-        upper,
-        limit,
-        lower,
-    )
+    filters = {each.name: getattr(criteria, each.name) for each in fields(criteria)}
+    find = _statements(criteria)[1]
+    rows = await conn.fetch(find.text, *find.values(**filters, upper=upper, limit=limit, lower=lower))
     return [_found(row) for row in rows]
 
 

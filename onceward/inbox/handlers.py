@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 from onceward.db import Transaction
 from onceward.inbox.counting import Run, count_failure, counted
 from onceward.inbox.event import LOAD, Event, StoredEvent, stored
-from onceward.providers.inbound.provider import ConfigError
-from onceward.providers.inbound.registry import get_provider
+from onceward.webhooks.provider import ConfigError
+from onceward.webhooks.registry import get_provider
 from onceward.work import (
     EVENTS,
     BatchResults,

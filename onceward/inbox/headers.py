@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import orjson
 
-KEPT = frozenset(
-    {
-        b"content-type",
-        b"user-agent",
-        b"webhook-id",
-        b"webhook-timestamp",
-        b"svix-id",
-        b"svix-timestamp",
-        b"x-cal-webhook-version",
-        b"x-github-delivery",
-        b"x-github-event",
-        b"x-github-hook-id",
-        b"x-slack-request-timestamp",
-        b"x-slack-retry-num",
-        b"x-slack-retry-reason",
-        b"x-webhook-timestamp",
-        b"paypal-auth-algo",
-        b"paypal-transmission-id",
-        b"paypal-transmission-time",
-        b"i-twilio-idempotency-token",
-        b"x-request-id",
-        b"traceparent",
-    }
-)
-"""Headers that are stored with an event. Others may contain credentials or personal data."""
+from onceward.integration import integrations
+
+KEPT = frozenset({"content-type", "user-agent", "x-request-id", "traceparent"})
+"""Headers that are stored with every event. Others may contain credentials or personal data."""
 
 MAX_KEPT_CHARS = 1024
 
@@ -68,9 +48,17 @@ class Headers(Mapping[str, str]):
         return len(self.raw)
 
 
+@cache
+def kept_names() -> frozenset[bytes]:
+    """Return the names of the headers to store: those of every event, and those that the integrations declare."""
+    declared = (name for each in integrations().values() for name in each.kept_headers)
+    return frozenset(name.encode("latin-1") for name in (*KEPT, *declared))
+
+
 def kept(headers: Headers) -> Kept:
     """Return the headers to store, as they arrived."""
-    return tuple([item for item in headers.raw.items() if item[0] in KEPT])
+    names = kept_names()
+    return tuple([item for item in headers.raw.items() if item[0] in names])
 
 
 def as_json(items: Kept) -> str:

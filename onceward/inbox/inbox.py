@@ -20,9 +20,9 @@ from onceward.inbox.store import Store
 from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.upkeep import Upkeep, UpkeepOptions
 from onceward.inbox.waiting import Waiting
-from onceward.providers.inbound.provider import Fetch
 from onceward.trust import SecretBox
-from onceward.work import Registry, Waker
+from onceward.webhooks.provider import Fetch
+from onceward.work import AppRegistry, Waker
 
 
 class Inbox:
@@ -31,7 +31,7 @@ class Inbox:
     def __init__(
         self,
         db: Database,
-        registry: Registry,
+        registry: AppRegistry,
         handlers: Mapping[str, Handler],
         waker: Waker,
         *,

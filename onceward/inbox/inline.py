@@ -1,7 +1,8 @@
 """Handle an event inside its own request: one transaction stores the event, runs the handler and stores the result.
 
 insert event ──▶ savepoint ──▶ handler ──▶ mark ──▶ commit ──▶ 200 with the result
-     │                            └ fails: roll back to the savepoint, leave the event to workers, commit ──▶ 500
+     │                            ├ fails: roll back to the savepoint, leave the event to workers, commit ──▶ 500
+     │                            └ ends the transaction: keep the event as a dead letter, in a transaction of its own ──▶ 500
      └ duplicate: wait on the unique key for a concurrent request, then answer with the first result or run the event
 
 Workers never see a half-handled event. A crash before the commit leaves nothing behind. Besides the statements of the handler this
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -20,7 +21,19 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from onceward.db import FAILED, Connection, Database, OutcomeUnknown, Transaction, Unavailable, literal
+from onceward.db import (
+    FAILED,
+    Connection,
+    Database,
+    OutcomeUnknown,
+    RoleChanged,
+    Transaction,
+    TransactionEnded,
+    Unavailable,
+    literal,
+)
+from onceward.db.lost import is_gone
+from onceward.db.transaction import ended_and_failed
 from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
@@ -31,11 +44,12 @@ from onceward.inbox.routing import AS_RAW, Placed
 from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
 from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.statements import read_statement
+from onceward.telemetry.logs import running
 from onceward.work import Claimed, Overloaded, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.failure_text import loggable, own_frame
 from onceward.work.gate import gate
-from onceward.work.leaks import LEAKS, failure_of
+from onceward.work.leaks import failure_of
 from onceward.work.settle import describe, final_statement, result_json, settle
 
 log = structlog.get_logger(__name__)
@@ -45,6 +59,7 @@ TAKE = read_statement("inbox", "take")
 PARAMETERS = ", ".join(f"${n}" for n in range(1, 15))
 RECEIVE = "select onceward.receive_inline({})"
 QUEUE_FAILED = "select onceward.queue_failed_inline($1, $2, $3, $4, $5)"
+EXISTS = "select exists (select from onceward.webhook_events where seq = $1)"
 MOST_LITERAL_BYTES = 8 << 10
 """A larger body is sent as a parameter, in a round trip of its own: parsing it as SQL would cost more."""
 WAIT = f"set local lock_timeout = {int(WAIT_S * 1000)}"
@@ -58,6 +73,8 @@ NOBODY = 0
 """The worker number in `attempts` of an attempt that a request made."""
 
 Opener = Callable[[Connection, Claimed], Transaction]
+Restore = Callable[[Transaction], Awaitable[bool]]
+"""Stores and holds an event again whose handler has ended their transaction. Returns False if another request has the event now."""
 
 
 class Busy(OncewardError):
@@ -127,7 +144,16 @@ class Inline:
         if not await _insert(tx, work, id, placed):
             raise KnownEvent(await self._find(conn, placed))
         gate("inline-inserted")
-        return await self._run(tx, work, handler, is_queued=False)
+
+        async def restore(again: Transaction) -> bool:
+            if await again.fetchval(RECEIVE.format(PARAMETERS), *_values(work, id, placed)):
+                await enqueue_followers(work, placed.common.followers, again)
+            elif not await again.fetchval(EXISTS, work.id):
+                return False
+            await _queue_failed(again, work)
+            return True
+
+        return await self._run(tx, work, handler, restore, is_queued=False)
 
     async def _find(self, conn: Connection, placed: Placed) -> Stored:
         """Return the state of an event that was stored before."""
@@ -138,13 +164,31 @@ class Inline:
         self._store.reused_ids.note(source, stored_type=first["type"], type=placed.common.type)
         return standing(first)
 
-    async def _run(self, tx: Transaction, work: Claimed, handler: Handler, *, is_queued: bool) -> Answer:
+    async def _run(
+        self, tx: Transaction, work: Claimed, handler: Handler, restore: Restore, *, is_queued: bool
+    ) -> Answer:
         """Run the handler in the open transaction that locks the event, mark the outcome, and commit. A failure keeps the event.
 
         `is_queued` says whether the event has work already, which its lease then fences.
         """
         work.began_s = time.monotonic()
         work.db = self._db
+        token = running.set(work)
+        try:
+            return await self._run_in(tx, work, handler, is_queued=is_queued)
+        except TransactionEnded as error:
+            failure = error
+        finally:
+            running.reset(token)
+        # Whether the handler's end was a commit or a rollback, the event and the reason are kept.
+        async with Transaction(tx.conn, role="engine", lock_timeout_s=WAIT_S) as own:
+            if await restore(own):
+                outcome = judge(handler.task, work, failure)
+                await settle(own.conn, work, NOBODY, outcome, critical=handler.task.critical)
+        return _answer_to(failure, work)
+
+    async def _run_in(self, tx: Transaction, work: Claimed, handler: Handler, *, is_queued: bool) -> Answer:
+        """Raise TransactionEnded if the handler has ended the transaction, and with it the hold on its event."""
         async with tx:
             failure: Exception
             try:
@@ -159,14 +203,14 @@ class Inline:
                 raise
             except TimeoutError:
                 failure = TimedOut(f"{work.task} ran longer than its time limit")
-            except (Exception, *LEAKS) as error:
+            except BaseException as error:
                 failure = failure_of(error)
-            if tx.conn.is_closed() or not tx.conn.is_in_transaction():
+            if is_gone(tx.conn):
                 raise Unavailable(f"the transaction was lost: {type(failure).__name__}") from failure
-            await tx.rollback_to("handler")
+            await _undo(tx, failure)
             outcome = judge(handler.task, work, failure)
             if not is_queued:
-                await tx.execute(QUEUE_FAILED, work.id, work.organization, work.task, QUEUE, work.lease)
+                await _queue_failed(tx, work)
             await settle(tx.conn, work, NOBODY, outcome, critical=handler.task.critical)
             gate("inline-failed")
         return _answer_to(failure, work)
@@ -208,7 +252,13 @@ class Inline:
         work.body = stored(event)
         own = self._open_tx(tx.conn, work)
         await own.take_over(tx, SAVEPOINT)
-        return await self._run(own, work, handler, is_queued=True)
+
+        async def restore(again: Transaction) -> bool:
+            # Without effect if the handler has committed the lease; settling is fenced by it in any case.
+            await again.execute(TAKE, seq, lease, QUEUE)
+            return True
+
+        return await self._run(own, work, handler, restore, is_queued=True)
 
     async def _wait(self, seq: int) -> Answer:
         """Wait up to `WAIT_S` seconds for the result of a running event. After that, ask the sender to retry."""
@@ -238,12 +288,7 @@ def _work(numbered: Numbered, id: UUID, placed: Placed, payload: Any) -> Claimed
 
 async def _insert(tx: Transaction, work: Claimed, id: UUID, placed: Placed) -> bool:
     """Open the handler's transaction with the new event. Return False, with no transaction open, for a duplicate."""
-    common, source = placed.common, placed.common.source
-    values = (
-        *(work.id, work.body.received_at, id, source.webhook_id, placed.event_id, source.organization),
-        *(source.provider.name, common.type, placed.payload or None, placed.payload == AS_RAW, placed.raw),
-        *(common.headers, placed.signature, source.stored_route),
-    )
+    common, values = placed.common, _values(work, id, placed)
     if not common.followers and len(placed.raw or b"") + len(placed.payload or "") <= MOST_LITERAL_BYTES:
         received = RECEIVE.format(", ".join(map(literal, values)))
         if await tx.open(f"{WAIT}; {received}; {SAVEPOINT}", IS_STORED.format(work.id)) == STORED:
@@ -256,6 +301,32 @@ async def _insert(tx: Transaction, work: Claimed, id: UUID, placed: Placed) -> b
             await enqueue_followers(work, common.followers, locked)
             await tx.take_over(locked, SAVEPOINT)
     return is_new
+
+
+def _values(work: Claimed, id: UUID, placed: Placed) -> tuple[Any, ...]:
+    """Return the arguments of `receive_inline`."""
+    common, source = placed.common, placed.common.source
+    return (
+        *(work.id, work.body.received_at, id, source.webhook_id, placed.event_id, source.organization),
+        *(source.provider.name, common.type, placed.payload or None, placed.payload == AS_RAW, placed.raw),
+        *(common.headers, placed.signature, source.stored_route),
+    )
+
+
+async def _undo(tx: Transaction, failure: Exception) -> None:
+    """Undo what the handler did. Raise TransactionEnded if it has ended the transaction itself."""
+    if isinstance(failure, TransactionEnded) and not isinstance(failure, RoleChanged):
+        raise failure
+    try:
+        if tx.conn.is_in_transaction():
+            return await tx.rollback_to("handler")
+    except asyncpg.InvalidSavepointSpecificationError:
+        log.debug("savepoint.missing", error=type(failure).__name__)
+    raise ended_and_failed(failure) from failure
+
+
+async def _queue_failed(tx: Transaction, work: Claimed) -> None:
+    await tx.execute(QUEUE_FAILED, work.id, work.organization, work.task, QUEUE, work.lease)
 
 
 def _success(work: Claimed, value: Any) -> str:

@@ -14,8 +14,8 @@ import orjson
 from onceward.inbox.headers import Headers, kept
 from onceward.inbox.routing import Batch, Placer, batch
 from onceward.inbox.source import Source
-from onceward.providers.inbound.payload import body_key
-from onceward.providers.inbound.provider import ProviderReply, ReceivedItem, Rejected, Request
+from onceward.webhooks.payload import body_key
+from onceward.webhooks.provider import ProviderReply, ReceivedItem, Rejected, Request
 
 MOST_ITEMS = 10_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from onceward.background import Tasks
 
@@ -20,7 +20,7 @@ class Numbered(NamedTuple):
 class Numbering:
     """Gives numbers. While one round trip runs, the requests for the next one collect. No number is kept for later: numbers follow time."""
 
-    def __init__(self, take: Callable[[int], Awaitable[Sequence[Any]]]) -> None:
+    def __init__(self, take: Callable[[int], Awaitable[Sequence[Numbered]]]) -> None:
         self._take = take
         self._waiting: list[asyncio.Future[Numbered]] = []
         self._tasks = Tasks("numbers of events")
@@ -45,9 +45,9 @@ class Numbering:
 
     async def _answer(self, batch: Sequence[asyncio.Future[Numbered]]) -> None:
         try:
-            for each, row in zip(batch, await self._take(len(batch)), strict=True):
+            for each, number in zip(batch, await self._take(len(batch)), strict=True):
                 if not each.done():
-                    each.set_result(Numbered(cast("int", row[0]), cast("datetime", row[1])))
+                    each.set_result(number)
         except Exception as error:
             for each in batch:
                 if not each.done():

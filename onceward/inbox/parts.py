@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from onceward.context import Context
 from onceward.inbox import Inbox, UpkeepOptions
+from onceward.inbox.settings import InboxSettings
+from onceward.work.settings import WorkSettings
 
 if TYPE_CHECKING:
     from onceward.web.asgi import Mount
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 def inbox(context: Context) -> Inbox:
     """Create the inbox. It runs on every node: nodes without a web server do its upkeep too."""
-    settings = context.settings
+    frame, settings = context.settings, context.settings.of(InboxSettings)
     return Inbox(
         context.database,
         context.registry,
@@ -23,10 +25,10 @@ def inbox(context: Context) -> Inbox:
         context.engine.waker,
         open_tx=context.engine.open_tx,
         box=context.box,
-        public_url=settings.public_url,
+        public_url=frame.public_url,
         upkeep=UpkeepOptions(
             sql_claim_expiry_s=settings.sql_claim_expiry_s,
-            keep=timedelta(days=settings.retention_days),
+            keep=timedelta(days=frame.of(WorkSettings).retention_days),
             keep_keys=timedelta(days=settings.dedupe_days),
         ),
     )

@@ -32,9 +32,9 @@ from onceward.inbox.source import Source
 from onceward.inbox.store import Store, Stored
 from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.waiting import Waiting
-from onceward.providers.inbound.provider import Fetch, Rejected, Request
 from onceward.telemetry.caller import traced
 from onceward.telemetry.tracing import is_tracing, span
+from onceward.webhooks.provider import Fetch, Rejected, Request
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
 
@@ -220,10 +220,10 @@ class Receiver:
         if provider.fetches:
             await provider.prepare(config, request, self._fetch)
         intake = verify_and_place(self._placer, source, request, headers, self._clock())
-        transmission_id = provider.transmission_id(request)
-        if transmission_id is not None:
+        binding = provider.binding(config, request)
+        if binding is not None:
             try:
-                await self._transmissions.bind(source, transmission_id, request.body)
+                await self._transmissions.bind(source, binding)
             except FAILED as error:
                 return answers.not_stored(source, error, self._store.refusals)
         if not isinstance(intake, Intake):
@@ -253,7 +253,7 @@ class Receiver:
             stored = await self._waiting.until_idle(stored)
             if stored is None:
                 return answers.still_running()
-        return answers.accepted(stored, provider.name)
+        return answers.accepted(stored, provider)
 
     async def _run_inline(self, source: Source, intake: Intake) -> Answer | None:
         """Handle each event in its own transaction and return the first failure, or the last answer.

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import structlog
 
+from onceward import exact_json
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import EXTERNAL_QUEUE, QUEUE, UNHANDLED_QUEUE, Handler, task_name
 from onceward.inbox.headers import Kept, as_json
 from onceward.inbox.source import Source
-from onceward.providers import exact_json
-from onceward.providers.inbound.provider import ReceivedItem
+from onceward.webhooks.provider import ReceivedItem
 
 log = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onceward.providers.inbound.provider import ConfigError, SourceConfig
-from onceward.providers.inbound.registry import get_provider
+from onceward.webhooks.provider import ConfigError, SourceConfig
+from onceward.webhooks.registry import get_provider
 
 STALE_BY_S = 60
 
@@ -49,18 +49,13 @@ def sign(
 ) -> Outgoing:
     """Sign a body with the current time, or with an expired time if `stale` is set."""
     provider = get_provider(config.provider)
-    if not config.keys and provider.name not in ("paypal", "none"):
+    # Only a provider of unknown senders has the option `allow_unsigned`.
+    needs_secret = provider.needs_secret and not getattr(config.settings, "allow_unsigned", False)
+    if needs_secret and not config.keys:
         raise ConfigError(f"this process has no secret for the {provider.name} source: give one with --secret")
     now = time.time() - (config.tolerance_s + STALE_BY_S if stale else 0)
     extra = {"path": path, "type": type} | ({"event_id": event_id} if event_id else {})
     headers = dict(provider.sign(config, body, now, **extra))
     if bad_signature:
-        if provider.name == "none":
-            headers = {
-                name: f"{value}-wrong" if name == config.settings.token_header else value
-                for name, value in headers.items()
-            }
-        else:
-            form = headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
-            body += b"&forged=1" if form else b" "
+        headers, body = provider.forge(config, headers, body)
     return Outgoing(body, headers, event_id)

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import orjson
 
-from onceward.providers.inbound.provider import ConfigError, Provider, SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.trust import SecretBox
+from onceward.webhooks.provider import ConfigError, Provider, SourceConfig
+from onceward.webhooks.registry import get_provider
 
 Mode = Literal["ack", "inline", "external"]
 
@@ -22,20 +22,6 @@ TABLE = "onceward.sources"
 COLUMN = "secrets"
 SECRET_OPTIONS = frozenset({"verify_token"})
 """Options that are secrets. They are sealed together with the signing secrets and never listed."""
-
-SIGNATURE_HEADERS: Mapping[str, tuple[str, ...]] = {
-    "stripe": ("stripe-signature",),
-    "paypal": ("paypal-transmission-sig",),
-    "calcom": ("x-cal-signature-256",),
-    "formbricks": ("webhook-signature",),
-    "twilio": ("x-twilio-signature",),
-    "whatsapp": ("x-hub-signature-256",),
-    "daily": ("x-webhook-signature",),
-    "github": ("x-hub-signature-256",),
-    "slack": ("x-slack-signature",),
-    "standard": ("webhook-signature", "svix-signature"),
-}
-"""The headers whose value is stored in the column `signature`. A `generic` source names its header in its options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +60,7 @@ class Source:
     def __post_init__(self) -> None:
         if not self.route:
             object.__setattr__(self, "route", self.name)
-        binds = type(self.provider).transmission_id is not Provider.transmission_id
+        binds = self.provider.binds(self.config)
         object.__setattr__(self, "verifies_alone", not self.provider.fetches and not binds)
 
     @property
@@ -145,9 +131,6 @@ def build(row: Mapping[str, Any], secrets: Sequence[Secret], hidden: Mapping[str
             f"source {row['name']}: {provider.title} does not retry a failed delivery, so mode must be ack",
             field="mode",
         )
-    headers = SIGNATURE_HEADERS.get(row["provider"], ())
-    if row["provider"] == "generic":
-        headers = (config.settings.header.lower(),)
     return Source(
         webhook_id=row["webhook_id"],
         name=row["name"],
@@ -160,5 +143,5 @@ def build(row: Mapping[str, Any], secrets: Sequence[Secret], hidden: Mapping[str
         rate_per_s=row["rate_per_s"],
         max_body_bytes=row["max_body_bytes"],
         paused=row["paused_at"] is not None,
-        signature_headers=headers,
+        signature_headers=provider.signature_headers(config),
     )

@@ -14,12 +14,25 @@ from onceward.db import Connection, Transaction
 from onceward.inbox.environment import variable_of
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.source import NAME, Mode, Secret, build, seal, unseal
-from onceward.providers.inbound.provider import ConfigError
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.trust import Identity, NotFound, SecretBox, record
 from onceward.trust.errors import NotAllowed
+from onceward.webhooks.provider import ConfigError
 from onceward.work.wake import CHANNEL
 from onceward.work.walk import LAST
+
+__all__ = [
+    "NewSource",
+    "SourceExists",
+    "add",
+    "assign",
+    "delete",
+    "find",
+    "list_sources",
+    "pause",
+    "resume",
+    "rotate",
+]
 
 RESERVED = frozenset({"payments", "sql"})
 OVERLAP = timedelta(hours=24)
@@ -27,7 +40,7 @@ MOST_SECRETS = 10
 CHANGED = "sources changed"
 """The wake-up message that makes every node reload its sources. No queue may have this name."""
 
-INSERT = read_statement("inbox", "add_source")
+INSERT = named(read_statement("inbox", "add_source"))
 LIST = read_statement("inbox", "list_sources")
 GROUP_PAUSED = read_statement("inbox", "group_paused_events")
 
@@ -120,21 +133,23 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
     sealed, options = seal(box, webhook_id, secrets, new.options)
     try:
         await tx.execute(
-            INSERT,
-            webhook_id,
-            new.organization,
-            new.name,
-            new.provider,
-            new.mode,
-            sealed,
-            options,
-            new.public_url,
-            new.tolerance_s,
-            new.ordering,
-            new.rate_per_s,
-            new.max_body_bytes,
-            new.retention_days,
-            new.app,
+            INSERT.text,
+            *INSERT.values(
+                webhook_id=webhook_id,
+                organization=new.organization,
+                name=new.name,
+                provider=new.provider,
+                mode=new.mode,
+                secrets=sealed,
+                options=options,
+                public_url=new.public_url,
+                tolerance_s=new.tolerance_s,
+                ordering=new.ordering,
+                rate_per_s=new.rate_per_s,
+                max_body_bytes=new.max_body_bytes,
+                retention_days=new.retention_days,
+                app=new.app,
+            ),
         )
     except asyncpg.UniqueViolationError:
         raise SourceExists(

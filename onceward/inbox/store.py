@@ -22,6 +22,7 @@ import orjson
 from onceward.db import FAILED, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
 from onceward.inbox.handlers import followers
+from onceward.inbox.numbering import Numbered
 from onceward.inbox.reused import ReusedIds
 from onceward.inbox.routing import AS_RAW, Batch, Common, Placed
 from onceward.inbox.source import Source
@@ -124,10 +125,10 @@ class Store:
                 return await self._flush([bare])
         return await self._flush(batches)
 
-    async def number(self, count: int) -> Sequence[Any]:
+    async def number(self, count: int) -> Sequence[Numbered]:
         """Return numbers for new events, each with the time of the database."""
         async with self._connection() as conn:
-            return await conn.fetch(NUMBER, count, timeout=FLUSH_TIMEOUT_S)
+            return [Numbered(**row) for row in await conn.fetch(NUMBER, count, timeout=FLUSH_TIMEOUT_S)]
 
     async def flush_one(self, placed: Placed) -> list[Sequence[Stored]]:
         """Store and commit one event."""

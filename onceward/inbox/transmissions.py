@@ -1,7 +1,7 @@
-"""Accept only one body per transmission id, for senders whose signature covers only a checksum of the body.
+"""Accept one key with one content only, for senders whose signature leaves a gap.
 
-PayPal signs a CRC32. An attacker who has seen one genuine request can create another body with the same checksum, and
-the signature would be valid for it. So each transmission id is bound to a hash of its first body.
+If only a checksum of the body is signed, each transmission id is bound to a hash of its first body. If the delivery id is not
+signed, with `once_per_body` each body is bound to its first delivery id.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from hashlib import sha256
 
 from onceward.db import Connection, Database
 from onceward.inbox.source import Source
-from onceward.providers.inbound.payload import event_key
-from onceward.providers.inbound.provider import Rejected
 from onceward.statements import read_statement
+from onceward.webhooks.payload import event_key
+from onceward.webhooks.provider import Binding, Rejected
 
 BIND = read_statement("inbox", "bind_transmission")
 
@@ -26,11 +26,11 @@ class Transmissions:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def bind(self, source: Source, transmission_id: str, body: bytes) -> None:
-        """Bind the id to this body. Raise Rejected if the id is already bound to another body."""
-        body_hash = sha256(body).digest()
-        if await self._db.fetchval(BIND, source.webhook_id, event_key(transmission_id), body_hash) != body_hash:
-            raise Rejected("bad_signature", "another body was received under this transmission id")
+    async def bind(self, source: Source, binding: Binding) -> None:
+        """Bind the key to this content. Raise Rejected if the key is already bound to another one."""
+        content = sha256(binding.content).digest()
+        if await self._db.fetchval(BIND, source.webhook_id, event_key(binding.key), content) != content:
+            raise Rejected("bad_signature", binding.problem)
 
 
 async def forget(conn: Connection, keep: timedelta) -> None:

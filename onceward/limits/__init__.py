@@ -1,10 +1,11 @@
-"""Limits: admission slots per key, tiers, a global limit that follows the load, and rate limits."""
+"""Limits: admission slots per key, a global limit that follows the load, and rate limits."""
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.limits.adaptive import AdaptiveLimit, Bounds, Load, decide
     from onceward.limits.admission import (
         GLOBAL,
@@ -18,30 +19,14 @@ if TYPE_CHECKING:
         reserve,
         set_global,
     )
-    from onceward.limits.early import EarlyRefusal
     from onceward.limits.rate import Rate, forget_idle
-    from onceward.limits.tiers import TIERS, Tiers
 
 __all__ = [
     "GLOBAL",
-    "TIERS",
-    "AdaptiveLimit",
-    "Bounds",
-    "EarlyRefusal",
-    "Held",
     "Limit",
-    "LimitReached",
-    "Load",
     "Rate",
     "Refusal",
-    "Tiers",
-    "decide",
-    "forget_idle",
-    "held",
-    "note_refusal",
-    "reconcile",
     "reserve",
-    "set_global",
 ]
 
 __getattr__ = lazy(__name__, __file__)

@@ -1,8 +1,8 @@
 """Adapt the global limit to the load: high CPU or memory use lowers it, a backlog at low load raises it.
 
-above 80 %            ──▶ 3, the lowest level
-above 60 %            ──▶ at most 5
-below 40 % + backlog  ──▶ one level up: 3, 5, 10
+above 80 %            ──▶ the lowest level
+above 60 %            ──▶ at most the middle level
+below 40 % + backlog  ──▶ one level up
 otherwise             ──▶ unchanged: the gap between the thresholds keeps the limit from oscillating
 
 All nodes together change it at most once a minute. A lowered limit admits no new work until enough has ended; it stops
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isqrt
 
 import structlog
 
@@ -25,7 +26,6 @@ from onceward.work.statements import QUEUES
 
 log = structlog.get_logger(__name__)
 
-LEVELS = (3, 5, 10)
 EVERY_S = 10.0
 
 CHANGE = read_statement("limits", "change_limit")
@@ -46,8 +46,8 @@ class Bounds:
 
     @property
     def levels(self) -> list[int]:
-        """The values that the limit can have, in ascending order."""
-        return sorted({self.least, self.most, *(level for level in LEVELS if self.least <= level <= self.most)})
+        """The values that the limit can have, in ascending order: the bounds and their geometric mean (3, 5 and 10)."""
+        return [self.least, isqrt(self.least * self.most), self.most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def decide(current: int, load: Load, bounds: Bounds) -> int:
     if load.highest > 80:
         return levels[0]
     if load.highest > 60:
-        return min(current, max(LEVELS[1], bounds.least))
+        return min(current, levels[1])
     if load.highest < 40 and load.backlog > 0:
         return next((level for level in levels if level > current), levels[-1])
     return current

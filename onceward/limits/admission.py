@@ -76,7 +76,8 @@ class Refusal:
     """What the `concurrency_limit_hit` of a refused request also records."""
 
     user_id: UUID | None = None
-    course_id: UUID | None = None
+    subject: str | None = None
+    """What the request was about, such as the id of an order."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -102,7 +103,7 @@ async def note_refusal(
 ) -> None:
     """Record `concurrency_limit_hit` in system_metrics, on a new connection: the request's transaction was rolled back.
 
-    The metadata say which limit was reached (`key`), how many jobs held it, and what the user's and the global limit are.
+    The metadata say which limit was reached (`key`), how many jobs held it, and what the limit of the caller's key and the global limit are.
     """
     more = refusal or Refusal()
     details = {
@@ -114,7 +115,7 @@ async def note_refusal(
         **more.metadata,
     }
     user_id = more.user_id or _uuid(details.get("user"))
-    await record_metric(db, "concurrency_limit_hit", user_id=user_id, course_id=more.course_id, metadata=details)
+    await record_metric(db, "concurrency_limit_hit", user_id=user_id, subject=more.subject, metadata=details)
 
 
 def _uuid(text: Any) -> UUID | None:

@@ -12,9 +12,9 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.limits.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
+    settings="onceward.limits.settings:LimitsSettings",
+    move_back="onceward.move_back_limits",
     parts=(
-        Part("tiers", "onceward.limits.parts:tiers"),
-        Part("early refusal", "onceward.limits.parts:early_refusal"),
         Part("idle rates", "onceward.limits.parts:idle_rates"),
         Part("adaptive limit", "onceward.limits.parts:adaptive_limit", roles=WORKER),
         Part("limit reconciliation", "onceward.limits.parts:reconciliation", roles=WORKER),

@@ -6,21 +6,8 @@ from functools import partial
 
 from onceward.background import Loop
 from onceward.context import Context
-from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, forget_idle, reconcile
-
-
-def tiers(context: Context) -> None:
-    """Set the tiers of the engine from the settings. No loop runs."""
-    context.engine.tiers = Tiers.parse(context.settings.limit_tiers)
-
-
-def early_refusal(context: Context) -> EarlyRefusal | None:
-    """Return the early refusal by Redis, or None if Redis is not configured."""
-    url = context.settings.redis_url
-    if url is None:
-        return None
-    context.engine.early = early = EarlyRefusal(url.get_secret_value(), context.database)
-    return early
+from onceward.limits import AdaptiveLimit, Bounds, forget_idle, reconcile
+from onceward.limits.settings import LimitsSettings
 
 
 def idle_rates(context: Context) -> Loop:
@@ -35,7 +22,7 @@ def idle_rates(context: Context) -> Loop:
 
 def adaptive_limit(context: Context) -> AdaptiveLimit:
     """Return the part that adapts the global limit to the load of the machine."""
-    settings = context.settings
+    settings = context.settings.of(LimitsSettings)
     return AdaptiveLimit(context.database, bounds=Bounds(settings.limit_global_min, settings.limit_global_max))
 
 

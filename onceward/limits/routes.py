@@ -29,25 +29,24 @@ class GlobalLimit(BaseModel):
     at_most: int = Field(ge=1, le=1000)
 
 
-def limits_router() -> APIRouter:
-    """Return the routes under `/api/v1/limits`."""
-    router = APIRouter(prefix="/api/v1/limits", tags=["limits"])
+router = APIRouter(prefix="/api/v1/limits", tags=["limits"])
+"""The routes under `/api/v1/limits`."""
 
-    @router.get("")
-    async def find(db: Db, _identity: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[Held]:  # pyright: ignore[reportUnusedFunction]
-        return await held(db, most=limit)
 
-    @router.put("/global")
-    @exposed("nothing")
-    async def put(db: Db, identity: Admin, requested: GlobalLimit) -> GlobalLimit:  # pyright: ignore[reportUnusedFunction]
-        await set_global(db, requested.at_most, actor=identity)
-        return requested
+@router.get("")
+async def find(db: Db, _identity: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[Held]:
+    return await held(db, most=limit)
 
-    return router
+
+@router.put("/global")
+@exposed("nothing")
+async def put(db: Db, identity: Admin, requested: GlobalLimit) -> GlobalLimit:
+    await set_global(db, requested.at_most, actor=identity)
+    return requested
 
 
 def routers(_context: Context) -> Sequence[APIRouter]:
-    return (limits_router(),)
+    return (router,)
 
 
 def add_error_handlers(api: FastAPI) -> None:

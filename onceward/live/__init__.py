@@ -1,10 +1,11 @@
 """Live queries, whose results stay up to date in every browser; topics, presence, and the endpoint that serves them."""
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.live.access import Caller, Rule, Viewer
     from onceward.live.credentials import Authenticate, Credentials, authenticator
     from onceward.live.errors import (
@@ -26,30 +27,8 @@ if TYPE_CHECKING:
     from onceward.live.topics import Topic, broadcast
 
 __all__ = [
-    "WAKE",
-    "Authenticate",
-    "BadArguments",
     "Caller",
-    "Credentials",
-    "LiveError",
-    "LiveNode",
-    "LiveOptions",
-    "LiveRegistry",
-    "NotVisible",
-    "NotWatched",
-    "Per",
     "Query",
-    "QueryDefinition",
-    "QueryFault",
-    "Rule",
-    "SubscriptionRefused",
-    "TooMuch",
-    "Topic",
-    "UnknownQuery",
-    "UnknownTopic",
-    "Viewer",
-    "authenticator",
-    "broadcast",
     "set_presence",
 ]
 

@@ -22,6 +22,7 @@ from onceward.live import client_files, metrics, origin
 from onceward.live.connection import Connection, Write
 from onceward.live.credentials import Authenticate, Credentials
 from onceward.live.errors import BadMessage, LiveError, TooMuch
+from onceward.live.feed import AccessChanges
 from onceward.live.options import LiveOptions
 from onceward.live.protocol import Hello, Message, parse, read
 from onceward.live.service import Service
@@ -87,6 +88,7 @@ class LiveEndpoint:
         self._authenticate = authenticate
         self._origins = (*options.origins, *hosts)
         self._open: dict[Connection, OpenConnection] = {}
+        service.hub.access_changed = self.access_changed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"].rstrip("/")
@@ -290,6 +292,18 @@ class LiveEndpoint:
 
     def _next_recheck(self) -> float:
         return time.monotonic() + self.options.recheck_s * random.uniform(0.8, 1.2)
+
+    def access_changed(self, changes: AccessChanges | None) -> None:
+        """Check the connections of these callers at the next turn. None: changes may have been missed, so check all soon."""
+        now = time.monotonic()
+        for entry in self._open.values():
+            identity = entry.connection.identity
+            if identity is None or identity.kind == "token":
+                continue
+            if changes is None:
+                entry.recheck_at = min(entry.recheck_at, now + random.uniform(0, RECHECK_AGAIN_S))
+            elif not changes.isdisjoint(identity.reported_as):
+                entry.recheck_at = 0.0
 
     async def recheck_due(self) -> None:
         """Check the credentials and permissions of connections that are due, and close those that are no longer valid."""

@@ -12,6 +12,7 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.live.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
+    settings="onceward.live.settings:LiveSettings",
     parts=(
         Part("live wake-ups", "onceward.live.parts:wake_ups"),
         Part("live", "onceward.live.parts:node", roles=WEB, stage="web"),

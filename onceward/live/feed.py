@@ -22,6 +22,10 @@ START = read_statement("live", "start_feed")
 
 Change = tuple[int, str | None, str | None]
 """The table, key and value of a change. Without a key, all rows of the table may have changed."""
+ACCESS = 0
+"""In place of a table: the access of a key, session, user or organization has changed."""
+AccessChanges = set[tuple[str | None, str | None]]
+"""The kinds and ids of those whose access has changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from onceward.live import metrics
 from onceward.live.access import Viewer
 from onceward.live.connection import Connection
 from onceward.live.errors import LiveError, QueryFault, TooMuch
-from onceward.live.feed import Advance
+from onceward.live.feed import ACCESS, AccessChanges, Advance
 from onceward.live.frames import FrameSender
 from onceward.live.group import DependencyIndex, Group
 from onceward.live.interests import LiveSubscription
@@ -32,10 +33,15 @@ from onceward.live.version_log import VersionLog
 from onceward.live.watched import Tables
 from onceward.telemetry import get_logger
 from onceward.trust import Principal
+from onceward.work.leaks import leaked
 
 log = get_logger("onceward.live")
 
 LONGEST_RETRY_S = 5.0
+
+
+def _ignore(_changes: AccessChanges | None) -> None:
+    pass
 
 
 class Hub:
@@ -66,9 +72,13 @@ class Hub:
         """Set while this node has a position in the feed."""
         self.nudged = asyncio.Event()
         """Set to make the feed loop read without delay."""
+        self.access_changed: Callable[[AccessChanges | None], None] = _ignore
+        """Called with those whose access has changed, and with None if some may have been missed."""
         self._readers: list[asyncio.Future[Version]] = []
         self._ready: asyncio.Queue[Group] = asyncio.Queue()
-        self._runners = [Loop(f"live runner {n}", self._run_ready) for n in range(options.runners)]
+        self._runners = [
+            Loop(f"live runner {n}", self._run_ready, instead_of_close=leaked) for n in range(options.runners)
+        ]
         self._shares = Shares(options)
 
     async def start(self) -> None:
@@ -124,15 +134,19 @@ class Hub:
         # The feed was not read until now, so runs cannot be compared with any earlier advance.
         self.versions.start_at(version)
         self.positioned.set()
+        self.access_changed(None)
 
     def apply(self, advance: Advance) -> bool:
         """Apply the changes and messages of one read of the feed. Returns whether there were any."""
         self.versions.read_to(advance.version, None if advance.reset else advance.changes)
         if advance.reset:
             self._reset()
+            self.access_changed(None)
         elif advance.changes:
             for group in self.index.affected_by(advance.changes):
                 self._mark(group)
+            if ended := {(key, value) for relation, key, value in advance.changes if relation == ACCESS}:
+                self.access_changed(ended)
         for message in advance.messages:
             channel = self.channels.get((message.organization, message.topic))
             if channel is not None:
@@ -260,7 +274,8 @@ class Hub:
             self._failed(group, error, error)
             return
         except Exception as error:
-            log.exception("live_query.failed", query=group.definition.name)
+            if not group.failures:  # the retries fail in the same way
+                log.exception("live_query.failed", query=group.definition.name)
             self._failed(group, QueryFault(f"query {group.definition.name} failed: {type(error).__name__}"), None)
             return
         finally:

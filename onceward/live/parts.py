@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from onceward.context import Context
 from onceward.live import LiveOptions, LiveRegistry
+from onceward.live.settings import LiveSettings
+from onceward.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from onceward.live import LiveNode
@@ -23,7 +25,7 @@ def node(context: Context) -> LiveNode:
     from onceward.live import LiveNode, authenticator
     from onceward.web.auth import verifier_from
 
-    settings = context.settings
+    frame, settings = context.settings, context.settings.of(LiveSettings)
     registry = LiveRegistry()
     registry.include(context.app.live)
     for queries in context.features.load("queries"):
@@ -39,10 +41,10 @@ def node(context: Context) -> LiveNode:
             retention_s=settings.live_retention_s,
             query_timeout_s=settings.live_query_timeout_s,
             runners=settings.live_runners,
-            origins=settings.cors_origins,
+            origins=frame.of(WebSettings).cors_origins,
         ),
-        authenticate=authenticator(context.database, verifier_from(settings)),
-        hosts=() if settings.public_url is None else (settings.public_url,),
+        authenticate=authenticator(context.database, verifier_from(frame.of(WebSettings))),
+        hosts=() if frame.public_url is None else (frame.public_url,),
         sealed_columns=context.engine.sealed_columns,
     )
 

@@ -9,7 +9,7 @@ import time
 from onceward.background import Loop
 from onceward.db import Connection
 from onceward.live import metrics
-from onceward.live.feed import FeedReader
+from onceward.live.feed import ACCESS, FeedReader
 from onceward.live.hub import Hub
 
 BUSY_FOR_S = 1.0
@@ -51,7 +51,7 @@ class FeedLoop:
         waiting = hub.take_readers()
         try:
             advance = await self.reader.advance(self._conn, topics)
-            if any(not hub.tables.knows(change[0]) for change in advance.changes):
+            if any(not hub.tables.knows(relation) for relation, _, _ in advance.changes if relation != ACCESS):
                 await hub.tables.load(self._conn)
             has_news = hub.apply(advance)
         except BaseException:

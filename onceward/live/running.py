@@ -17,12 +17,13 @@ from pydantic import BaseModel
 
 from onceward.background import spawn
 from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.db.lost import is_gone
 from onceward.live.access import Viewer
 from onceward.live.errors import NotWatched, QueryFault
 from onceward.live.query import Dependency, Query, QueryDefinition
 from onceward.live.relations import planned, scans
 from onceward.live.watched import Tables
-from onceward.work.leaks import LEAKS, failure_of
+from onceward.work.leaks import failure_of
 
 ROLLBACK_S = 5.0
 REMAINING = "select extract(epoch from $1::timestamptz - onceward.now())::float8"
@@ -62,7 +63,7 @@ async def run(
 
 async def _end(conn: Connection) -> None:
     """Roll back, also on cancellation: a busy connection must not return to the pool. Nothing was written."""
-    if conn.is_closed():
+    if is_gone(conn):
         return
     rollback = spawn(conn.execute("rollback", timeout=ROLLBACK_S))
     try:
@@ -91,7 +92,9 @@ async def _run_query(
     q = Query(conn, definition, viewer, tables)
     try:
         value = await definition.call(q, arguments)
-    except LEAKS as error:
+    except Exception:
+        raise
+    except BaseException as error:
         failure = failure_of(error)
         raise failure from failure.__cause__
     if first:

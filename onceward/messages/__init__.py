@@ -1,10 +1,11 @@
 """Messages: queued in the caller's transaction, sent once, in the recipient's language, outside quiet hours."""
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.messages.attachments import Attachment
     from onceward.messages.channel import Channel, Letter
     from onceward.messages.delivery import DeliveryReport, DeliveryState, HookState, report_delivery
@@ -30,63 +31,30 @@ if TYPE_CHECKING:
     from onceward.messages.rendering import Rendered, render
     from onceward.messages.sender import Sender, SendingOptions
     from onceward.messages.senders import NumberSender, SenderKind, list_senders, organization_of_sender
+    from onceward.messages.settings import MessagesSettings
     from onceward.messages.templates import BadTemplate, Template, Templates
 
 __all__ = [
-    "CHANNELS",
     "MAILS",
-    "Attachment",
-    "Audience",
-    "Audiences",
-    "BadTemplate",
-    "Channel",
     "ChannelName",
     "DeliveryReport",
-    "DeliveryState",
-    "HookState",
-    "InvalidNotification",
     "Letter",
-    "Limit",
-    "Message",
-    "MessageEnd",
-    "MessageKind",
-    "MissingVariable",
-    "NotConfigured",
-    "Notification",
-    "Notified",
-    "Notifier",
-    "NumberSender",
+    "MessagesSettings",
     "Queued",
-    "Quiet",
     "Recipient",
-    "Rendered",
     "Sender",
     "SenderKind",
     "Sending",
-    "SendingOptions",
-    "SlackChannels",
-    "Template",
-    "Templates",
     "TooManyMails",
-    "UnknownTemplate",
-    "Window",
-    "cancel",
-    "cancel_many",
     "heard_from",
     "limit_public_mail",
     "list_senders",
-    "notify",
-    "notify_admins",
     "opt_in",
     "opt_out",
     "organization_of_sender",
     "plain_name",
-    "preferred_channel",
-    "queue",
     "render",
-    "report_delivery",
     "save_recipient",
-    "unsubscribe_by_token",
 ]
 
 __getattr__ = lazy(__name__, __file__)

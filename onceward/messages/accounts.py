@@ -2,56 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from uuid import UUID
 
-from onceward.messages import channels
-from onceward.messages.channel import Channel
-from onceward.messages.channels.sms import Callback, no_callback
+from onceward.integration import integrations
+from onceward.messages.channel import Channel, ChannelSetup, ChannelSource
 from onceward.messages.errors import NotConfigured
-from onceward.services import NotSet, ServiceName, Services
-
-SERVICE_OF: dict[str, ServiceName] = {"sms": "twilio", "whatsapp": "whatsapp", "slack": "slack", "email": "brevo"}
+from onceward.services import NotSet, Services
 
 
 class OrganizationChannels:
-    """Creates the channel of an organization from its secrets, such as `twilio.auth_token` (docs/services.md)."""
+    """Creates the channel of an organization from its secrets, such as `acme.api_key` (docs/services.md)."""
 
-    def __init__(self, services: Services, *, callback: Callback = no_callback) -> None:
-        """`callback` finds the address that Twilio sends delivery reports to; without it there are none."""
+    def __init__(self, services: Services, setup: ChannelSetup) -> None:
         self._services = services
-        self._callback = callback
+        self._setup = setup
+        self._sources: dict[str, list[tuple[str, ChannelSource]]] | None = None
 
     async def find(self, name: str, organization: UUID | None) -> Channel | None:
         """Return the organization's own channel, or None if it has no account for it. Raises `NotConfigured`."""
-        service = SERVICE_OF.get(name)
-        if service is None or organization is None:
+        if organization is None:
             return None
-        if not await self._services.has_own_account(service, organization):
-            return None
-        try:
-            return await self._open(name, organization)
-        except NotSet as error:
-            raise NotConfigured(str(error)) from None
-
-    async def _open(self, name: str, organization: UUID) -> Channel:
-        match name:
-            case "sms":
-                twilio = await self._services.twilio(organization)
-                sender = _sender(twilio.sender, "twilio.from", organization)
-                return channels.SmsChannel(twilio, sender=sender, callback=self._callback)
-            case "whatsapp":
-                return channels.WhatsAppChannel(await self._services.whatsapp(organization))
-            case "slack":
-                return channels.SlackChannel(await self._services.slack(organization))
-            case _:
-                brevo = await self._services.brevo(organization)
-                return channels.BrevoChannel(brevo, sender=_sender(brevo.sender, "brevo.from", organization))
+        if self._sources is None:
+            self._sources = {}
+            for service, source in channel_sources():
+                self._sources.setdefault(source.name, []).append((service, source))
+        for service, source in self._sources.get(name, ()):
+            if source.own is None or not await self._services.has_own_account(service, organization):
+                continue
+            try:
+                return await source.own(self._setup, self._services, organization)
+            except NotSet as error:
+                raise NotConfigured(str(error)) from None
+        return None
 
 
-def _sender(value: str | None, secret: str, organization: UUID) -> str:
-    if value is None:
-        raise NotSet(
-            f"organization {organization} has an account of its own, but its sender {secret} is missing: "
-            f"run `onceward secrets set {organization} {secret}`"
-        )
-    return value
+def channel_sources() -> Iterator[tuple[str, ChannelSource]]:
+    """Return the channels that the installed integrations declare, each with its integration; the preferred ones first."""
+    declared = [(each.name, integrations().load(each.name, "channel")) for each in integrations().having("channel")]
+    yield from sorted(declared, key=lambda each: not each[1].preferred)
+
+
+def configured_channels(setup: ChannelSetup) -> dict[str, Channel]:
+    """Return the channels that have an account in the settings, by name."""
+    channels: dict[str, Channel] = {}
+    for _, source in channel_sources():
+        if source.name not in channels and (channel := source.configured(setup)) is not None:
+            channels[source.name] = channel
+    return channels

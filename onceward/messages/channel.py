@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from onceward.messages.attachments import LoadedAttachment
 from onceward.messages.recipient import ChannelName
 from onceward.messages.rendering import Rendered
 from onceward.messages.templates import Template
-from onceward.providers.outbound import Lookup, Outcome
+from onceward.services.outcome import Lookup, ServiceAnswer
+
+if TYPE_CHECKING:
+    from onceward.http import GuardedClient, ServiceClient
+    from onceward.services import Services
+    from onceward.settings import Settings
+
+ReportAddress = Callable[[UUID | None], Awaitable[str | None]]
+"""Returns the address to which a service reports the delivery of a message of an organization. None: it reports nothing."""
+
+
+async def no_report_address(_organization: UUID | None) -> None:
+    """Ask the service for no delivery reports."""
+
+
+def no_reports(_service: str) -> ReportAddress:
+    """Ask no service for delivery reports."""
+    return no_report_address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +77,7 @@ class Channel(Protocol):
         """Whether `look_up` can find out the outcome of a send."""
         ...
 
-    def turn(self) -> AbstractAsyncContextManager[Outcome | None]:
+    def turn(self) -> AbstractAsyncContextManager[ServiceAnswer | None]:
         """Wait until nothing but the call itself separates a letter from the service, and hold that for one `send`.
 
         Yield None, or the failure to connect. The sender records the start of a send after this wait: a worker that is
@@ -68,7 +85,7 @@ class Channel(Protocol):
         """
         ...
 
-    async def send(self, letter: Letter) -> Outcome:
+    async def send(self, letter: Letter) -> ServiceAnswer:
         """Send the letter once. The sender holds a `turn`."""
         ...
 
@@ -77,6 +94,32 @@ class Channel(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSetup:
+    """What a channel is made with."""
+
+    settings: Settings
+    client: ServiceClient
+    guarded: GuardedClient
+    report_address: Callable[[str], ReportAddress] = no_reports
+    """Returns what finds the address for the delivery reports of a service."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSource:
+    """What an integration declares as its channel: how to make one.
+
+    `configured` returns the channel of the installation's account, or None if the settings have none. `own` returns the
+    channel of an organization's own account; without it, an organization always uses the installation's. Of several
+    integrations with the same channel, a `preferred` one comes first.
+    """
+
+    name: ChannelName
+    configured: Callable[[ChannelSetup], Channel | None]
+    own: Callable[[ChannelSetup, Services, UUID], Awaitable[Channel]] | None = None
+    preferred: bool = False
 
 
 class Turns:

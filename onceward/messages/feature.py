@@ -12,6 +12,8 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.messages.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
+    settings="onceward.messages.settings:MessagesSettings",
+    move_back="onceward.move_back_messages",
     parts=(Part("message channels", "onceward.messages.parts:channels", roles=WORKER),),
     commands=("onceward.messages.commands:register",),
     routes="onceward.messages.routes:routers",

@@ -49,7 +49,7 @@ async def list_inbox(
     conn: InboxReader, recipients: Sequence[str], *, before: int | None = None, unread: bool = False, limit: int = 50
 ) -> list[InboxMessage]:
     """Return the messages, newest first."""
-    return [InboxMessage(*row) for row in await conn.fetch(LIST, list(recipients), before, unread, limit)]
+    return [InboxMessage(**row) for row in await conn.fetch(LIST, list(recipients), before, unread, limit)]
 
 
 async def count_unread(conn: InboxReader, recipients: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from onceward.db import Connection
 from onceward.statements import read_statement
+from onceward.work.task import KindRoutines
 
 LOAD = read_statement("messages", "load_messages")
 FINISH = read_statement("messages", "finish_messages")
@@ -51,7 +52,8 @@ class MessageKind:
     """Loads claimed messages for the worker, and acknowledges many at once."""
 
     name: Literal["message"] = "message"
+    routines = KindRoutines(settled="onceward.settled_message", ended="onceward.ended_message")
     finish = FINISH
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Message]:
-        return {row["id"]: Message(*row) for row in await conn.fetch(LOAD, ids)}
+        return {row["id"]: Message(**row) for row in await conn.fetch(LOAD, ids)}

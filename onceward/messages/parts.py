@@ -28,7 +28,7 @@ def channels(context: Context) -> MessageService:
         context.registry,
         waker=engine.waker,
         services=context.app.services,
-        sms_callback=StatusCallbacks(context.database, "twilio").url,
+        report_address=lambda service: StatusCallbacks(context.database, service).url,
     )
 
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.messages.recipient import CHANNELS, Recipient
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 
-SAVE = read_statement("messages", "save_recipient")
+SAVE = named(read_statement("messages", "save_recipient"))
 OPT_OUT = read_statement("messages", "opt_out")
 OPT_IN = read_statement("messages", "opt_in")
 HEARD_FROM = read_statement("messages", "heard_from")
@@ -31,21 +31,23 @@ async def save_recipient(
         raise ValueError("recipient.ref is missing: a recipient is saved under its ref")
     if preferred_channel is not None and preferred_channel not in CHANNELS:
         raise ValueError(f"preferred_channel must be one of {', '.join(CHANNELS)}, not {preferred_channel!r}")
-    await tx.execute(
-        SAVE,
-        tx.organization,
-        recipient.ref,
-        recipient.email,
-        recipient.phone,
-        recipient.whatsapp,
-        recipient.slack,
-        None if recipient.push is None else dict(recipient.push),
-        recipient.locale,
-        recipient.timezone,
-        preferred_channel,
-        destination,
-        *(quiet or (None, None)),
+    quiet_from, quiet_to = quiet or (None, None)
+    values = SAVE.values(
+        organization=tx.organization,
+        ref=recipient.ref,
+        email=recipient.email,
+        phone=recipient.phone,
+        whatsapp=recipient.whatsapp,
+        slack=recipient.slack,
+        push=None if recipient.push is None else dict(recipient.push),
+        locale=recipient.locale,
+        timezone=recipient.timezone,
+        preferred_channel=preferred_channel,
+        destination=destination,
+        quiet_from=quiet_from,
+        quiet_to=quiet_to,
     )
+    await tx.execute(SAVE.text, *values)
 
 
 async def forget_push(tx: Transaction, ref: str) -> None:

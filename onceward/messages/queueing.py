@@ -13,7 +13,7 @@ from onceward.messages.parking import queue_of
 from onceward.messages.policies import POLICIES
 from onceward.messages.recipient import CHANNELS, ChannelName, as_recipient
 from onceward.messages.templates import Template
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.telemetry.caller import caller_text
 from onceward.work import Waker
 
@@ -21,7 +21,7 @@ MAX_KEY_CHARACTERS = 500
 MAX_DATA_BYTES = 256 << 10
 AT_ONCE = 5000
 
-INSERT = read_statement("messages", "queue_messages")
+INSERT = named(read_statement("messages", "queue_messages"))
 EXISTING = read_statement("messages", "find_messages")
 CANCEL = read_statement("messages", "cancel_messages")
 
@@ -68,21 +68,23 @@ async def queue(
     for start in range(0, len(sendings), AT_ONCE):
         part = sendings[start : start + AT_ONCE]
         rows = await tx.fetch(
-            INSERT,
-            *_columns(part, used),
-            tx.organization,
-            used,
-            template.name,
-            template.version,
-            template.category,
-            policy or template.policy,
-            notification,
-            None if tx.cause is None else tx.cause.id,
-            task_of(used),
-            queue_of(used),
-            retry.max_attempts,
-            None if context is None else RawJson(context),
-            template.content,
+            INSERT.text,
+            *INSERT.values(
+                **_columns(part, used),
+                organization=tx.organization,
+                channel=used,
+                template=template.name,
+                version=template.version,
+                category=template.category,
+                policy=policy or template.policy,
+                notification=notification,
+                caused_by=None if tx.cause is None else tx.cause.id,
+                task=task_of(used),
+                queue=queue_of(used),
+                max_attempts=retry.max_attempts,
+                context=None if context is None else RawJson(context),
+                content=template.content,
+            ),
         )
         queued += await _in_input_order(tx, part, {row["key"]: row["id"] for row in rows})
     if waker is not None:
@@ -111,18 +113,18 @@ async def _in_input_order(tx: Transaction, part: Sequence[Sending], written: dic
     return results
 
 
-def _columns(part: Sequence[Sending], channel: ChannelName) -> tuple[list[Any], ...]:
+def _columns(part: Sequence[Sending], channel: ChannelName) -> dict[str, list[Any]]:
     people = [as_recipient(each.to, channel) for each in part]
-    return (
-        [_key(each.key) for each in part],
-        [_clean(person.name(channel)) for person in people],
-        [_clean(person.address(channel)) for person in people],
-        [_data(each) for each in part],
-        [each.locale or person.locale for each, person in zip(part, people, strict=True)],
-        [person.timezone for person in people],
-        [_aware(each.not_before) for each in part],
-        [_attachments(each) for each in part],
-    )
+    return {
+        "keys": [_key(each.key) for each in part],
+        "recipients": [_clean(person.name(channel)) for person in people],
+        "addresses": [_clean(person.address(channel)) for person in people],
+        "data": [_data(each) for each in part],
+        "locales": [each.locale or person.locale for each, person in zip(part, people, strict=True)],
+        "timezones": [person.timezone for person in people],
+        "scheduled_for": [_aware(each.not_before) for each in part],
+        "attachments": [_attachments(each) for each in part],
+    }
 
 
 def _key(key: str) -> str:

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from onceward.lazy import lazy_module
 from onceward.messages.errors import MissingVariable
 from onceward.messages.templates import Template
-from onceward.providers.outbound.money import format_amount
+from onceward.money import format_amount
 from onceward.work import PayloadInvalid
 
 if TYPE_CHECKING:

@@ -1,13 +1,15 @@
-"""Read the delivery reports in the webhooks of Twilio and WhatsApp, and apply them to their messages."""
+"""Read the delivery reports in the webhooks of services, and apply them to their messages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
+from functools import cache
+from typing import Any, Final
 
 from onceward.db import Transaction
+from onceward.integration import integrations
 from onceward.messages.delivery import KEY, Reported, report_deliveries
 from onceward.messages.parking import queue_of
 from onceward.statements import read_statement
@@ -20,27 +22,6 @@ NOT_OURS: Final = "not_ours"
 PATIENCE = timedelta(minutes=2)
 """A report may arrive before the worker has stored the service's answer, or found the message by a lookup."""
 LOOK_AGAIN_S = 5.0
-
-REPORT_TYPES: Final[dict[str, tuple[str, ...]]] = {
-    "twilio": tuple(
-        f"message.{status}"
-        for status in (
-            "accepted",
-            "scheduled",
-            "queued",
-            "sending",
-            "sent",
-            "delivered",
-            "undelivered",
-            "failed",
-            "read",
-            "canceled",
-        )
-    ),
-    "whatsapp": tuple(f"status.{status}" for status in ("sent", "delivered", "read", "played", "failed")),
-}
-"""The event types of each provider that are delivery reports."""
-_CHANNELS = {"twilio": "sms", "whatsapp": "whatsapp"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,35 +36,38 @@ class ServiceReport:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryReports:
+    """What an integration declares as its delivery reports: the event types, and how one is read.
+
+    `read` gets the type and the payload. It returns a report with neither a reference nor a key if the event names no message.
+    """
+
+    types: tuple[str, ...]
+    read: Callable[[str, Any], ServiceReport]
+
+
+@cache
+def delivery_reports() -> Mapping[str, DeliveryReports]:
+    """Return the delivery reports of the installed integrations, by provider."""
+    return {each.name: integrations().load(each.name, "reports") for each in integrations().having("reports")}
+
+
 def is_report(provider: str, type: str) -> bool:
     """Return whether an event of this type is a delivery report."""
-    return type in REPORT_TYPES.get(provider, ())
+    declared = delivery_reports().get(provider)
+    return declared is not None and type in declared.types
 
 
 def read_report(provider: str, type: str, payload: Any) -> ServiceReport | None:
     """Return the report in an event, or None if the event names no message."""
-    fields = _object(payload)
-    if provider == "twilio":
-        code = _text(fields.get("ErrorCode"))
-        report = ServiceReport(
-            channel=_CHANNELS[provider],
-            status=type.partition(".")[2],
-            reference=_text(fields.get("MessageSid")) or _text(fields.get("SmsSid")),
-            to=_text(fields.get("To")),
-            error=f"Twilio error {code}"[:100] if code else None,
-        )
-    else:
-        status = _object(fields.get("status"))
-        errors = status.get("errors")
-        code = _object(cast("list[Any]", errors)[0]).get("code") if isinstance(errors, list) and errors else None
-        report = ServiceReport(
-            channel=_CHANNELS[provider],
-            status=type.partition(".")[2],
-            reference=_text(status.get("id")),
-            key=_text(status.get("biz_opaque_callback_data")),
-            error=None if code is None else f"WhatsApp error {code}"[:100],
-        )
+    report = delivery_reports()[provider].read(type, payload)
     return report if report.reference or KEY.match(report.key or "") else None
+
+
+def text_of(value: Any) -> str | None:
+    """Return a text that can be the reference of a message."""
+    return value if isinstance(value, str) and 0 < len(value) <= 512 else None
 
 
 async def apply_reports(
@@ -121,11 +105,3 @@ async def _may_be_stored_soon(tx: Transaction, report: ServiceReport, received_a
     if bound:
         await tx.become_app()
     return sending
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and 0 < len(value) <= 512 else None

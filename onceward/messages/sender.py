@@ -40,9 +40,9 @@ from onceward.messages.queueing import task_of
 from onceward.messages.recipient import CHANNELS
 from onceward.messages.rendering import render
 from onceward.messages.templates import Template, Templates, from_content
-from onceward.providers.outbound import Absent, Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward.services import Files
-from onceward.work import Claimed, Indeterminate, Registry, Retry, Superseded, Task
+from onceward.services.outcome import Absent, Accepted, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
+from onceward.work import AppRegistry, Claimed, Indeterminate, Retry, Superseded, Task
 from onceward.work.gate import gate
 
 log = structlog.get_logger(__name__)
@@ -96,7 +96,7 @@ class Sender:
         self._parking = {name: Parking(db, name) for name in CHANNELS}
         self._versions: dict[tuple[UUID | None, str, str], Template] = {}
 
-    def install(self, registry: Registry) -> None:
+    def install(self, registry: AppRegistry) -> None:
         """Register a task and a queue per channel, so that a slow channel does not delay the others."""
         registry.add_kind(MessageKind())
         for name in CHANNELS:
@@ -143,7 +143,7 @@ class Sender:
                 gate("before-send")
                 outcome = await channel.send(letter)
                 gate("after-send")
-            metrics.SENT.labels(message.channel, type(outcome).__name__.lower()).inc()
+            metrics.SENT.labels(message.channel, outcome.label).inc()
             if own is not None and isinstance(outcome, Throttled):
                 # Only this organization's account is over its limit; the others go on.
                 pause_s = OWN_PAUSE_S if outcome.retry_after_s is None else max(outcome.retry_after_s, 1.0)
@@ -274,7 +274,9 @@ class Sender:
 
     # -- after -----------------------------------------------------------------------------------------------------------
 
-    async def _evaluate(self, work: Claimed, message: Message, channel: Channel, outcome: Outcome) -> dict[str, Any]:
+    async def _evaluate(
+        self, work: Claimed, message: Message, channel: Channel, outcome: ServiceAnswer
+    ) -> dict[str, Any]:
         parking = self._parking[message.channel]
         policy = POLICIES.get(message.policy, QUICK)
         match outcome:

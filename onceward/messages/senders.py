@@ -13,8 +13,8 @@ from uuid import UUID
 
 from onceward.db import Transaction
 from onceward.errors import OncewardError
-from onceward.providers.outbound import Absent, Accepted, Outcome
-from onceward.services import NotSet, ServiceName, Services
+from onceward.services import NotSet, Services
+from onceward.services.outcome import Absent, Accepted, ServiceAnswer
 from onceward.statements import read_statement
 from onceward.trust import audit
 
@@ -68,8 +68,7 @@ async def list_senders(conn: Reader, organization: UUID | None, kind: SenderKind
 
 async def prove(services: Services, organization: UUID, kind: SenderKind, identifier: str) -> None:
     """Ask the service whether the organization's own account has the number. Raises `SenderNotProven`."""
-    service: ServiceName = kind
-    if not await services.has_own_account(service, organization):
+    if not await services.has_own_account(kind, organization):
         raise SenderNotProven(
             f"the organization has no {kind} account of its own, so nothing proves that {identifier} is its number: set its"
             f" secrets {kind}.*, or ask an administrator of the instance to assign the number"
@@ -77,7 +76,9 @@ async def prove(services: Services, organization: UUID, kind: SenderKind, identi
     try:
         if kind == "whatsapp":
             account = await services.whatsapp(organization)
-            found: Outcome | Absent = await account.find_number() if account.phone_number_id == identifier else Absent()
+            found: ServiceAnswer | Absent = (
+                await account.find_number() if account.phone_number_id == identifier else Absent()
+            )
         else:
             found = await (await services.twilio(organization)).find_number(identifier)
     except NotSet as error:

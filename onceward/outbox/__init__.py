@@ -1,10 +1,11 @@
 """Outbound webhooks. A failing endpoint does not delay the others; deliveries are signed and can be sent again."""
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.outbox.catalogue import Catalogue, EventType
     from onceward.outbox.endings import DeliveryEnd
     from onceward.outbox.endpoint import Endpoint, EndpointFields
@@ -14,25 +15,7 @@ if TYPE_CHECKING:
     from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 
 __all__ = [
-    "QUEUE",
-    "RETRY_QUEUE",
-    "Catalogue",
-    "DeliveryEnd",
-    "Endpoint",
-    "EndpointFields",
-    "Endpoints",
-    "EventType",
     "Invalid",
-    "KeyReused",
-    "NotResent",
-    "Outbox",
-    "OutboxError",
-    "OutboxOptions",
-    "Published",
-    "Registered",
-    "UnknownType",
-    "guarded_client",
-    "publish",
 ]
 
 __getattr__ = lazy(__name__, __file__)

@@ -22,8 +22,9 @@ from onceward.outbox.report import AttemptReport
 from onceward.outbox.schedule import LONGEST_RETRY_AFTER_S, POLICY, wait_s
 from onceward.outbox.targets import Target, Targets
 from onceward.statements import read_statement
-from onceward.work import Claimed, Permanent, Registry, Retry, Task
+from onceward.work import AppRegistry, Claimed, Permanent, Retry, Task
 from onceward.work.gate import gate
+from onceward.work.task import KindRoutines
 
 LOAD = read_statement("outbox", "load_deliveries")
 FINISH = read_statement("outbox", "finish_deliveries")
@@ -70,6 +71,7 @@ class DeliveryKind:
     """Deliveries as a kind of work: how to load their bodies, and the statement that settles successes in batches."""
 
     name: str = "delivery"
+    routines = KindRoutines(settled="onceward.settled_delivery", ended="onceward.ended_delivery")
     finish = FINISH
 
     def __init__(self, targets: Targets) -> None:
@@ -77,8 +79,12 @@ class DeliveryKind:
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Delivery]:
         rows = await conn.fetch(LOAD, ids)
-        targets = await self._targets.get(conn, [(row[1], row[2]) for row in rows])
-        return {row[0]: Delivery(targets[row[1]], row[3], row[4], row[5], row[6]) for row in rows if row[1] in targets}
+        targets = await self._targets.get(conn, [(row["endpoint_id"], row["version"]) for row in rows])
+        return {
+            row["id"]: Delivery(targets[row["endpoint_id"]], row["message_id"], row["type"], row["body"], row["trace"])
+            for row in rows
+            if row["endpoint_id"] in targets
+        }
 
 
 class Deliverer:
@@ -105,7 +111,7 @@ class Deliverer:
             Task(name="outbox.redeliver", queue=RETRY_QUEUE, **shared),
         )
 
-    def install(self, registry: Registry, targets: Targets) -> None:
+    def install(self, registry: AppRegistry, targets: Targets) -> None:
         """Register the kind and its tasks. They replace those that an earlier runtime of the same app registered."""
         registry.add_kind(DeliveryKind(targets))
         for task in self.tasks():

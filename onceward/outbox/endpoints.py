@@ -20,7 +20,7 @@ from onceward.outbox.catalogue import check_subscription
 from onceward.outbox.endpoint import Endpoint, EndpointFields
 from onceward.outbox.errors import Invalid
 from onceward.outbox.signing import make_secret, read_secret, show_public_key, show_secret
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.trust import Identity, NotFound, SecretBox, audit
 
 Actor = str | Identity
@@ -47,23 +47,25 @@ LIST = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null a
 LIST_ALL = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and ($1::uuid is null) and {AFTER}"
 COUNT = f"select count(*) from onceward.endpoints e where e.deleted_at is null and not e.direct and {OWN}"
 ONE = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and e.endpoint_id = $2 and {OWN}"
-INSERT = f"""
+INSERT = named(f"""
 insert into onceward.endpoints as e
     (endpoint_id, organization_id, url, description, events, channels, headers, metadata, owner, max_in_flight, rate_per_s,
      ordered, retry_waits_s, ed25519)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+values ($endpoint_id, $organization, $url, $description, $events, $channels, $headers, $metadata, $owner, $max_in_flight,
+        $rate_per_s, $ordered, $retry_waits_s, $ed25519)
 returning {COLUMNS}
-"""
+""")
 DIRECT = read_statement("outbox", "add_direct_endpoint")
 PRUNE_DIRECT = read_statement("outbox", "prune_direct_endpoints")
 COUNT_DIRECT = f"select count(*) from onceward.endpoints e where e.deleted_at is null and e.direct and {OWN}"
-CHANGE = f"""
+CHANGE = named(f"""
 update onceward.endpoints e
-   set url = $2, description = $3, events = $4, channels = $5, headers = $6, metadata = $7, owner = $8, max_in_flight = $9,
-       rate_per_s = $10, ordered = $11, retry_waits_s = $12, ed25519 = $13, version = nextval('onceward.ids')
- where e.endpoint_id = $1
+   set url = $url, description = $description, events = $events, channels = $channels, headers = $headers,
+       metadata = $metadata, owner = $owner, max_in_flight = $max_in_flight, rate_per_s = $rate_per_s, ordered = $ordered,
+       retry_waits_s = $retry_waits_s, ed25519 = $ed25519, version = nextval('onceward.ids')
+ where e.endpoint_id = $endpoint_id
 returning {COLUMNS}
-"""
+""")
 LIMITS = read_statement("outbox", "set_endpoint_limits")
 ENABLE = read_statement("outbox", "enable_endpoint")
 
@@ -98,7 +100,9 @@ class Endpoints:
                     "url", f"the organization already has {MOST_PER_ORGANIZATION} endpoints; delete one first"
                 )
             endpoint_id: UUID = await tx.fetchval("select gen_random_uuid()")
-            row = await tx.fetchrow(INSERT, endpoint_id, organization, *self._values(endpoint_id, fields))
+            row = await tx.fetchrow(
+                INSERT.text, *INSERT.values(organization=organization, **self._values(endpoint_id, fields))
+            )
             assert row is not None
             await self._add_secret(tx, endpoint_id, organization, key)
             if fields.ed25519:
@@ -189,7 +193,7 @@ class Endpoints:
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
             await check_subscription(tx, changed.events)
-            row = await tx.fetchrow(CHANGE, endpoint_id, *self._values(endpoint_id, changed))
+            row = await tx.fetchrow(CHANGE.text, *CHANGE.values(**self._values(endpoint_id, changed)))
             assert row is not None
             if changed.ed25519:
                 await ensure_signing_key(tx, self._box, organization)
@@ -305,25 +309,26 @@ class Endpoints:
         except HttpError as error:
             raise Invalid("url", error.reason) from None
 
-    def _values(self, endpoint_id: UUID, fields: EndpointFields) -> tuple[Any, ...]:
+    def _values(self, endpoint_id: UUID, fields: EndpointFields) -> dict[str, Any]:
         sealed = None
         if fields.headers:
             text = orjson.dumps(dict(fields.headers))
             sealed = self._box.seal(text, table="onceward.endpoints", row=endpoint_id, column="headers")
-        return (
-            fields.url,
-            fields.description,
-            list(fields.events),
-            None if fields.channels is None else sorted(set(fields.channels)),
-            sealed,
-            dict(fields.metadata),
-            fields.owner,
-            fields.max_in_flight,
-            fields.rate_per_s,
-            fields.ordered,
-            None if fields.retry_waits_s is None else list(fields.retry_waits_s),
-            fields.ed25519,
-        )
+        return {
+            "endpoint_id": endpoint_id,
+            "url": fields.url,
+            "description": fields.description,
+            "events": list(fields.events),
+            "channels": None if fields.channels is None else sorted(set(fields.channels)),
+            "headers": sealed,
+            "metadata": dict(fields.metadata),
+            "owner": fields.owner,
+            "max_in_flight": fields.max_in_flight,
+            "rate_per_s": fields.rate_per_s,
+            "ordered": fields.ordered,
+            "retry_waits_s": None if fields.retry_waits_s is None else list(fields.retry_waits_s),
+            "ed25519": fields.ed25519,
+        }
 
     async def _limit(self, tx: Transaction, endpoint_id: UUID, fields: EndpointFields, *, new: bool = False) -> None:
         if not new or fields.rate_per_s is not None:

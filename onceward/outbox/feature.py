@@ -12,6 +12,7 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.outbox.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
+    settings="onceward.outbox.settings:OutboxSettings",
     parts=(Part("outbox", "onceward.outbox.parts:outbox"),),
     commands=("onceward.outbox.commands:register",),
     routes="onceward.outbox.routes:routers",

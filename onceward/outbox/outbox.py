@@ -20,7 +20,7 @@ from onceward.outbox.owners import TEMPLATES, Tell, tell_owners
 from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 from onceward.outbox.targets import Targets
 from onceward.trust import SecretBox, audit
-from onceward.work import Registry, Waker
+from onceward.work import AppRegistry, Waker
 from onceward.work.pacing import LENT
 
 TEST_TYPE = "endpoint.test"
@@ -86,7 +86,7 @@ class Outbox:
         if not upkeep:
             self._loops.clear()
 
-    def install(self, registry: Registry) -> None:
+    def install(self, registry: AppRegistry) -> None:
         """Let workers that use this registry claim deliveries."""
         self._deliverer.install(registry, self._targets)
         if TEMPLATES not in registry.template_folders:

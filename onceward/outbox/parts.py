@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from onceward import __version__
 from onceward.db import Database
+from onceward.inbox.settings import InboxSettings
 from onceward.outbox import Catalogue, Outbox, OutboxOptions
 from onceward.outbox.owners import TEMPLATE, Notice
+from onceward.outbox.settings import OutboxSettings
 from onceward.settings import Settings
 from onceward.trust import SecretBox
+from onceward.work.settings import WorkSettings
 
 if TYPE_CHECKING:
     from onceward.context import Context
@@ -20,14 +23,15 @@ if TYPE_CHECKING:
 
 def options_from(settings: Settings) -> OutboxOptions:
     """Return the options of the outbox that the settings define."""
+    own = settings.of(OutboxSettings)
     return OutboxOptions(
-        concurrency=settings.delivery_concurrency,
-        retry_concurrency=max(1, settings.delivery_concurrency // 4),
-        timeout_s=settings.delivery_timeout_s,
+        concurrency=own.delivery_concurrency,
+        retry_concurrency=max(1, own.delivery_concurrency // 4),
+        timeout_s=own.delivery_timeout_s,
         allow_loopback_http=settings.allow_loopback_endpoints,
         user_agent=f"Onceward-Webhooks/{__version__}",
-        keep=timedelta(days=settings.retention_days),
-        keep_keys=timedelta(days=settings.dedupe_days),
+        keep=timedelta(days=settings.of(WorkSettings).retention_days),
+        keep_keys=timedelta(days=settings.of(InboxSettings).dedupe_days),
     )
 
 

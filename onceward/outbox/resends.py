@@ -14,7 +14,7 @@ from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.outbox.errors import Invalid, NotResent
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.trust import Identity, NotFound, audit
 
 Actor = str | Identity
@@ -34,12 +34,12 @@ id, organization_id, endpoint_id, verb, types, statuses, since, until, missing, 
 created_by, created_at, finished_at
 """
 MATCHED = read_statement("outbox", "count_matching_deliveries")
-START = f"""
+START = named(f"""
 insert into onceward.resends
     (organization_id, endpoint_id, verb, since, until, types, statuses, missing, rate_per_s, matched, created_by)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+values ($organization, $endpoint_id, $verb, $since, $until, $types, $statuses, $missing, $rate_per_s, $matched, $created_by)
 returning {COLUMNS}
-"""
+""")
 NEXT = read_statement("outbox", "take_resend")
 NEXT_DELIVERIES = read_statement("outbox", "next_deliveries")
 NEXT_MISSING = read_statement("outbox", "next_missing_events")
@@ -123,18 +123,20 @@ async def start(
         matched = await tx.fetchval(MATCHED, *filters)
         name = actor.actor if isinstance(actor, Identity) else actor
         row = await tx.fetchrow(
-            START,
-            organization,
-            endpoint_id,
-            verb,
-            since,
-            until,
-            _list(types),
-            _list(statuses),
-            verb == "recover",
-            rate_per_s,
-            matched,
-            name,
+            START.text,
+            *START.values(
+                organization=organization,
+                endpoint_id=endpoint_id,
+                verb=verb,
+                since=since,
+                until=until,
+                types=_list(types),
+                statuses=_list(statuses),
+                missing=verb == "recover",
+                rate_per_s=rate_per_s,
+                matched=matched,
+                created_by=name,
+            ),
         )
         assert row is not None
         await audit.record(

@@ -1,1 +1,4 @@
-"""One process of Onceward, with all roles or with some of them."""
+"""One process of Onceward, with all roles or with some of them.
+
+Internal: `onceward up` runs it.
+"""

@@ -12,7 +12,7 @@ import typer
 from onceward.cli.lean import import_fastapi, pause_collector, process_age_s
 from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import boxed, say
-from onceward.cli.session import configure_process, features_with, run, spare_collector
+from onceward.cli.session import configure_process, features_with, run, settings_here, spare_collector
 
 if TYPE_CHECKING:
     from onceward.feature import Role
@@ -38,9 +38,8 @@ def register(cli: typer.Typer) -> None:
 def dev(app: AppArgument = None, host: HostOption = None, port: PortOption = None) -> None:
     """Run everything like `up`, and start it again after each change of the project's files. For development only."""
     from onceward.process.dev import Development
-    from onceward.settings import load_settings
 
-    settings = load_settings(host=host, port=port)
+    settings = settings_here(host=host, port=port)
     configure_process(settings)
     if app is None:
         load_app(app)  # raises the error that says how to name an app
@@ -71,11 +70,10 @@ def scheduler(app: AppArgument = None) -> None:
 def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
     pause_collector()
     from onceward.process.process import Process
-    from onceward.settings import load_settings
     from onceward.telemetry import get_logger
     from onceward.work.overdue import EXIT_CODE
 
-    settings = load_settings(**overrides)
+    settings = settings_here(**overrides)
     configure_process(settings)
     if "web" in roles:
         import_fastapi()  # before the app, which may import it too

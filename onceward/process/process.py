@@ -30,7 +30,7 @@ from onceward.process.metrics import FAILING_LOOPS, LOOP_FAILURES
 from onceward.process.stages import Stages
 from onceward.process.unfinished import refuse_during_restore, refuse_unfinished
 from onceward.process.watchdog import Watchdog
-from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
+from onceward.settings import Settings, check_prefixes, complete_settings, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
 
@@ -119,6 +119,7 @@ class Process:
     async def _start(self, roles: Iterable[Role]) -> None:
         chosen = frozenset(roles)
         check_prefixes(self.features.settings)
+        self.settings = complete_settings(self.settings, self.features.settings)
         warn_of_unknown_names(self.features.settings)
         if "web" in chosen and self.listens:
             from onceward.web.server import check_address
@@ -237,7 +238,10 @@ class Process:
 
     async def _watch_loop(self) -> None:
         watchdog = Watchdog(
-            warn_s=self.settings.blocked_warn_s, limit_s=self.settings.blocked_limit_s, worker=lambda: self.worker
+            warn_s=self.settings.blocked_warn_s,
+            limit_s=self.settings.blocked_limit_s,
+            worker=lambda: self.worker,
+            is_loop=self.supervisor.runs,
         )
         await watchdog.start()
         self._undo.append(("watchdog", watchdog.stop))

@@ -1,10 +1,11 @@
 """Schedules: one run per due time, however many nodes there are, with a record of every run."""
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.schedules.batches import BatchResult
     from onceward.schedules.foreground import RunReport, StillRunning, run_here
     from onceward.schedules.operations import (
@@ -25,29 +26,10 @@ if TYPE_CHECKING:
     from onceward.schedules.timing import Cron, Every, Timing
 
 __all__ = [
-    "BatchResult",
-    "Counts",
-    "Cron",
-    "Every",
-    "Missed",
-    "NoSuchSchedule",
-    "Overlap",
-    "Run",
     "RunReport",
-    "Schedule",
     "Scheduler",
-    "Skip",
-    "StillRunning",
-    "Timing",
-    "backfill",
-    "find",
-    "history",
-    "overview",
-    "pause",
-    "resume",
     "run_here",
     "run_now",
-    "run_task",
     "upcoming",
 ]
 

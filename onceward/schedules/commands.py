@@ -14,7 +14,7 @@ import typer
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.loading import AppOption, load_app
 from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import opened, run
+from onceward.cli.session import opened, run, settings_here
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
@@ -98,12 +98,11 @@ def run_one(
     async def main(app: Onceward, database: Database) -> RunReport:
         from onceward.engine import Engine
         from onceward.schedules import Scheduler, StillRunning, run_here
-        from onceward.settings import load_settings
         from onceward.trust.secrets import secret_box
 
         schedule = _find(app, name)
         await Scheduler(database, app.schedules.values()).register()
-        box = partial(secret_box, load_settings())
+        box = partial(secret_box, settings_here())
         engine = Engine(database, app.registry, event_types=app.event_types, box=box)
         watch, finish = _watcher(name)
         try:
@@ -173,9 +172,8 @@ def backfill(
 
 
 def _with_database(app_path: str | None, main: Callable[[Onceward, Database], Any]) -> Any:
-    from onceward.settings import load_settings
 
-    settings = load_settings()
+    settings = settings_here()
     app = load_app(app_path)
 
     async def inside() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, get_type_hints
+from typing import Any, TypedDict, get_type_hints
 
 from onceward.durations import Duration, in_seconds
 from onceward.schedules.recording import RETRY, run_task
@@ -15,21 +15,44 @@ from onceward.schedules.timing import Timing
 from onceward.work import RetryOption, as_policy
 
 
+class ScheduleOptions(TypedDict, total=False):
+    """The options of `@app.cron` and `@app.every`."""
+
+    name: str | None
+    """The name of the schedule; otherwise that of the function."""
+    missed: Missed
+    """What happens to missed times: run `once` (the default), `skip` them, or run `all` within `window`, at most `max_runs`."""
+    window: Duration
+    """A day, if not given."""
+    max_runs: int
+    """100, if not given."""
+    overlap: Overlap
+    """Whether a run may start while another one has not finished; `skip`, if not given."""
+    jitter: Duration
+    """Each run waits a random part of this time."""
+    queue: str
+    timeout: Duration | None
+    max_attempts: int | None
+    retry: RetryOption | None
+    severity: str
+    """A failed run notifies the administrators with this severity; `error`, if not given."""
+
+
 def declare(
     function: Callable[..., Any],
     timing: Timing,
     *,
-    name: str | None,
-    missed: Missed,
-    window: Duration,
-    max_runs: int,
-    overlap: Overlap,
-    jitter: Duration,
-    queue: str,
-    timeout: Duration | None,
-    max_attempts: int | None,
-    retry: RetryOption | None,
-    severity: str,
+    name: str | None = None,
+    missed: Missed = "once",
+    window: Duration = timedelta(days=1),
+    max_runs: int = 100,
+    overlap: Overlap = "skip",
+    jitter: Duration = 0.0,
+    queue: str = "schedules",
+    timeout: Duration | None = None,
+    max_attempts: int | None = None,
+    retry: RetryOption | None = None,
+    severity: str = "error",
 ) -> Schedule:
     """Return the schedule of a function; raise TypeError if the function has the wrong signature."""
     schedule_name = name or function.__name__

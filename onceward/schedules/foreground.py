@@ -21,7 +21,7 @@ from onceward.errors import OncewardError
 from onceward.schedules.operations import LAST_BROKEN
 from onceward.schedules.run import Run
 from onceward.schedules.schedule import Schedule
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.trust import record
 from onceward.work import Claimed, Executor, Task
 from onceward.work.executor import Opener
@@ -29,7 +29,7 @@ from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
 
-HOLD = read_statement("schedules", "hold_run")
+HOLD = named(read_statement("schedules", "hold_run"))
 REPORT = read_statement("schedules", "report_run")
 
 
@@ -101,17 +101,19 @@ async def _hold(db: Database, schedule: Schedule, worker: int, lease: int, by: s
         scope: int | None = await tx.fetchval(LAST_BROKEN, schedule.name)
         try:
             await tx.execute(
-                HOLD,
-                id,
-                schedule.name,
-                scope,
-                by,
-                schedule.task.name,
-                schedule.task.queue,
-                lease,
-                f"schedule:{schedule.name}" if exclusive else None,
-                1 if exclusive else None,
-                worker,
+                HOLD.text,
+                *HOLD.values(
+                    id=id,
+                    schedule=schedule.name,
+                    scope=scope,
+                    asked_by=by,
+                    task=schedule.task.name,
+                    queue=schedule.task.queue,
+                    lease=lease,
+                    lane=f"schedule:{schedule.name}" if exclusive else None,
+                    slot=1 if exclusive else None,
+                    worker=worker,
+                ),
             )
         except asyncpg.UniqueViolationError:
             raise StillRunning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import structlog
 
@@ -12,7 +12,7 @@ from onceward.db import OUTAGE, Database, RawJson, Transaction
 from onceward.schedules import metrics
 from onceward.schedules.run import HELD, Run
 from onceward.schedules.scheduler import report_failure
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.work import Claimed, RetryPolicy, Snooze, Superseded, Task, waits
 from onceward.work.leaks import failure_of
 from onceward.work.settle import describe, result_json
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 BEGIN = read_statement("schedules", "begin_run")
 OVER = read_statement("schedules", "find_ended_run")
-CLOSE = read_statement("schedules", "close_run")
+CLOSE = named(read_statement("schedules", "close_run"))
 
 AGAIN = "update onceward.runs set duration_ms = coalesce(duration_ms, 0) + $2, error = $3 where id = $1"
 
@@ -110,9 +110,7 @@ async def _succeeded(db: Database, run: Run, lease: int, result: Any, duration_m
     stored = None if text is None else RawJson(text)
     async with db.transaction(role="engine") as tx:
         await _must_hold(tx, run, lease)
-        await tx.execute(
-            CLOSE, run.id, "success", None, duration_ms, c.processed, c.succeeded, c.failed, c.skipped, stored, None
-        )
+        await _close(tx, run, "success", duration_ms, result=stored)
         if c.processed and c.failed / c.processed > NOTABLE_SHARE:
             await tx.execute(
                 "select onceward.notify('CRON_FAILURE', 'warn', $1, $2, p_group => $3)",
@@ -137,28 +135,40 @@ async def _failed(db: Database, run: Run, lease: int, error: Exception, duration
     if isinstance(error, OUTAGE):
         return  # the database is unavailable: the job is retried without counting the attempt
     described = describe(error)
-    c = run.counts
     log.error("run.failed", schedule=run.schedule, run=run.id, error=described["type"], last_attempt=last)
     async with db.transaction(role="engine") as tx:
         await _must_hold(tx, run, lease)
         if not last:
             await tx.execute(AGAIN, run.id, duration_ms, described)
             return
-        await tx.execute(
-            CLOSE,
-            run.id,
-            "failed",
-            described["type"],
-            duration_ms,
-            c.processed,
-            c.succeeded,
-            c.failed,
-            c.skipped,
-            None,
-            described,
-        )
+        await _close(tx, run, "failed", duration_ms, error=described)
         await report_failure(tx, run.schedule, run.id, described)
     _count(run, "failed", duration_ms)
+
+
+async def _close(
+    tx: Transaction,
+    run: Run,
+    status: Literal["success", "failed"],
+    duration_ms: int,
+    *,
+    result: Any = None,
+    error: dict[str, Any] | None = None,
+) -> None:
+    """Store the outcome of a run with the counts of its items."""
+    values = CLOSE.values(
+        id=run.id,
+        status=status,
+        reason=None if error is None else error["type"],
+        duration_ms=duration_ms,
+        processed=run.counts.processed,
+        succeeded=run.counts.succeeded,
+        failed=run.counts.failed,
+        skipped=run.counts.skipped,
+        result=result,
+        error=error,
+    )
+    await tx.execute(CLOSE.text, *values)
 
 
 def _count(run: Run, outcome: str, duration_ms: int) -> None:

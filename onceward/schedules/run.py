@@ -25,13 +25,15 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from onceward.background.unclosed import Unclosed
 from onceward.db import OUTAGE, Cause, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.db.lost import is_gone
 from onceward.errors import OncewardError
 from onceward.schedules.batches import Batches, BatchFunction, BatchResult, FailureHook, mark_batch
 from onceward.statements import read_statement
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
-from onceward.work.leaks import LEAKS, failure_of
+from onceward.work.leaks import failure_of, leaked
 from onceward.work.settle import describe
 
 log = structlog.get_logger(__name__)
@@ -338,10 +340,12 @@ async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> Any:
     try:
         return await call(item, tx)
     except OUTAGE as error:
-        if isinstance(error, asyncpg.PostgresConnectionError | Unavailable) or tx.conn.is_closed():
+        if isinstance(error, asyncpg.PostgresConnectionError | Unavailable) or is_gone(tx.conn):
             raise
         raise _ItemFailed(error) from error
-    except LEAKS as error:
+    except Exception:
+        raise
+    except BaseException as error:
         failure = failure_of(error)
         raise failure from failure.__cause__
 
@@ -376,6 +380,12 @@ class _Each:
 
     async def _all(self, items: Iterable[Any] | AsyncIterable[Any], concurrency: int) -> None:
         slots = asyncio.Semaphore(concurrency)
+        lost: list[asyncio.Task[None]] = []
+
+        def note(task: asyncio.Task[None]) -> None:
+            if task.cancelled():
+                lost.append(task)
+
         async with asyncio.TaskGroup() as group:
 
             async def one(item: Any) -> None:
@@ -386,7 +396,9 @@ class _Each:
 
             async for item in _iterate(items):
                 await slots.acquire()
-                group.create_task(one(item))
+                group.create_task(Unclosed(one(item), leaked)).add_done_callback(note)
+        if lost:  # their functions cancelled their own tasks, which the group takes for an end like any other
+            raise leaked(asyncio.CancelledError())
 
     async def _one(self, item: Any) -> None:
         key = str(self._key(item))

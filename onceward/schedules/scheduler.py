@@ -17,13 +17,13 @@ from onceward.background import Loop
 from onceward.db import Database, Transaction
 from onceward.schedules.schedule import Schedule, decide
 from onceward.schedules.timing import jitter_s, next_after
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.trust import severity
 from onceward.work import Waker, in_batches
 
 log = structlog.get_logger(__name__)
 
-REGISTER = read_statement("schedules", "register_schedule")
+REGISTER = named(read_statement("schedules", "register_schedule"))
 DUE = read_statement("schedules", "due_schedules")
 
 DECIDED = "update onceward.schedules set decided_until = $2, next_at = $3 where name = $1"
@@ -70,19 +70,21 @@ class Scheduler:
         """Save the declarations of this node's schedules in the database. Pauses and past decisions stay."""
         for each in sorted(self._schedules.values(), key=lambda schedule: schedule.name):
             await self._db.execute(
-                REGISTER,
-                each.name,
-                each.task.name,
-                each.task.queue,
-                each.cron,
-                each.every_s,
-                each.tz,
-                each.missed,
-                each.window.total_seconds(),
-                each.max_runs,
-                each.overlap,
-                each.jitter_s,
-                severity(each.severity),
+                REGISTER.text,
+                *REGISTER.values(
+                    name=each.name,
+                    task=each.task.name,
+                    queue=each.task.queue,
+                    cron=each.cron,
+                    every_s=each.every_s,
+                    tz=each.tz,
+                    missed=each.missed,
+                    window_s=each.window.total_seconds(),
+                    most=each.max_runs,
+                    overlap=each.overlap,
+                    jitter_s=each.jitter_s,
+                    severity=severity(each.severity),
+                ),
             )
 
     async def step(self) -> list[int]:

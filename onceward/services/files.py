@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from onceward.extras import require
 from onceward.lazy import lazy_module
 from onceward.private_files import PrivateFolder
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import obstore
     from obstore import store as stores
 
-    Store = PrivateFolder | stores.S3Store | stores.MemoryStore
+    Store = PrivateFolder | stores.S3Store | dict[str, bytes]
 else:
     obstore = lazy_module("obstore")
     stores = lazy_module("obstore.store")
@@ -31,7 +32,7 @@ class Files:
     @classmethod
     def in_memory(cls) -> Files:
         """Return files that end with the process, for tests."""
-        return cls(stores.MemoryStore())
+        return cls({})
 
     @classmethod
     def at(cls, url: str | None, data_dir: Path) -> Files:
@@ -41,6 +42,7 @@ class Files:
         parts = urlsplit(url)
         match parts.scheme:
             case "s3":
+                require("files", "obstore", f"ONCEWARD_FILES_URL={url}")
                 # A store on this machine or in this network may have no certificate.
                 return cls(
                     stores.S3Store(
@@ -56,13 +58,17 @@ class Files:
         if isinstance(self._store, PrivateFolder):
             await asyncio.to_thread(self._store.put, path, content)
             return
-        attributes: Any = {"Content-Type": content_type} if isinstance(self._store, stores.S3Store) else None
-        await obstore.put_async(self._store, path, content, attributes=attributes)
+        if isinstance(self._store, dict):
+            self._store[path] = content
+            return
+        await obstore.put_async(self._store, path, content, attributes={"Content-Type": content_type})
 
     async def get(self, path: str) -> bytes | None:
         """Return the content of the file, or None if the file does not exist."""
         if isinstance(self._store, PrivateFolder):
             return await asyncio.to_thread(self._store.get, path)
+        if isinstance(self._store, dict):
+            return self._store.get(path)
         try:
             stored = await obstore.get_async(self._store, path)
         except FileNotFoundError:
@@ -72,5 +78,8 @@ class Files:
     async def delete(self, path: str) -> None:
         if isinstance(self._store, PrivateFolder):
             await asyncio.to_thread(self._store.delete, path)
+            return
+        if isinstance(self._store, dict):
+            self._store.pop(path, None)
             return
         await obstore.delete_async(self._store, path)

@@ -1,4 +1,4 @@
-"""The external services that an app calls, such as `await app.services.stripe(organization)`.
+"""The external services that an app calls: `await app.services.NAME(organization)` for each integration with a client.
 
 Each accessor takes the organization that the call is made for, and returns a client with that organization's account if
 the organization has one, else with the installation's. Importing an app opens no connection. The process passes the
@@ -10,56 +10,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+from onceward.integration import Integration, integrations
 from onceward.settings import load_settings
 
-from .catalog import CATALOG, ServiceAccount, resolve_account
+from .accounts import ServiceAccount, callable_services, resolve_account
 from .errors import NotSet
 from .files import Files
+from .settings import load_integration_settings
 
 if TYPE_CHECKING:
     from onceward.http import ServiceClient
-    from onceward.providers.outbound.brevo import Brevo
-    from onceward.providers.outbound.calcom import CalCom
-    from onceward.providers.outbound.daily import Daily
-    from onceward.providers.outbound.ga4 import Ga4
-    from onceward.providers.outbound.hubspot import HubSpot
-    from onceward.providers.outbound.mixpanel import Mixpanel
-    from onceward.providers.outbound.openai import OpenAI
-    from onceward.providers.outbound.paypal import PayPal
-    from onceward.providers.outbound.posthog import PostHog
-    from onceward.providers.outbound.segment import Segment
-    from onceward.providers.outbound.slack import Slack
-    from onceward.providers.outbound.stripe import Stripe
-    from onceward.providers.outbound.twilio import Twilio
-    from onceward.providers.outbound.whatsapp import WhatsApp
-    from onceward.settings import Settings
-
-ServiceName = Literal[
-    "stripe",
-    "paypal",
-    "calcom",
-    "hubspot",
-    "ga4",
-    "mixpanel",
-    "segment",
-    "posthog",
-    "daily",
-    "twilio",
-    "whatsapp",
-    "slack",
-    "brevo",
-    "openai",
-    "files",
-]
+    from onceward.settings import FeatureSettings, Settings
 
 SECRETS_TTL_S = 10.0
 """How long a process uses the secrets of an organization before it reads them again."""
 _MAX_CACHED = 1000
-_SECRET_NAMES = tuple(name for declared in CATALOG.values() for name in declared.secret_names)
 
 
 class SecretStore(Protocol):
@@ -78,6 +48,7 @@ class Services:
         self._store: SecretStore | None = None
         self._replaced: dict[str, Any] = {}
         self._files: Files | None = None
+        self._given: dict[str, FeatureSettings] = {}
         self._clients: OrderedDict[ServiceAccount, Any] = OrderedDict()
         self._secrets: OrderedDict[UUID, tuple[float, Mapping[str, str]]] = OrderedDict()
         self._reading = asyncio.Lock()
@@ -94,16 +65,23 @@ class Services:
     def configure(self, settings: Settings) -> None:
         """Use these settings from now on, create every service again from them, and undo `use`."""
         self._settings = settings
+        self._given.clear()
         self._replaced.clear()
         self._clients.clear()
         self._files = None
+
+    def simulate(self, name: str, url: str) -> None:
+        """Call a simulator instead of a service from now on. Everything else stays as it is."""
+        simulators = {**self.settings.simulators, integrations()[name].name: url}
+        self._settings = self.settings.model_copy(update={"simulators": simulators})
+        self._clients.clear()
 
     def use_secrets(self, store: SecretStore | None) -> None:
         """Read the secrets of organizations from this store; None means that no organization has an account of its own."""
         self._store = store
         self.forget_secrets()
 
-    def use(self, name: ServiceName, service: Any) -> None:
+    def use(self, name: str, service: Any) -> None:
         """Replace one service for every organization, for example in tests."""
         self._replaced[name] = service
 
@@ -119,48 +97,25 @@ class Services:
 
     # -- the services: `organization` is the one that the call is made for, None is the installation itself --------------
 
-    async def stripe(self, organization: UUID | None, /) -> Stripe:
-        return await self._get("stripe", organization)
+    def __getattr__(self, name: str) -> Callable[[UUID | None], Awaitable[Any]]:
+        """Return the accessor of a service: `await services.NAME(organization)` returns its client."""
+        if name.startswith("_") or name not in callable_services():
+            raise AttributeError(f"there is no service {name!r}: the services are {', '.join(callable_services())}")
+        return partial(self.get, name)
 
-    async def paypal(self, organization: UUID | None, /) -> PayPal:
-        return await self._get("paypal", organization)
-
-    async def calcom(self, organization: UUID | None, /) -> CalCom:
-        return await self._get("calcom", organization)
-
-    async def hubspot(self, organization: UUID | None, /) -> HubSpot:
-        return await self._get("hubspot", organization)
-
-    async def ga4(self, organization: UUID | None, /) -> Ga4:
-        return await self._get("ga4", organization)
-
-    async def mixpanel(self, organization: UUID | None, /) -> Mixpanel:
-        return await self._get("mixpanel", organization)
-
-    async def segment(self, organization: UUID | None, /) -> Segment:
-        return await self._get("segment", organization)
-
-    async def posthog(self, organization: UUID | None, /) -> PostHog:
-        return await self._get("posthog", organization)
-
-    async def daily(self, organization: UUID | None, /) -> Daily:
-        return await self._get("daily", organization)
-
-    async def twilio(self, organization: UUID | None, /) -> Twilio:
-        return await self._get("twilio", organization)
-
-    async def whatsapp(self, organization: UUID | None, /) -> WhatsApp:
-        return await self._get("whatsapp", organization)
-
-    async def slack(self, organization: UUID | None, /) -> Slack:
-        return await self._get("slack", organization)
-
-    async def brevo(self, organization: UUID | None, /) -> Brevo:
-        return await self._get("brevo", organization)
-
-    async def openai(self, organization: UUID | None, /) -> OpenAI:
-        """Return the chat client of OpenAI, or of a service with the same API at `ONCEWARD_OPENAI_URL`."""
-        return await self._get("openai", organization)
+    async def get(self, name: str, organization: UUID | None, /) -> Any:
+        """Return the client of a service by its name."""
+        if (replaced := self._replaced.get(name)) is not None:
+            return replaced
+        http = self._opened()
+        account = await self._account(name, organization)
+        client = self._clients.get(account)
+        if client is None:
+            client = self._clients[account] = integrations().load(name, "client").connect(http, account)
+            _shrink(self._clients)
+        else:
+            self._clients.move_to_end(account)
+        return client
 
     @property
     def files(self) -> Files:
@@ -182,7 +137,7 @@ class Services:
 
     # -- accounts --------------------------------------------------------------------------------------------------------
 
-    async def is_configured(self, name: ServiceName, organization: UUID | None, /) -> bool:
+    async def is_configured(self, name: str, organization: UUID | None, /) -> bool:
         """Whether the organization can use the service: through its own account or the installation's."""
         if name in self._replaced:
             return True
@@ -192,29 +147,37 @@ class Services:
             return False
         return True
 
-    async def has_own_account(self, name: ServiceName, organization: UUID, /) -> bool:
+    def is_set(self, name: str) -> bool:
+        """Whether the installation has an account at the service."""
+        try:
+            self._resolved(name, None, None)
+        except NotSet:
+            return name in self._replaced
+        return True
+
+    async def has_own_account(self, name: str, organization: UUID, /) -> bool:
         """Whether the organization has an account of its own at the service, complete or not."""
         secrets = await self._secrets_of(organization)
-        return any(f"{name}.{each.name}" in secrets for each in CATALOG[name].fields if not each.shared)
-
-    async def _get(self, name: str, organization: UUID | None) -> Any:
-        if (replaced := self._replaced.get(name)) is not None:
-            return replaced
-        http = self._opened()
-        account = await self._account(name, organization)
-        service = self._clients.get(account)
-        if service is None:
-            from .clients import BUILD  # imports the clients of all services
-
-            service = self._clients[account] = BUILD[name](http, account, self.settings)
-            _shrink(self._clients)
-        else:
-            self._clients.move_to_end(account)
-        return service
+        return any(f"{name}.{each.name}" in secrets for each in integrations()[name].account if not each.shared)
 
     async def _account(self, name: str, organization: UUID | None) -> ServiceAccount:
         secrets = None if organization is None else await self._secrets_of(organization)
-        return resolve_account(name, self.settings, organization=organization, secrets=secrets)
+        return self._resolved(name, organization, secrets)
+
+    def _resolved(self, name: str, organization: UUID | None, secrets: Mapping[str, str] | None) -> ServiceAccount:
+        declared = integrations()[name]
+        return resolve_account(
+            declared,
+            self._settings_of(declared),
+            simulator=self.settings.simulators.get(name) or getattr(self.settings, f"{name}_url", None),
+            organization=organization,
+            secrets=secrets,
+        )
+
+    def _settings_of(self, declared: Integration) -> FeatureSettings:
+        if declared.name not in self._given:
+            self._given[declared.name] = load_integration_settings(declared, self.settings)
+        return self._given[declared.name]
 
     async def _secrets_of(self, organization: UUID) -> Mapping[str, str]:
         if self._store is None:
@@ -227,7 +190,7 @@ class Services:
                 return fresh
             # The time before the read: a secret that changes during it is read again soon enough.
             started = time.monotonic()
-            secrets = await self._store.read(organization, _SECRET_NAMES)
+            secrets = await self._store.read(organization, _secret_names())
             self._secrets[organization] = (started, secrets)
             _shrink(self._secrets)
             return secrets
@@ -245,6 +208,11 @@ class Services:
             self._clients.clear()
             self._reading = asyncio.Lock()
         return self._http
+
+
+@cache
+def _secret_names() -> tuple[str, ...]:
+    return tuple(name for declared in callable_services().values() for name in declared.secret_names)
 
 
 def _shrink(cache: OrderedDict[Any, Any]) -> None:

@@ -22,7 +22,7 @@ class Tally:
     __slots__ = ("total",)
 
     def __init__(self) -> None:
-        self.total = 0
+        self.total: float = 0
 
 
 class Spread:

@@ -40,7 +40,7 @@ QUIET = ("asyncio", "aiohttp.access", "uvicorn", "botocore", "urllib3")
 """Libraries whose routine log lines we do not need."""
 
 
-ONLY_IN_FILES = frozenset({"audit.sealed"})
+ONLY_IN_FILES = frozenset({"audit.sealed", "audit.anchored"})
 """Events that are worth keeping, but that nobody reads as they happen: a terminal does not show them."""
 
 

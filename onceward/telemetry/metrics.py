@@ -20,6 +20,12 @@ from prometheus_client import (
 )
 from prometheus_client.registry import Collector
 
+__all__ = [
+    "counter",
+    "gauge",
+    "histogram",
+]
+
 REGISTRY = CollectorRegistry(auto_describe=True)
 disable_created_metrics()  # nobody reads this second series per counter
 

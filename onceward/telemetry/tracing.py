@@ -13,10 +13,11 @@ from importlib import import_module
 from typing import Any
 
 from onceward.errors import OncewardError
+from onceward.extras import extra
 
 
-class TracingUnavailable(OncewardError):
-    """Tracing is switched on, but its packages are not installed."""
+class ExporterMissing(OncewardError):
+    """An OTLP endpoint is set, but the package of its exporter is not installed."""
 
 
 class _Tracing:
@@ -27,15 +28,11 @@ class _Tracing:
 
 def configure_tracing(*, service: str, environment: str, version: str) -> None:
     """Switch tracing on for the process."""
-    try:
+    with extra("otel", "ONCEWARD_TRACING=true"):
         trace = import_module("opentelemetry.trace")
         sdk = import_module("opentelemetry.sdk.trace")
         export = import_module("opentelemetry.sdk.trace.export")
         resources = import_module("opentelemetry.sdk.resources")
-    except ImportError as error:
-        raise TracingUnavailable(
-            "ONCEWARD_TRACING is on but OpenTelemetry is not installed: pip install 'onceward[otel]'"
-        ) from error
     identity = {"service.name": service, "deployment.environment": environment, "service.version": version}
     provider = sdk.TracerProvider(resource=resources.Resource.create(identity))
     if exporter := _exporter():
@@ -51,7 +48,7 @@ def _exporter() -> Any:
     try:
         return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()
     except ImportError as error:
-        raise TracingUnavailable(
+        raise ExporterMissing(
             "an OTLP endpoint is set but its exporter is not installed: pip install opentelemetry-exporter-otlp-proto-http"
         ) from error
 

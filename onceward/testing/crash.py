@@ -13,11 +13,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from onceward.engine import Engine
+from onceward.errors import Signal
 from onceward.testing.work import drain
 from onceward.work import gate
 
 
-class Crash(BaseException):
+class Crash(Signal):
     """A simulated crash of the process."""
 
 

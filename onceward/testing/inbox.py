@@ -16,9 +16,9 @@ from onceward.engine import Engine
 from onceward.inbox.inbox import Inbox
 from onceward.inbox.source import Mode
 from onceward.inbox.sources import NewSource, add
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.trust import SecretBox
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 
 SECRET = "whsec_dGhlIHNlY3JldCBvZiB0aGUgdGVzdHMsIDMyIGJ5dGVz"
 BASE64_SECRET = SECRET.removeprefix("whsec_")
@@ -87,7 +87,7 @@ class TestInbox:
     ) -> UUID:
         """Add a source with a secret of its own. The default provider has the name of the source. Return its id."""
         chosen = provider or name
-        secret = BASE64_SECRET if chosen == "daily" else SECRET
+        secret = get_provider(chosen).sample_secret
         new = NewSource(
             name=name,
             provider=chosen,

@@ -140,7 +140,7 @@ async def onceward_process(
 
     from onceward.process.process import Process
     from onceward.runtime import FEATURES
-    from onceward.settings import Settings
+    from onceward.settings import load_settings
     from onceward.testing.inbox import KEY
 
     values: dict[str, Any] = {
@@ -151,7 +151,7 @@ async def onceward_process(
         "pool_min": 1,
         "pool_max": 10,
     }
-    process = Process(onceward_app, Settings(**values), FEATURES)
+    process = Process(onceward_app, load_settings(FEATURES.settings, **values), FEATURES)
     await process.start()
     yield process
     await process.stop()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from onceward.engine import Engine
 from onceward.telemetry.logs import running
-from onceward.work import Claimed, Host, JobTask, Registry
+from onceward.work import AppRegistry, Claimed, Host, JobTask, Task
 from onceward.work.claim import claim, claim_lanes, new_lease
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
 from onceward.work.leases import Leases
 from onceward.work.processes import HandlerProcesses
 from onceward.work.settle import Acknowledger
+from onceward.work.sharing import Member, Sharing
+from onceward.work.slot_control import LoneSlot
 from onceward.work.threads import HandlerThreads
 
 MOST_ROUNDS = 1000
@@ -40,6 +43,7 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
         open_tx=engine.open_tx,
         hooks=engine.registry.end_hooks,
         processes=processes,
+        sharing=Sharing(learns=False),
     )
     try:
         return await _run_due(engine, executor, acks, worker, queues, most)
@@ -56,17 +60,19 @@ async def _run_due(
     for _ in range(MOST_ROUNDS):
         ran_now = 0
         for queue in queues or [row["queue"] for row in await engine.db.fetch(QUEUES)]:
-            for batch in _batches(engine.registry, await _take(engine, queue, sorted(engine.registry.tasks), worker)):
+            taken = await _take(engine, queue, sorted(engine.registry.tasks), worker)
+            line = Line(engine.registry, _batches(engine.registry, taken))
+            while (batch := line.next()) is not None:
                 task = engine.registry.tasks[batch[0].task]
                 token = running.set(batch[0])
                 try:
                     if task.batch > 1:
                         await executor.run_batch(task, batch)
                     else:
-                        await executor.run(task, batch[0])
+                        await executor.run(task, batch[0], line)
                 finally:
                     running.reset(token)
-                ran_now += len(batch)
+            ran_now += len(taken)
         await acks.close()
         ran += ran_now
         if ran_now == 0:
@@ -77,7 +83,31 @@ async def _run_due(
     raise AssertionError(f"work was still due after {MOST_ROUNDS} rounds: does a job enqueue itself?")
 
 
-def _batches(registry: Registry, taken: list[Claimed]) -> list[list[Claimed]]:
+class Line(LoneSlot):
+    """The slot of a drain: work that follows may share the transaction of the work before it, as in a worker with a backlog."""
+
+    def __init__(self, registry: AppRegistry, batches: list[list[Claimed]]) -> None:
+        self._registry = registry
+        self._batches = deque(batches)
+
+    def next(self) -> list[Claimed] | None:
+        return self._batches.popleft() if self._batches else None
+
+    def joining(self, fits: Callable[[Task, Claimed], bool]) -> Member | None:
+        if not self._batches:
+            return None
+        work = self._batches[0][0]
+        task = self._registry.tasks[work.task]
+        if not fits(task, work):
+            return None
+        self._batches.popleft()
+        return Member(task, work)
+
+    def turns_to(self, work: Claimed, *, follows_others: bool) -> None:
+        running.set(work)
+
+
+def _batches(registry: AppRegistry, taken: list[Claimed]) -> list[list[Claimed]]:
     """Group the jobs of a batch handler by organization, as a worker does."""
     batches: list[list[Claimed]] = []
     open_: dict[tuple[str, UUID | None], list[Claimed]] = {}
@@ -108,7 +138,7 @@ async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> li
     return work
 
 
-async def load_bodies(registry: Registry, conn: Any, work: list[Claimed]) -> None:
+async def load_bodies(registry: AppRegistry, conn: Any, work: list[Claimed]) -> None:
     """Load the bodies of claimed work other than jobs, as a worker does after a claim."""
     for kind in {each.kind for each in work} - {"job"}:
         group = [each for each in work if each.kind == kind]

@@ -1,6 +1,7 @@
 """The hash chain over the audit log, and the proof that no entry was changed, deleted or moved.
 
-A link is sha256(previous link, number, ids, hashes of those entries). An entry's hash covers its frame (id, time,
+A link is an HMAC of the previous link, its number, its ids and the hashes of those entries. The key is in the database, but
+encrypted with ONCEWARD_SECRET_KEY, so who changes rows and computes all hashes again still cannot make a link. An entry's hash covers its frame (id, time,
 organization, action, cause) and the hashes of its two erasable parts, so an erasure does not break the chain. The proof
 uses only table contents and functions of `pg_catalog`, so replacing our SQL functions cannot deceive it.
 """
@@ -8,14 +9,19 @@ uses only table contents and functions of `pg_catalog`, so replacing our SQL fun
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from onceward.db import Connection
 from onceward.statements import read_statement
+from onceward.trust.chain_keys import all_keys
+from onceward.trust.errors import SecretError
 from onceward.trust.invariants import Mark, Tell, forget_mark, read_mark, save_mark
+from onceward.trust.secrets import SecretBox
 
 START = bytes(32)
 HASH_BYTES = 32
@@ -58,6 +64,13 @@ class Head:
         return cls(int(match[1]), bytes.fromhex(match[2]))
 
 
+def heads_in(text: str) -> list[Head]:
+    """Return the heads in a log or another text, wherever they are."""
+    return [
+        Head(int(number), bytes.fromhex(hash)) for number, hash in re.findall(r"\b(\d{1,18}):([0-9a-f]{64})\b", text)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class ChainReport:
     """The result of the proof. Without `problems`, every entry that was checked is unchanged.
@@ -81,8 +94,8 @@ def entry_hash(frame: str, who_hash: bytes, content_hash: bytes) -> bytes:
     return hashlib.sha256(frame.encode() + b"\x00" + who_hash + content_hash).digest()
 
 
-def link_hash(previous: bytes, number: int, ids: Sequence[int], hashes: bytes) -> bytes:
-    digest = hashlib.sha256(previous)
+def link_hash(key: bytes, previous: bytes, key_id: UUID, number: int, ids: Sequence[int], hashes: bytes) -> bytes:
+    digest = hmac.new(key, previous + key_id.bytes, "sha256")
     digest.update(number.to_bytes(8, "big") + len(ids).to_bytes(8, "big"))
     digest.update(b"".join(one.to_bytes(8, "big") for one in ids))
     digest.update(hashes)
@@ -95,6 +108,7 @@ CHECK = "trust.audit_chain"
 
 async def prove(
     conn: Connection,
+    box: SecretBox,
     *,
     known: Sequence[Head] = (),
     full: bool = True,
@@ -108,7 +122,7 @@ async def prove(
     """
     since = {} if full else await read_mark(conn, CHECK)
     async with conn.transaction(isolation="repeatable_read", readonly=True):
-        report = await prove_within(conn, known=known, since=since, most_problems=most_problems, tell=tell)
+        report = await prove_within(conn, box, known=known, since=since, most_problems=most_problems, tell=tell)
     if not report.ok:
         await forget_mark(conn, CHECK)
     elif report.mark != since:
@@ -118,6 +132,7 @@ async def prove(
 
 async def prove_within(
     conn: Connection,
+    box: SecretBox,
     *,
     known: Sequence[Head] = (),
     since: Mark | None = None,
@@ -125,15 +140,25 @@ async def prove_within(
     tell: Tell | None = None,
 ) -> ChainReport:
     """Check the chain in the caller's transaction, from the mark `since` on."""
-    return await _Proof(conn, known, since or {}, most_problems, tell).run()
+    return await _Proof(conn, box, known, since or {}, most_problems, tell).run()
 
 
 class _Proof:
     def __init__(
-        self, conn: Connection, known: Sequence[Head], since: Mark, most_problems: int, tell: Tell | None
+        self,
+        conn: Connection,
+        box: SecretBox,
+        known: Sequence[Head],
+        since: Mark,
+        most_problems: int,
+        tell: Tell | None,
     ) -> None:
         self.conn = conn
-        self.known = {head.number: head for head in known}
+        self.box = box
+        self.keys: dict[UUID, bytes | SecretError] = {}
+        self.known: dict[int, set[bytes]] = {}
+        for head in known:
+            self.known.setdefault(head.number, set()).add(head.hash)
         self.first = Head.parse(since["head"]) if since else Head(0, START)
         self.highest: int = since.get("highest", 0)
         self.earlier: int = since.get("entries", 0)
@@ -145,6 +170,7 @@ class _Proof:
 
     async def run(self) -> ChainReport:
         last, first_highest = self.first, self.highest
+        self.keys = await all_keys(self.conn, self.box)
         await self._earlier_seals()
         seals: int = await self.conn.fetchval("select coalesce(max(number), 0) from onceward.audit_seals")
         links = self.conn.cursor(
@@ -173,12 +199,12 @@ class _Proof:
         )
         stored = {row["number"]: row["hash"] for row in rows}
         for number in sorted(number for number in numbers if number <= self.first.number):
-            expected = [self.known[number].hash] if number in self.known else []
+            expected = set(self.known.get(number, ()))
             if number == self.first.number:
-                expected.append(self.first.hash)
+                expected.add(self.first.hash)
             if number not in stored:
                 self.problems.append(f"seal {number} is missing, although it was proven earlier")
-            elif any(hash != stored[number] for hash in expected):
+            elif expected - {stored[number]}:
                 self.problems.append(f"seal {number} differs from the known head: the chain was rewritten")
 
     async def _link(self, link: Any, last: Head) -> Head:
@@ -189,10 +215,16 @@ class _Proof:
             self.problems.append(f"seal {last.number + 1} is missing before seal {number}")
         elif link["previous"] != last.hash:
             self.problems.append(f"seal {number} does not follow from seal {last.number}")
-        if link_hash(link["previous"], number, ids, hashes) != link["hash"]:
-            self.problems.append(f"seal {number} was changed")
-        known = self.known.get(number)
-        if known is not None and known.hash != link["hash"]:
+        match self.keys.get(link["key_id"]):
+            case None:
+                self.problems.append(f"seal {number} cannot be checked: its key {link['key_id']} was deleted")
+            case SecretError() as error:
+                self.problems.append(f"seal {number} cannot be checked: {error}")
+            case key if link_hash(key, link["previous"], link["key_id"], number, ids, hashes) != link["hash"]:
+                self.problems.append(f"seal {number} was changed, or made without the key of the audit chain")
+            case _:
+                pass
+        if self.known.get(number, set[bytes]()) - {link["hash"]}:
             self.problems.append(f"seal {number} differs from the known head: the chain was rewritten")
         rows = {row["id"]: row for row in await self.conn.fetch(ENTRIES, ids)}
         for position, one in enumerate(ids):
@@ -219,11 +251,12 @@ class _Proof:
 
     async def _whole(self, last: Head, first_highest: int) -> None:
         """Check what no single link can show."""
-        for number, known in self.known.items():
-            if number > last.number:
-                self.problems.append(
-                    f"the chain ends at seal {last.number}, but the head {known} is known: its end was cut off"
-                )
+        beyond = max(self.known, default=0)
+        if beyond > last.number:
+            known = Head(beyond, min(self.known[beyond]))
+            self.problems.append(
+                f"the chain ends at seal {last.number}, but the head {known} is known: its end was cut off"
+            )
         for row in await self.conn.fetch(UNSEALED, first_highest, self.first.number):
             self.problems.append(f"entry {row['id']} is neither sealed nor pending: its seal was removed")
         recorded = {row["id"] for row in await self.conn.fetch(ERASURES)} if self.erased else set[int]()

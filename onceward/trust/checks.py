@@ -49,10 +49,14 @@ async def check_definer_functions_are_closed(conn: Connection) -> Sequence[str]:
     return problems
 
 
-async def prove_audit_chain(conn: Connection, resumed: Resumed) -> Proven:
-    """No audit entry has been changed, deleted or moved since it was sealed."""
-    report = await chain.prove_within(conn, since=resumed.mark, tell=resumed.tell)
-    return Proven(report.problems, report.mark)
+def check_audit_chain(box: SecretBox, known: Sequence[chain.Head] = ()) -> Check:
+    """Return the check that no audit entry has been changed, deleted or moved since it was sealed."""
+
+    async def resume(conn: Connection, resumed: Resumed) -> Proven:
+        report = await chain.prove_within(conn, box, known=known, since=resumed.mark, tell=resumed.tell)
+        return Proven(report.problems, report.mark)
+
+    return resumable(chain.CHECK, resume)
 
 
 def check_secrets_can_be_opened(box: SecretBox, columns: Iterable[SealedColumn]) -> Check:
@@ -64,5 +68,4 @@ CHECKS: tuple[Check, ...] = (
     Check("trust.tenant_tables_are_protected", check_tenant_tables_are_protected),
     Check("trust.app_role_cannot_bypass", check_app_role_cannot_bypass),
     Check("trust.definer_functions_are_closed", check_definer_functions_are_closed),
-    resumable(chain.CHECK, prove_audit_chain),
 )

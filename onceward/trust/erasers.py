@@ -116,6 +116,7 @@ UNSEARCHED: dict[str, str] = {
     "onceward.audit_log.who_hash": "a salted hash; reveals nothing without the salt",
     "onceward.audit_log.content_salt": "random; deleted with the salted fields",
     "onceward.audit_log.content_hash": "a salted hash; reveals nothing without the salt",
+    "onceward.audit_keys.*": "keys, encrypted",
     "onceward.audit_seals.*": "hashes",
     "onceward.auth_failures.*": "the hash of an address, deleted after an hour",
     "onceward.processes.*": "names of services, hosts and versions of our own processes",
@@ -127,4 +128,5 @@ UNSEARCHED: dict[str, str] = {
     "onceward.secrets.value": "encrypted; cannot be searched",
     "onceward.web_address.url": "the address of the server itself",
     "onceward.system_metrics.job_id": "an id of the engine",
+    "onceward.system_metrics.subject": "the id of a thing of the app, such as a course, and never of a person",
 }

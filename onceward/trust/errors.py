@@ -96,5 +96,9 @@ class Tampered(SecretError):
     """The encrypted value was changed, or copied from another table, row or column."""
 
 
+class ChainRewritten(TrustError):
+    """Somebody has deleted or replaced links of the audit chain."""
+
+
 class NotFound(TrustError):
     """The object does not exist, or belongs to another organization."""

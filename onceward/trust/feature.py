@@ -12,8 +12,10 @@ FEATURE = Feature(
     growth="onceward.trust.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     before_migrations=Path(__file__).parent / "roles.sql",
+    settings="onceward.trust.settings:TrustSettings",
     parts=(
         Part("audit sealer", "onceward.trust.parts:sealer"),
+        Part("audit anchors", "onceward.trust.parts:anchors"),
         Part("expired logins", "onceward.trust.parts:expired_logins"),
         Part("unfinished erasures", "onceward.trust.parts:unfinished_erasures"),
     ),
@@ -24,6 +26,7 @@ FEATURE = Feature(
     erasers="onceward.trust.erasers:ERASERS",
     traced=(Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),),
     sealed=(
+        SealedColumn("onceward.audit_keys", "key_id", "key"),
         SealedColumn("onceward.secrets", "secret_id", "value"),
         SealedColumn("onceward.second_factors", "factor_id", "secret"),
         SealedColumn("onceward.signing_keys", "key_id", "private_key"),

@@ -19,6 +19,7 @@ GROWTH: dict[str, str] = {
     "onceward.unfinished_commands": "deleted when the command has ended",
     "onceward.audit_log": "kept for ever: evidence",
     "onceward.audit_pending": "deleted by the sealer",
+    "onceward.audit_keys": "kept for ever: one row for each rotation",
     "onceward.audit_seals": "kept for ever: evidence",
     "onceward.proofs": "kept: one row for each check",
     "onceward.system_metrics": "deleted by `expired logins` after ONCEWARD_RETENTION_DAYS, 30 at least",

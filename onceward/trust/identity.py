@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 from uuid import UUID
 
@@ -79,7 +79,7 @@ class SessionState:
 
     session_id: UUID
     method: str
-    confirmed_s_ago: float
+    confirmed_s_ago: float = field(compare=False)  # it grows, and the identity stays the same
     is_pending: bool
     """Whether the session lacks the second factor that it needs. Such a session can only add or use a second factor."""
     is_enrolled: bool
@@ -125,6 +125,16 @@ class Identity:
     def key_id(self) -> UUID | None:
         """Return the id of the API key, or None."""
         return UUID(self.sub) if self.kind == "key" else None
+
+    @property
+    def reported_as(self) -> set[tuple[str | None, str | None]]:
+        """Return the names under which the feed reports that the access of this caller changed."""
+        names: set[tuple[str | None, str | None]] = {("organization", str(self.organization))}
+        if self.kind == "key":
+            names.add(("key", self.sub))
+        elif self.session is not None:
+            names |= {("user", self.sub), ("session", str(self.session.session_id))}
+        return names
 
     @property
     def person(self) -> str | None:

@@ -23,6 +23,8 @@ Mark = dict[str, Any]
 """What a resumable check remembers: JSON. An empty one starts from the beginning."""
 
 SETTLE_S = 2.0
+MOST_PROBLEMS = 100
+"""The number of problems that `finds_nothing` reports."""
 OLDER_TRANSACTIONS = """
 select exists (select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
                   and backend_type = 'client backend' and xact_start < $1)
@@ -56,6 +58,20 @@ class Check:
     name: str
     run: CheckFunction
     resume: ResumableFunction | None = None
+
+
+def finds_nothing(name: str, statement: str, *, table: str | None = None) -> Check:
+    """Return the check that `statement` finds no row. Its $1 is the number of rows at most; each row is a problem in words.
+
+    A database without `table` does not use the app, and has no problems.
+    """
+
+    async def run(conn: Connection) -> Sequence[str]:
+        if table is not None and await conn.fetchval("select to_regclass($1) is null", table):
+            return []
+        return [row[0] for row in await conn.fetch(statement, MOST_PROBLEMS)]
+
+    return Check(name, run)
 
 
 def resumable(name: str, resume: ResumableFunction) -> Check:

@@ -18,7 +18,7 @@ from uuid import UUID
 import structlog
 
 from onceward.db import Connection, Transaction
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound, TrustError
 from onceward.trust.failures import fingerprint
@@ -45,6 +45,14 @@ RECORD_ADDRESS = read_statement("trust", "record_key_address")
 
 TOUCH = "update onceward.api_keys set last_used_at = onceward.now() where key_id = $1"
 """Runs at most once a minute per key, so that most requests with the key write nothing."""
+INSERT = named(f"""
+insert into onceward.api_keys
+    (organization_id, name, prefix, hash, scopes, created_by, expires_at, apps, sources, addresses, owner_id)
+values ($organization, $name, $prefix, $hash, $scopes, $created_by, $expires_at, $apps, $sources, $addresses,
+        coalesce($owner::uuid, (select owner_id from onceward.api_keys where key_id = $key)))
+returning {COLUMNS}
+""")
+"""A key that was made with a key belongs to the owner of that key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +107,21 @@ async def create_key(
         raise TrustError(f"name must have 1-200 characters, but has {len(name)}")
     prefix = "ow_" + "".join(secrets.choice(LETTERS) for _ in range(10))
     text = f"{prefix}_{secrets.token_urlsafe(32)}"
-    row = await tx.fetchrow(
-        "insert into onceward.api_keys (organization_id, name, prefix, hash, scopes, created_by, expires_at, apps,"
-        " sources, addresses, owner_id) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
-        # A key that was made with a key belongs to the owner of that key.
-        f" coalesce($11::uuid, (select owner_id from onceward.api_keys where key_id = $12))) returning {COLUMNS}",
-        organization,
-        name,
-        prefix,
-        _hash(text),
-        requested,
-        actor.actor if isinstance(actor, Identity) else actor,
-        expires_at,
-        limits.apps,
-        limits.sources,
-        limits.addresses,
-        actor.member if isinstance(actor, Identity) else None,
-        actor.key_id if isinstance(actor, Identity) else None,
+    values = INSERT.values(
+        organization=organization,
+        name=name,
+        prefix=prefix,
+        hash=_hash(text),
+        scopes=requested,
+        created_by=actor.actor if isinstance(actor, Identity) else actor,
+        expires_at=expires_at,
+        apps=limits.apps,
+        sources=limits.sources,
+        addresses=limits.addresses,
+        owner=actor.member if isinstance(actor, Identity) else None,
+        key=actor.key_id if isinstance(actor, Identity) else None,
     )
+    row = await tx.fetchrow(INSERT.text, *values)
     assert row is not None
     key = Key(**dict(row))
     await audit.record(

@@ -62,20 +62,22 @@ async def record_metric(
     *,
     severity_name: str | None = None,
     user_id: UUID | None = None,
-    course_id: UUID | None = None,
+    subject: str | None = None,
     job_id: str | int | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append an event. The app role may not do this, so call it after its transaction, on another connection."""
+    """Append an event. `subject` is what it is about, such as the id of an order; never the name of a person.
+
+    The app role may not do this, so call it after its transaction, on another connection."""
     if event not in SEVERITY_OF:
         raise ValueError(f"event {event!r} must be one of {', '.join(SEVERITY_OF)}")
     await conn.execute(
-        "insert into onceward.system_metrics (event_type, severity, user_id, course_id, job_id, metadata)"
+        "insert into onceward.system_metrics (event_type, severity, user_id, subject, job_id, metadata)"
         " values ($1, $2, $3, $4, $5, $6)",
         event,
         SEVERITY_OF[event] if severity_name is None else severity(severity_name),
         user_id,
-        course_id,
+        subject,
         None if job_id is None else str(job_id),
         dict(metadata or {}),
     )

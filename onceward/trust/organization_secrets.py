@@ -1,6 +1,6 @@
 """Secrets of organizations: their accounts at outside services, and secrets that apps keep for them.
 
-A secret `SERVICE.FIELD` of a service in `onceward.services.CATALOG` is a field of the organization's account there. Any
+A secret `SERVICE.FIELD` of a service that has a client is a field of the organization's account there. Any
 other name needs `custom`, so that a misspelt service is not stored unnoticed. Values are encrypted, and never returned by
 the command line or the API. Every change is audited, without the value.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Database, Transaction
-from onceward.services import CATALOG, NotSet, check_secret_name
+from onceward.services import NotSet, callable_services, check_secret_name
 from onceward.trust import audit
 from onceward.trust.errors import BadSecret, NotFound
 from onceward.trust.secrets import SecretBox, delete_secret, put_secret
@@ -67,7 +67,7 @@ async def list_secrets(db: Database, organization: UUID | None = None) -> list[S
 
 def check_name(name: str, *, custom: bool) -> None:
     """Raise `BadSecret` unless the name is a field of a service, or a well-formed name of an app's own (`custom`)."""
-    if custom and name.partition(".")[0] not in CATALOG:
+    if custom and name.partition(".")[0] not in callable_services():
         if CUSTOM_NAME.fullmatch(name) is None:
             raise BadSecret(f"{name!r} is not a valid name: write app.name with lower-case letters, digits, _ and -")
         return

@@ -55,6 +55,7 @@ class Member:
     name: str
     role: Role
     admin: bool
+    has_second_factor: bool
 
 
 async def create_organization(tx: Transaction, slug: str, *, name: str = "", actor: str) -> Organization:
@@ -253,7 +254,9 @@ async def remove_member(tx: Transaction, organization: UUID, user_id: UUID, *, a
 async def list_members(conn: Connection, organization: UUID) -> list[Member]:
     """Return the enabled members. Runs as the engine, because the app role cannot read email addresses."""
     rows: list[Any] = await conn.fetch(
-        "select user_id, email, name, role, admin from onceward.memberships join onceward.users using (user_id)"
+        "select user_id, email, name, role, admin, exists (select from onceward.second_factors f"
+        " where f.user_id = u.user_id and f.confirmed_at is not null) as has_second_factor"
+        " from onceward.memberships join onceward.users u using (user_id)"
         " where organization_id = $1 and disabled_at is null order by lower(email)",
         organization,
     )

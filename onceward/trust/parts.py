@@ -8,25 +8,34 @@ from functools import partial
 from onceward.background import Loop
 from onceward.context import Context
 from onceward.statements import read_statement
+from onceward.trust.anchors import Anchors, anchor_files
 from onceward.trust.erase import finish_erasures
 from onceward.trust.failures import forget_old
 from onceward.trust.keys import forget_old_addresses
 from onceward.trust.sealer import Sealer
 from onceward.trust.sessions import forget_expired
+from onceward.trust.settings import TrustSettings
 from onceward.work import in_batches
+from onceward.work.settings import WorkSettings
 
 FORGET_METRICS = read_statement("trust", "forget_metrics")
 
 
 def sealer(context: Context) -> Sealer:
     """Return the loop that chains audit entries after their commit."""
-    return Sealer(context.database)
+    return Sealer(context.database, context.box)
+
+
+def anchors(context: Context) -> Anchors:
+    """Return the loop that copies the head of the audit chain out of the database."""
+    settings = context.settings
+    return Anchors(context.database, anchor_files(settings), every_s=settings.of(TrustSettings).audit_anchor_interval_s)
 
 
 def expired_logins(context: Context) -> Loop:
     """Return the loop that deletes expired login links, sessions, failure counts and old addresses of keys."""
 
-    keep = timedelta(days=max(context.settings.retention_days, 30))
+    keep = timedelta(days=max(context.settings.of(WorkSettings).retention_days, 30))
 
     async def delete_expired() -> None:
         await in_batches(partial(context.database.fetchval, FORGET_METRICS, keep))

@@ -1,4 +1,4 @@
--- Create the three roles if needed, allow the current user to act as each of them, and refuse temporary tables. Repeatable.
+-- Create the four roles if needed, allow the current user to act as each of them, and refuse temporary tables. Repeatable.
 -- Roles belong to the whole cluster, so another database or another node may create them at the same time.
 do $$
 declare
@@ -10,7 +10,7 @@ declare
     inherits constant text := 'grant onceward_app to onceward_engine' || case when separate_set then ' with inherit true' else '' end;
     missing text[] := '{}';
 begin
-    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker'] loop
+    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker', 'onceward_organization_worker'] loop
         if not exists (select from pg_roles where rolname = name) then
             begin
                 execute format('create role %I nologin %s', name, case name when 'onceward_engine' then 'inherit' else 'noinherit' end);
@@ -59,7 +59,8 @@ end
 $$;
 
 -- A pooled session serves one organization after another, and a temporary table would stay for the next one: handlers may create
--- none. Everybody who could create them before keeps that right, except these roles. The database itself is not in a dump.
+-- none. Every login that could create them before keeps that right, except workers in other languages. The
+-- database itself is not in a dump.
 do $$
 declare
     login name;
@@ -68,6 +69,8 @@ begin
         for login in
             select rolname from pg_roles where rolcanlogin and not rolsuper
                and has_database_privilege(oid, current_database(), 'temporary')
+               and (pg_has_role(oid, 'onceward_engine', 'member')
+                    or not (pg_has_role(oid, 'onceward_sql_worker', 'member') or pg_has_role(oid, 'onceward_organization_worker', 'member')))
         loop
             execute format('grant temporary on database %I to %I', current_database(), login);
         end loop;

@@ -22,6 +22,7 @@ from onceward.settings import Settings
 from onceward.statements import read_statement
 from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
 from onceward.trust.journal import noted
+from onceward.trust.settings import TrustSettings
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -134,7 +135,8 @@ def _create_key_file(path: Path) -> None:
 
 def secret_box(settings: Settings) -> SecretBox:
     """Return a box with the keys of the settings, or else with the key in the data directory."""
-    return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
+    keys = settings.of(TrustSettings).secret_keys
+    return SecretBox(keys) if keys else SecretBox.from_directory(settings.data_dir)
 
 
 async def missing(conn: Connection, columns: Iterable[SealedColumn]) -> list[SealedColumn]:

@@ -1,10 +1,11 @@
 """The HTTP server: a small ASGI dispatcher, with FastAPI for the API and the dashboard behind it."""
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.trust.identity import Identity
     from onceward.web.api import create_api, database_of, engine_of, settings_of
     from onceward.web.asgi import Dispatcher
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from onceward.web.login import log_in_with_link
     from onceward.web.problems import Problem, request_id_of
     from onceward.web.server import WebServer
+    from onceward.web.settings import WebSettings
+    from onceward.web.transactions import request_transaction
 
 __all__ = [
     "ANYBODY",
@@ -34,7 +37,6 @@ __all__ = [
     "Action",
     "ActionRefused",
     "AtMost",
-    "Dispatcher",
     "Done",
     "Identity",
     "Missing",
@@ -45,11 +47,10 @@ __all__ = [
     "Site",
     "View",
     "WebServer",
+    "WebSettings",
     "authenticator_of",
     "back",
     "client_of",
-    "create_api",
-    "database_of",
     "delete_secret_cookie",
     "engine_of",
     "exposed",
@@ -57,6 +58,7 @@ __all__ = [
     "is_secure",
     "log_in_with_link",
     "request_id_of",
+    "request_transaction",
     "require",
     "require_private_transport",
     "secret_cookie",

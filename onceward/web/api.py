@@ -21,6 +21,7 @@ from onceward.trust.secrets import secret_box
 from onceward.web import auth, docs_page, idempotency, openapi, problems
 from onceward.web.health import MetricsGuard, health_routes
 from onceward.web.requests import RequestContext
+from onceward.web.settings import WebSettings
 from onceward.web.slashes import SlashRedirect
 
 
@@ -57,7 +58,7 @@ def make_api(
     for add in error_handlers:
         add(api)
     for route in health_routes(
-        health, guard=MetricsGuard(settings.metrics_token, open_to_network=False)
+        health, guard=MetricsGuard(settings.of(WebSettings).metrics_token, open_to_network=False)
     ):  # as routes of FastAPI, which names the route of a request for the metrics
         api.add_api_route(route.path, route.endpoint, include_in_schema=False)
     for router in routers:
@@ -85,16 +86,17 @@ def create_api(
         routers=routers,
         error_handlers=error_handlers,
     )
-    if settings.cors_origins:
+    web = settings.of(WebSettings)
+    if web.cors_origins:
         api.add_middleware(
             CORSMiddleware,
-            allow_origins=list(settings.cors_origins),
+            allow_origins=list(web.cors_origins),
             allow_methods=["*"],
             allow_headers=["*"],
             expose_headers=["X-Request-Id", idempotency.REPLAYED],
         )
     answering = idempotency.StoredResponses(api, api.state.key_store)
-    return RequestContext(answering, access_log=settings.access_log, max_body_bytes=settings.max_body_bytes)
+    return RequestContext(answering, access_log=web.access_log, max_body_bytes=web.max_body_bytes)
 
 
 def database_of(request: Request) -> Database:

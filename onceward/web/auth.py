@@ -46,11 +46,13 @@ from onceward.trust.secrets import secret_box
 from onceward.trust.security_events import SecurityLog
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import authenticate_session, csrf_matches
+from onceward.trust.settings import TrustSettings
 from onceward.web.cookies import secret_cookie
 from onceward.web.exposure import grants
 from onceward.web.idempotency import KeyStore
 from onceward.web.problems import Problem, request_id_of, respond
 from onceward.web.requests import IDENTITY
+from onceward.web.settings import WebSettings
 
 ORGANIZATION_COOKIE = "onceward_organization"
 """The organization that the user has chosen in the dashboard. A session acts for it unless a request names another."""
@@ -187,7 +189,9 @@ def require(
         identity = await authenticator_of(request).identify(request)
         identity.require(scope, permission)
         if recent:
-            identity.require_recent(cast(Settings, request.app.state.settings).reauthentication_minutes)
+            identity.require_recent(
+                cast(Settings, request.app.state.settings).of(TrustSettings).reauthentication_minutes
+            )
         if scope != "admin" and scope != "user" and identity.organization is None and not identity.may("admin"):
             raise NotAllowed("choose the organization to act for with the header X-Organization")
         with bind(organization=identity.organization), calling(user=identity.label or None, tier=identity.tier):
@@ -227,12 +231,14 @@ def authenticator_of(connection: HTTPConnection) -> Authenticator:
     authenticator = cast("Authenticator | None", getattr(state, "authenticator", None))
     if authenticator is None:
         settings = cast(Settings, state.settings)
-        authenticator = Authenticator(state.database, tokens=verifier_from(settings), public_url=settings.public_url)
+        authenticator = Authenticator(
+            state.database, tokens=verifier_from(settings.of(WebSettings)), public_url=settings.public_url
+        )
         state.authenticator = authenticator
     return authenticator
 
 
-def verifier_from(settings: Settings) -> TokenVerifier | None:
+def verifier_from(settings: WebSettings) -> TokenVerifier | None:
     """Return the verifier of end users' tokens, or None if no `ONCEWARD_JWT_*` key is set."""
     rules = Rules(algorithms=(settings.jwt_algorithm,), audience=settings.jwt_audience, issuer=settings.jwt_issuer)
     jwks: FetchKeys | None = None

@@ -19,6 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from onceward.settings import Settings
 from onceward.telemetry import get_logger
 from onceward.web import metrics
+from onceward.web.settings import WebSettings
 
 log = get_logger("onceward.web")
 
@@ -55,19 +56,20 @@ class EdgeLimits:
     @classmethod
     def of(cls, settings: Settings) -> EdgeLimits:
         """Return the limits from the settings of this process."""
+        own = settings.of(WebSettings)
         return cls(
-            head_bytes=settings.http_max_head_bytes,
-            headers=settings.http_max_headers,
-            url_bytes=settings.http_max_url_bytes,
-            head_s=settings.http_head_timeout_s,
-            body_s=settings.http_body_timeout_s,
-            idle_s=settings.http_idle_timeout_s,
-            write_s=settings.http_write_timeout_s,
-            connections=settings.http_max_connections,
-            connections_per_address=settings.http_max_connections_per_address,
-            descriptor_reserve=settings.http_descriptor_reserve,
-            frames_per_s=settings.websocket_frames_per_s,
-            frames_per_s_per_address=settings.websocket_frames_per_s_per_address,
+            head_bytes=own.http_max_head_bytes,
+            headers=own.http_max_headers,
+            url_bytes=own.http_max_url_bytes,
+            head_s=own.http_head_timeout_s,
+            body_s=own.http_body_timeout_s,
+            idle_s=own.http_idle_timeout_s,
+            write_s=own.http_write_timeout_s,
+            connections=own.http_max_connections,
+            connections_per_address=own.http_max_connections_per_address,
+            descriptor_reserve=own.http_descriptor_reserve,
+            frames_per_s=own.websocket_frames_per_s,
+            frames_per_s_per_address=own.websocket_frames_per_s_per_address,
             trusted_proxies=settings.trusted_proxies,
         )
 

@@ -12,6 +12,7 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.web.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
+    settings="onceward.web.settings:WebSettings",
     parts=(
         Part("dashboard", "onceward.web.parts:dashboard", roles=WEB, stage="base"),
         Part("expired idempotency keys", "onceward.web.parts:expired_keys", roles=WEB, stage="base"),

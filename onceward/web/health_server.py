@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onceward.context import Context
+from onceward.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from onceward.web.server import HealthServer
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 def health_server(context: Context) -> HealthServer | None:
     """Return the server, or None if its port is not configured or the process has the role `web`."""
-    port = context.settings.health_port
+    settings = context.settings.of(WebSettings)
+    port = settings.health_port
     if port is None or "web" in context.roles:
         return None
     from starlette.applications import Starlette
@@ -21,6 +23,6 @@ def health_server(context: Context) -> HealthServer | None:
     from onceward.web.server import HealthServer
 
     context.features.load("metrics")
-    guard = MetricsGuard(context.settings.metrics_token, open_to_network=True)
+    guard = MetricsGuard(settings.metrics_token, open_to_network=True)
     api = Starlette(routes=health_routes(context.health, guard=guard))
     return HealthServer(api, context.settings.model_copy(update={"port": port}))

@@ -11,6 +11,7 @@ from onceward.settings import Settings
 from onceward.trust.errors import NotAuthenticated
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import Device, SessionPolicy, close_session, redeem_link
+from onceward.trust.settings import TrustSettings
 from onceward.web.api import database_of, settings_of
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of, client_of
 from onceward.web.cookies import require_private_transport, secret_cookie, set_secret_cookie
@@ -42,12 +43,15 @@ async def log_in_with_link(request: Request, token: str, reply: Response) -> Non
 
 def set_session(request: Request, reply: Response, token: str) -> None:
     """Set the cookie of a session."""
-    set_secret_cookie(request, reply, SESSION, token, max_age_s=settings_of(request).session_hours * 3600)
+    set_secret_cookie(
+        request, reply, SESSION, token, max_age_s=settings_of(request).of(TrustSettings).session_hours * 3600
+    )
 
 
 def policy_from(settings: Settings) -> SessionPolicy:
     """Return how long sessions last and who needs a second factor."""
-    return SessionPolicy(settings.session_hours, settings.session_idle_minutes, settings.second_factor)
+    own = settings.of(TrustSettings)
+    return SessionPolicy(own.session_hours, own.session_idle_minutes, own.second_factor)
 
 
 def device_of(request: Request) -> Device:

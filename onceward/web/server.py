@@ -17,6 +17,7 @@ from onceward.settings import Settings
 from onceward.telemetry import get_logger
 from onceward.web.edge import Edge, EdgeLimits
 from onceward.web.protocol import protocol
+from onceward.web.settings import WebSettings
 from onceward.web.websockets import websocket_protocol
 
 log = get_logger("onceward.web")
@@ -51,7 +52,7 @@ class WebServer:
             http=protocol(asgi, self._edge),
             ws=websocket_protocol(self._edge),
             ws_per_message_deflate=False,  # its buffers would take most of the memory of an idle connection
-            ws_max_size=settings.max_body_bytes,
+            ws_max_size=settings.of(WebSettings).max_body_bytes,
             loop="none",
             server_header=False,
             headers=[("x-content-type-options", "nosniff")],  # on every response, those of mounts and errors too

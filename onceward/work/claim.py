@@ -14,8 +14,23 @@ from onceward.work.statements import CLAIM, CLAIM_LANES, RELEASE
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
-_BY_TIME = itemgetter(13, 0)
-"""The due time and the id of a claimed row."""
+WORK_COLUMNS = (
+    "id",
+    "kind",
+    "task",
+    "organization_id",
+    "attempts",
+    "crashes",
+    "max_attempts",
+    "bundle",
+    "lane",
+    "args",
+    "caused_by",
+    "tags",
+    "context",
+)
+"""The first columns of both claims, in the order of the parameters of `Claimed`. They are read by position, for speed."""
+_BY_TIME = itemgetter("sort_at", "id")
 
 
 def new_lease() -> int:
@@ -66,12 +81,12 @@ async def claim(
     if not rows:
         return ClaimQuery(lease, [], mark)
     rows.sort(key=_BY_TIME)  # RETURNING does not keep the order of the select
-    work = [Claimed(lease, *row[:13]) for row in rows]
+    work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows]
     has_suspect = suspect and any(each.suspect for each in work)
-    reached: datetime = rows[-1][13]
+    reached: datetime = rows[-1]["sort_at"]
     if has_suspect:  # it is claimed wherever it stands in the queue, so its time says nothing about the others
-        reached = max((row[13] for row, each in zip(rows, work, strict=True) if not each.suspect), default=mark)
-    return ClaimQuery(lease, work, reached, rows[0][14], has_suspect)
+        reached = max((row["sort_at"] for row, each in zip(rows, work, strict=True) if not each.suspect), default=mark)
+    return ClaimQuery(lease, work, reached, rows[0]["lanes"], has_suspect)
 
 
 async def claim_lanes(
@@ -87,7 +102,7 @@ async def claim_lanes(
 ) -> LaneClaim:
     """Claim due work of the lanes after `cursor`, up to the limit of each lane."""
     rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect)
-    work = [Claimed(lease, *row[:9], *row[10:13], context=row[16]) for row in rows if row[0] is not None]
+    work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows if row["id"] is not None]
     first = rows[0]
     return LaneClaim(lease, work, first["last_lane"] or "", first["visited"], first["resume_s"], first["plain"])
 

@@ -23,6 +23,7 @@ class Claimed:
         "context",
         "crashes",
         "db",
+        "follows_others",
         "host",
         "id",
         "kind",
@@ -31,6 +32,7 @@ class Claimed:
         "max_attempts",
         "open_tx",
         "organization",
+        "parted",
         "prepared",
         "tags",
         "task",
@@ -75,6 +77,10 @@ class Claimed:
         self.host: Any = None
         """The `Host` that runs the work, for tasks that settle their own work."""
         self.open_tx: Any = None
+        self.follows_others = False
+        """Whether its handler runs after others in one transaction: if it fails, it runs again alone, and only that counts."""
+        self.parted: dict[str, Any] | None = None
+        """Why the group was rolled back in which it ran before."""
         self.prepared: Any = None
         """What `Task.prepare` read from the body of a member of a batch."""
         self.began_s: float | None = None

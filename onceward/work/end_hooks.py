@@ -11,16 +11,18 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from uuid import UUID
 
+import asyncpg
 import structlog
 
 from onceward.db import Database, Transaction, TransactionEnded
+from onceward.db.lost import is_gone
 from onceward.db.transaction import ENDED
 from onceward.statements import read_statement
 from onceward.work.claimed import Claimed
 from onceward.work.endings import JobEnd
 from onceward.work.gate import gate
-from onceward.work.leaks import LEAKS, failure_of
-from onceward.work.task import EndHook, Registry
+from onceward.work.leaks import failure_of
+from onceward.work.task import AppRegistry, EndHook
 
 log = structlog.get_logger(__name__)
 
@@ -55,11 +57,13 @@ async def run_end_hook(
             await tx.become_app()
             await hook.run(tx, JobEnd.load(end))
             await tx.become_engine()
-    except (Exception, *LEAKS) as raised:
+    except BaseException as raised:
         error = failure_of(raised)
-        if tx.conn.is_closed():
+        if is_gone(tx.conn):
             raise
-        if not tx.conn.is_in_transaction():
+        # If the hook has ended the transaction and begun another, the savepoint is missing.
+        has_ended = isinstance(error, asyncpg.InvalidSavepointSpecificationError | TransactionEnded)
+        if has_ended or not tx.conn.is_in_transaction():
             raise TransactionEnded(f"the on_end hook of {work.task} ended the transaction. {ENDED}") from error
         log.warning("on_end.deferred", id=work.id, task=work.task, error=type(error).__name__)
         await _defer(tx, work, hook, end, wake)
@@ -86,7 +90,7 @@ async def _act_for(tx: Transaction, organization: UUID | None) -> None:
     tx.organization = organization
 
 
-async def register_end_hooks(db: Database, registry: Registry) -> None:
+async def register_end_hooks(db: Database, registry: AppRegistry) -> None:
     """Let SQL that ends work know which tasks have a hook."""
     hooks = registry.end_hooks
     without = [name for name in registry.tasks if name not in hooks]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any
 
 import asyncpg
 import structlog
@@ -16,123 +16,49 @@ from onceward.db import (
     Database,
     OutcomeUnknown,
     RoleChanged,
+    RolledBack,
     Transaction,
     TransactionEnded,
     Unavailable,
-    lost_connection,
     note_lost_connection,
-    quote,
 )
-from onceward.db.transaction import ENDED
+from onceward.db.lost import is_gone
+from onceward.db.transaction import ended_and_failed
+from onceward.db.watching import Watch
+from onceward.telemetry.caller import work_span
+from onceward.telemetry.tracing import is_tracing
 from onceward.trust.metrics_events import record_metric
+from onceward.work.attempt_outcome import (
+    AttemptOutcome,
+    CancelledOutcome,
+    CountedOutcome,
+    SnoozedOutcome,
+    SuccessOutcome,
+    name_of,
+)
 from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import RunHook, defer_end_hook, run_end_hook
-from onceward.work.failure_text import loggable, own_frame
 from onceward.work.forms import wait_for_version
 from onceward.work.gate import gate
-from onceward.work.leaks import failure_of
+from onceward.work.judging import does_not_fit, judge, log_failure, timed_out
 from onceward.work.leases import Leases
 from onceward.work.outcomes import (
-    Again,
     Cancelled,
-    Crashed,
-    Dead,
-    Indeterminate,
-    NotKnown,
-    Outcome,
-    PayloadInvalid,
-    Permanent,
-    Retry,
     Settled,
-    Snooze,
-    Stopped,
-    Succeeded,
     Superseded,
-    TimedOut,
 )
 from onceward.work.processes import HandlerProcesses
 from onceward.work.record import Written, record
-from onceward.work.settle import Acknowledger, describe, final_statement, result_json, settle
+from onceward.work.settle import Acknowledger, batch_statement, describe, final_statement, group_statement, settle
+from onceward.work.sharing import Ended, Member, Sharing, describe_parting, note_parted
+from onceward.work.slot_control import LONE_SLOT, Carried, SlotControl
 from onceward.work.sqlstates import LOST_LEASE
-from onceward.work.task import BatchResults, EndHook, Task
+from onceward.work.task import EndHook, Task
 from onceward.work.threads import HandlerThreads
 
 log = structlog.get_logger(__name__)
 
-TRANSIENT = ("40001", "40P01")
-AFTER_LOST_S = (0.05, 1.0, 5.0)
-"""Delays before work that lost its connection runs again, by the number of earlier crashes."""
 Opener = Callable[[Connection, Claimed], Transaction]
-
-
-class Carried(NamedTuple):
-    """A connection that is passed to the next piece of work, with the transaction of that work already open."""
-
-    work: Claimed
-    conn: Connection
-    tx: Transaction
-
-
-class Seat(Protocol):
-    """A place that runs one piece of work after another. It can cancel a handler, and knows the reason and the next work.
-
-    Only a handler is ever cancelled. Settling is not: it may take as long as the database is unavailable.
-    """
-
-    carried: Carried | None
-
-    def begins(self, timeout_s: float | None) -> None:
-        """A handler starts: from now on it may be cancelled, at the latest after `timeout_s`."""
-        ...
-
-    def ended(self) -> None:
-        """The handler has returned or raised: from now on nothing may cancel this task."""
-        ...
-
-    def failure(self, error: BaseException) -> BaseException:
-        """Return why the handler failed: the reason of its cancellation, or its error. From now on nothing may cancel this task.
-
-        Raise the error again if the whole worker is stopping.
-        """
-        ...
-
-    def runs(self, works: Sequence[Claimed]) -> None:
-        """These members of a batch share the next transaction: each of them may be cancelled."""
-        ...
-
-    @property
-    def cancelled(self) -> Collection[int]:
-        """Return the ids of the members of the batch that operators cancelled."""
-        ...
-
-    def following(self) -> Claimed | None:
-        """Return the work that runs here next, if it is ready and needs a transaction. The seat must then run it."""
-        ...
-
-
-class OnlyOne:
-    """A seat for one piece of work that nothing cancels."""
-
-    carried: Carried | None = None
-
-    def begins(self, timeout_s: float | None) -> None: ...
-
-    def ended(self) -> None: ...
-
-    def failure(self, error: BaseException) -> BaseException:
-        return failure_of(error)
-
-    def runs(self, works: Sequence[Claimed]) -> None: ...
-
-    @property
-    def cancelled(self) -> Collection[int]:
-        return ()
-
-    def following(self) -> Claimed | None:
-        return None
-
-
-ONLY_ONE = OnlyOne()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +88,10 @@ class Executor:
         hooks: Mapping[str, EndHook] | None = None,
         threads: HandlerThreads | None = None,
         processes: HandlerProcesses | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
         self._db = db
+        self._sharing = sharing or Sharing()
         self._hooks: Mapping[str, EndHook] = {} if hooks is None else hooks
         self._worker = worker
         self._acks = acks
@@ -171,25 +99,28 @@ class Executor:
         self._open_tx = open_tx
         self._host = Host(db, worker, open_tx, wake, threads or HandlerThreads(), processes or HandlerProcesses())
 
-    async def run(self, task: Task, work: Claimed, seat: Seat = ONLY_ONE) -> str:
-        """Run the task and settle the work. Return the name of the outcome, for metrics."""
+    async def run(self, task: Task, work: Claimed, slot: SlotControl = LONE_SLOT) -> CountedOutcome | list[Ended]:
+        """Run the task and settle the work. Return the name of the outcome, for metrics.
+
+        Work that waits may run in the same transaction: then return how each ended.
+        """
+        if task.transactional:
+            return await self._in_transaction(task, work, slot)
         work.began_s = time.monotonic()
         work.host = self._host
         work.open_tx = self._open_tx
         try:
-            if task.transactional:
-                return await self._in_transaction(task, work, seat)
-            seat.begins(task.timeout_s)
+            slot.begins(task.timeout_s)
             try:
                 result = await task.run(work, None)
             except (Settled, Superseded):
                 raise
             except BaseException as error:
-                return await self._settle(task, work, judge(task, work, seat.failure(error)))
-            seat.ended()
+                return await self._settle(task, work, judge(task, work, slot.failure(error)))
+            slot.ended()
             gate("after-run")
             if task.name in self._hooks or not self._acks.takes(work, outside=task.outside):
-                return await self._settle(task, work, Succeeded(result))
+                return await self._settle(task, work, SuccessOutcome(result))
             self._acks.add(work, result)
             if self._acks.congested:
                 await self._acks.settle_down()
@@ -202,59 +133,204 @@ class Executor:
             log.info("work.superseded", kind=work.kind, id=work.id, task=work.task)
             return "superseded"
 
-    async def _in_transaction(self, task: Task, work: Claimed, seat: Seat) -> str:
-        """Commit effects and success together. The same round trip opens the transaction of the next work."""
-        carried, seat.carried = seat.carried, None
+    async def _in_transaction(self, task: Task, work: Claimed, slot: SlotControl) -> CountedOutcome | list[Ended]:
+        """Run the work, and work that waits after it in the same transaction, and commit all effects and successes together."""
+        ended = await self._run_group(Member(task, work), slot)
+        return ended[0].outcome if len(ended) == 1 else ended
+
+    async def _run_group(self, first: Member, slot: SlotControl, others: list[Member] | None = None) -> list[Ended]:
+        """Run handlers one after the other in one transaction: `first`, and then `others`, or else work that waits.
+
+        The round trip that commits also opens the transaction of the next work.
+        """
+        carried, slot.carried = slot.carried, None
+        group = [first]
+        self._begins(first, slot, follows_others=False)
         try:
             conn = await self._db.borrow() if carried is None else carried.conn
         except Unavailable as error:
-            return await self._settle(task, work, judge(task, work, error))
-        tx = self._open_tx(conn, work) if carried is None else carried.tx
+            return [await self._settle_member(first, error)]
+        tx = self._open_tx(conn, first.work) if carried is None else carried.tx
+        culprit: Member | None = first
         begun = committing = False
-        seat.begins(task.timeout_s)  # the wait for a free connection does not count towards the timeout
+        slot.begins(first.task.timeout_s)  # the wait for a free connection does not count towards the timeout
+        since = time.monotonic()
         try:
             if not tx.is_open:
                 await tx.open()
             begun = True
             try:
                 gate("after-begin")
-                try:
-                    result = await task.run(work, tx)
-                finally:
-                    seat.ended()  # before the rollback, which nothing may interrupt
+                await self._handle(first, tx, slot)
+                while (member := self._next_member(group, slot, others, since)) is not None:
+                    gate("before-join")
+                    group.append(member)
+                    then = self._open_tx(conn, member.work)
+                    await then.join(tx)
+                    tx = then
+                    culprit = member
+                    self._begins(member, slot, follows_others=True)
+                    slot.begins(member.task.timeout_s)
+                    gate("after-join")
+                    await self._handle(member, tx, slot)
                 gate("before-commit")
                 committing = True
-                last = final_statement(work, self._worker, result)
-                hook = self._hooks.get(work.task)
-                if hook is not None:
-                    await self._commit_with_hook(tx, [work], hook, last)
-                elif self._db.crowded or (following := seat.following()) is None:
-                    await tx.commit(last)
-                else:
-                    # An error while the next transaction opens looks like a failure of this work, although this work has
-                    # committed. The commit cleared the lease, so settling that failure writes nothing.
-                    then = self._open_tx(conn, following)
-                    await tx.commit(last, then=then)
-                    seat.carried = Carried(following, conn, then)
+                await self._commit_group(group, tx, conn, slot, carries=others is None)
             finally:
                 if tx.is_open:
                     await asyncio.shield(tx.rollback())
-            self._leases.done(work)
             gate("after-commit")
-            return "success"
+            return self._succeeded(group)
         except BaseException as error:
             # After an unknown outcome: if the commit happened, the row and its lease are gone, and settling writes nothing.
             # Only the acknowledging statement counts: an error in the handler's own statements is its failure.
-            if committing and getattr(error, "sqlstate", None) == LOST_LEASE:
-                raise Superseded from error
+            lost = committing and getattr(error, "sqlstate", None) == LOST_LEASE
+            if lost and len(group) == 1:
+                return [self._superseded(first)]
             if begun:
                 note_lost_connection(error, conn)
-            failure = _ended(tx, seat.failure(error))
+            failure = _ended(tx, slot.failure(error))
+            if committing and not isinstance(error, RolledBack | TransactionEnded):
+                culprit = None
+            is_rolled_back = not committing or isinstance(
+                error, asyncpg.PostgresError | RolledBack | TransactionEnded | Unavailable
+            )
         finally:
-            seat.ended()
-            if seat.carried is None:
+            slot.ended()
+            if slot.carried is None:
                 await self._db.give_back(conn)
-        return await self._settle(task, work, judge(task, work, failure))
+        if len(group) == 1:
+            self._sharing.of(first.task).ended(failed=True)
+            return [await self._settle_member(first, failure)]
+        return await self._part(group, culprit, failure, slot, is_rolled_back=is_rolled_back)
+
+    def _begins(self, member: Member, slot: SlotControl, *, follows_others: bool) -> None:
+        work = member.work
+        work.follows_others = follows_others
+        work.began_s = time.monotonic()
+        work.db = self._db
+        work.host = self._host
+        work.open_tx = self._open_tx
+        slot.turns_to(work, follows_others=follows_others)
+
+    def _next_member(
+        self, group: list[Member], slot: SlotControl, others: list[Member] | None, since: float
+    ) -> Member | None:
+        """Return the next member of an open group, if the group may have one more."""
+        if group[0].task.name in self._hooks:
+            return None
+        if others is not None:
+            return others.pop(0) if others and self._sharing.fits_again(group, others[0].task, since=since) else None
+
+        def fits(task: Task, work: Claimed) -> bool:
+            return task.name not in self._hooks and self._sharing.fits(group, task, work, since=since)
+
+        return slot.joining(fits)
+
+    async def _handle(self, member: Member, tx: Transaction, slot: SlotControl) -> None:
+        """Run the handler of one member, and look at its statements: they may concern others in the same transaction."""
+        task, work = member.task, member.work
+        pooled: Any = tx.conn
+        watch: Callable[[Watch | None], None] = pooled.watch
+        if task.shares:
+            member.watch = Watch(others=work.follows_others)
+            watch(member.watch)
+        began = time.monotonic()
+        try:
+            if is_tracing():
+                member.result = await _traced(task, work, tx)
+            else:
+                member.result = await task.run(work, tx)
+        finally:
+            slot.ended()  # before the rollback, which nothing may interrupt
+            if member.watch is not None:
+                watch(None)
+        member.seconds = time.monotonic() - began
+        if member.watch is not None:
+            self._sharing.of(task).took(member.seconds)
+            if member.watch.refused is not None:  # although the handler caught the refusal
+                raise member.watch.refused
+
+    async def _commit_group(
+        self, group: list[Member], tx: Transaction, conn: Connection, slot: SlotControl, *, carries: bool
+    ) -> None:
+        work = group[-1].work
+        if len(group) == 1:
+            last = final_statement(work, self._worker, group[0].result)
+            hook = self._hooks.get(work.task)
+            if hook is not None:
+                await self._commit_with_hook(tx, [work], hook, last)
+                return
+        else:
+            last = group_statement([(each.work, each.result) for each in group], self._worker)
+        if not carries or self._db.crowded or (following := slot.following()) is None:
+            await tx.commit(last)
+            return
+        # An error while the next transaction opens looks like a failure of this work, although this work has
+        # committed. The commit cleared the lease, so settling that failure writes nothing.
+        then = self._open_tx(conn, following)
+        await tx.commit(last, then=then)
+        slot.carried = Carried(following, conn, then)
+
+    def _succeeded(self, group: list[Member]) -> list[Ended]:
+        now = time.monotonic()
+        for member in group:
+            self._leases.done(member.work)
+            if member.watch is not None:
+                known = self._sharing.of(member.task)
+                known.ended(failed=False)
+                known.committed(now)
+        return [Ended(each.task, "success", each.seconds, len(group)) for each in group]
+
+    def _superseded(self, member: Member) -> Ended:
+        work = member.work
+        self._leases.done(work)
+        log.info("work.superseded", kind=work.kind, id=work.id, task=work.task)
+        return Ended(member.task, "superseded", member.seconds)
+
+    async def _settle_member(self, member: Member, failure: BaseException) -> Ended:
+        seconds = member.work.elapsed_s
+        outcome = await self._settle(member.task, member.work, judge(member.task, member.work, failure))
+        return Ended(member.task, outcome, seconds)
+
+    async def _part(
+        self,
+        group: list[Member],
+        culprit: Member | None,
+        failure: BaseException,
+        slot: SlotControl,
+        *,
+        is_rolled_back: bool,
+    ) -> list[Ended]:
+        """Settle a group that was rolled back. The failure costs its owner only: the others run again, in smaller groups.
+
+        The owner runs again alone, because what it met may have been the group; only then its failure counts. Without a known
+        owner each runs alone. If it is unknown whether the group was committed, nothing runs here again: each is pending again,
+        unless it was committed.
+        """
+        note_parted(self._sharing, group, culprit, failure)
+        if not is_rolled_back:
+            return [await self._settle_unknown(each, failure) for each in group]
+        if isinstance(failure, TransactionEnded) and not isinstance(failure, RoleChanged):
+            # No statement of a handler can have ended this transaction unseen. If one has, what all of them wrote may be committed.
+            return [await self._settle_member(each, failure) for each in group]
+        rest = [each for each in group if each is not culprit] if culprit is not None else []
+        ended: list[Ended] = []
+        while rest:
+            again = rest.pop(0)
+            ended += await self._run_group(again, slot, rest)
+        for each in group if culprit is None else [culprit]:
+            each.work.parted = describe_parting(group, failure)
+            if isinstance(failure, Cancelled):
+                ended.append(await self._settle_member(each, failure))
+            else:
+                ended += await self._run_group(each, slot, [])
+        return ended
+
+    async def _settle_unknown(self, member: Member, failure: BaseException) -> Ended:
+        """Make a member of a group pending again whose commit may have happened: then its lease is gone, and nothing is written."""
+        outcome = await self._settle(member.task, member.work, SnoozedOutcome(0.05, describe(failure)))
+        return Ended(member.task, outcome, member.seconds)
 
     async def _commit_with_hook(self, tx: Transaction, works: list[Claimed], hook: EndHook, last: str) -> None:
         """Acknowledge the work, run its on_end hook, and commit both."""
@@ -263,14 +339,14 @@ class Executor:
             await run_end_hook(tx, work, self._worker, hook, wake=self._host.wake)
         await tx.commit()
 
-    async def run_batch(self, task: Task, works: list[Claimed], seat: Seat = ONLY_ONE) -> list[str]:
+    async def run_batch(self, task: Task, works: list[Claimed], slot: SlotControl = LONE_SLOT) -> list[CountedOutcome]:
         """Run several pieces of work in one commit and return the name of the outcome of each.
 
         Work that `task.prepare` refuses is settled alone. If the rest fails as a batch, each runs alone, so that only
         the bad one fails.
         """
         now = time.monotonic()
-        refused: list[str] = []
+        refused: list[CountedOutcome] = []
         accepted: list[Claimed] = []
         for work in works:
             work.began_s = now
@@ -280,26 +356,26 @@ class Executor:
                 accepted.append(work)
             except Exception as error:
                 refused.append(await self._settle(task, work, judge(task, work, error)))
-        return refused + (await self._run_batch(task, accepted, seat) if accepted else [])
+        return refused + (await self._run_batch(task, accepted, slot) if accepted else [])
 
-    async def _run_batch(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
+    async def _run_batch(self, task: Task, works: list[Claimed], slot: SlotControl) -> list[CountedOutcome]:
         committing = False
         tx: Transaction | None = None
         try:
             async with self._db.acquire() as conn:
                 tx = self._open_tx(conn, works[0])
-                seat.runs(works)
-                seat.begins(task.timeout_s)
+                slot.runs(works)
+                slot.begins(task.timeout_s)
                 try:
                     async with tx:
                         try:
                             results = await task.run(works, tx)
                         finally:
-                            seat.ended()
+                            slot.ended()
                         gate("before-commit")
                         committing = True
                         hook = self._hooks.get(task.name)
-                        last = _batch_statement(works, self._worker, results)
+                        last = batch_statement(works, self._worker, results)
                         if hook is None:
                             await tx.commit(last)
                         else:
@@ -310,59 +386,83 @@ class Executor:
                     raise
             for work in works:
                 self._leases.done(work)
-            return ["success"] * len(works)
+            return ["success" for _ in works]
         except Superseded:
             # Another worker holds one of them now; the others run alone.
             if len(works) > 1:
-                return await self._one_by_one(task, works, seat)
+                return await self._one_by_one(task, works, slot)
             self._leases.done(works[0])
             log.info("work.superseded", task=task.name, id=works[0].id)
             return ["superseded"]
         except BaseException as error:
-            reason = _ended(tx, seat.failure(error))
+            reason = _ended(tx, slot.failure(error))
             if isinstance(reason, TransactionEnded) and not isinstance(reason, RoleChanged):
                 # Never retried: what the handler wrote for all of them may be committed.
                 return [await self._settle(task, work, judge(task, work, reason)) for work in works]
             if isinstance(reason, Cancelled) and len(works) > 1:
-                return await self._without_cancelled(task, works, seat, reason)
+                return await self._without_cancelled(task, works, slot, reason)
             if len(works) == 1:
                 return [await self._settle(task, works[0], judge(task, works[0], reason))]
             if committing and isinstance(error, OutcomeUnknown):
                 # Never retried in place. If the commit happened, the rows are gone and nothing is written.
                 return [await self._settle(task, work, judge(task, work, error)) for work in works]
-            return await self._one_by_one(task, works, seat)
+            return await self._one_by_one(task, works, slot)
 
-    async def _without_cancelled(self, task: Task, works: list[Claimed], seat: Seat, reason: Cancelled) -> list[str]:
+    async def _without_cancelled(
+        self, task: Task, works: list[Claimed], slot: SlotControl, reason: Cancelled
+    ) -> list[CountedOutcome]:
         """Settle the members that operators cancelled, and run the others again as a batch."""
-        stopped = [work for work in works if work.id in seat.cancelled]
-        outcomes = [await self._settle(task, work, Stopped(describe(reason))) for work in stopped]
+        stopped = [work for work in works if work.id in slot.cancelled]
         rest = [work for work in works if work not in stopped]
-        return outcomes + (await self._run_batch(task, rest, seat) if rest else [])
+        outcomes: list[CountedOutcome] = [
+            await self._settle(task, work, CancelledOutcome(describe(reason))) for work in stopped
+        ]
+        return [*outcomes, *(await self._run_batch(task, rest, slot) if rest else ())]
 
-    async def _one_by_one(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
-        return [outcome for work in works for outcome in await self._run_batch(task, [work], seat)]
+    async def _one_by_one(self, task: Task, works: list[Claimed], slot: SlotControl) -> list[CountedOutcome]:
+        return [outcome for work in works for outcome in await self._run_batch(task, [work], slot)]
 
-    async def fail(self, task: Task, work: Claimed, error: Exception) -> str:
-        """Settle work whose slot was interrupted after its handler had ended. It counts only if the lease is still held."""
-        return await self._settle(task, work, judge(task, work, error))
+    async def run_alone(self, task: Task, work: Claimed, slot: SlotControl) -> None:
+        """Run one member of a batch or group in a transaction of its own."""
+        if task.batch > 1:
+            await self.run_batch(task, [work], slot)
+        else:
+            await self._run_group(Member(task, work), slot, [])
 
-    async def _settle(self, task: Task, work: Claimed, outcome: Outcome) -> str:
+    async def fail(self, task: Task, work: Claimed, error: Exception) -> CountedOutcome:
+        """Settle work whose slot was interrupted after its handler had ended. It counts only if the lease is still held.
+
+        The hook does not run here: it may be what interrupted the slot.
+        """
+        return await self._settle(task, work, judge(task, work, error), defer_end_hook)
+
+    async def _settle(
+        self, task: Task, work: Claimed, outcome: AttemptOutcome, run: RunHook = run_end_hook
+    ) -> CountedOutcome:
         """Write the outcome, however long the database is unavailable. It counts only if the lease is still held."""
 
         hook = self._hooks.get(task.name)
+        error: dict[str, Any] | None = getattr(outcome, "error", None)
+        if work.parted is not None and error is not None:
+            error["group"] = work.parted
 
-        async def write(conn: Connection, outcome: Outcome) -> Written:
-            if _does_not_fit(outcome):
+        async def write(conn: Connection, outcome: AttemptOutcome) -> Written:
+            nonlocal run
+            if does_not_fit(outcome):
                 wait_s = await wait_for_version(conn, task, work, outcome.error)
-                outcome = outcome if wait_s is None else Again(wait_s, outcome.error, counted=False)
+                outcome = outcome if wait_s is None else SnoozedOutcome(wait_s, outcome.error)
             if hook is None:
                 return await write_outcome(conn, outcome)
             try:
-                return await write_with_hook(conn, outcome, run_end_hook, hook)
+                return await write_with_hook(conn, outcome, run, hook)
             except TransactionEnded:  # the hook ended the transaction, and with it the outcome: its job repeats it
                 return await write_with_hook(conn, outcome, defer_end_hook, hook)
+            except BaseException:
+                if is_gone(conn):  # perhaps because of the hook: it must not keep the outcome from being written
+                    run = defer_end_hook
+                raise
 
-        async def write_with_hook(conn: Connection, outcome: Outcome, run: RunHook, hook: EndHook) -> Written:
+        async def write_with_hook(conn: Connection, outcome: AttemptOutcome, run: RunHook, hook: EndHook) -> Written:
             async with self._open_tx(conn, work) as tx:
                 await tx.become_engine()
                 written = await write_outcome(conn, outcome)
@@ -370,9 +470,9 @@ class Executor:
                     await run(tx, work, self._worker, hook, wake=self._host.wake)
             return written
 
-        async def write_outcome(conn: Connection, outcome: Outcome) -> Written:
+        async def write_outcome(conn: Connection, outcome: AttemptOutcome) -> Written:
             kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
-            if _timed_out(outcome):
+            if timed_out(outcome):
                 fields = {"task": work.task, "kind": work.kind, "timeout_s": task.timeout_s}
                 await record_metric(conn, "worker_timeout", job_id=work.id, metadata=fields)
             return Written(outcome, kept)
@@ -380,102 +480,22 @@ class Executor:
         written = await record(self._db, work, outcome, write)
         self._leases.done(work)
         gate("after-settle")
-        _log_failure(work, written.outcome, critical=task.critical)
-        # A success has the same name however it was settled: metrics compute rates from the name.
-        name = "success" if isinstance(written.outcome, Succeeded) else type(written.outcome).__name__.lower()
-        return name if written.kept else "superseded"
+        log_failure(work, written.outcome, critical=task.critical)
+        return name_of(written.outcome, critical=task.critical) if written.kept else "superseded"
 
 
-def _batch_statement(works: list[Claimed], worker: int, results: Any) -> str:
-    """Return the fenced acknowledgement of a batch as SQL text, for the round trip that commits the batch."""
-    kept = None
-    if isinstance(results, BatchResults):
-        kept = result_json({str(work.id): value for work, value in zip(works, results.values, strict=True)})
-    ids = ",".join(str(work.id) for work in works)
-    leases = ",".join(str(lease) for lease in {work.lease for work in works})
-    text = "null" if kept is None else f"{quote(kept)}::jsonb"
-    return f"select onceward.finish_batch('{{{ids}}}', '{{{leases}}}', {worker}, {text})"
+async def _traced(task: Task, work: Claimed, tx: Transaction) -> Any:
+    """Run the handler in a span of its own. Its failure is an outcome, not an error of the span."""
+    with work_span(work):
+        try:
+            return await task.run(work, tx)
+        except BaseException as error:
+            failure = error
+    raise failure
 
 
 def _ended(tx: Transaction | None, failure: BaseException) -> BaseException:
     """Return the failure, or that the handler had ended its transaction before it failed: a retry could repeat its effects."""
     if tx is None or not tx.was_ended or isinstance(failure, TransactionEnded):
         return failure
-    ended = TransactionEnded(
-        f"the handler ended its own transaction and then failed ({type(failure).__name__}). {ENDED}"
-    )
-    ended.__cause__ = failure
-    return ended.with_traceback(failure.__traceback__)
-
-
-def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
-    """Return the outcome that an error means for its work."""
-    failures = work.attempts + 1
-    match error:
-        case Snooze():
-            return Again(error.after_s, describe(error), counted=False)
-        case Cancelled():
-            return Stopped(describe(error))
-        case Indeterminate():
-            return NotKnown(describe(error))
-        case PayloadInvalid():
-            return Dead("payload_invalid", describe(error, "payload_invalid"), error.result)
-        case TransactionEnded():
-            return Dead("permanent", describe(error, "permanent"))
-        case Permanent():
-            return Dead("permanent", describe(error, "permanent"), error.result)
-        case _ if not isinstance(error, Retry | TimedOut) and lost_connection(error):
-            return Crashed(AFTER_LOST_S[min(work.crashes, 2)], describe(error, "connection_lost"))
-        case _ if _is_transient(error):
-            # Not the handler's fault: a deadlock victim, or work without a connection, has changed nothing. Not counted.
-            return Again(0.05, describe(error), counted=False)
-        case _ if task.retry.exhausted(failures, work.max_attempts):
-            reason = "timeout" if isinstance(error, TimedOut) else "max_attempts_exceeded"
-            return Dead(reason, describe(error, reason))
-        case Retry() if error.after_s is not None:
-            return Again(error.after_s, describe(error))
-        case _:
-            return Again(task.retry.wait_s(failures), describe(error))
-
-
-def _is_transient(error: BaseException) -> bool:
-    if isinstance(error, Unavailable):
-        return True
-    return isinstance(error, asyncpg.PostgresError) and getattr(error, "sqlstate", None) in TRANSIENT
-
-
-def _does_not_fit(outcome: Outcome) -> TypeGuard[Dead]:
-    return isinstance(outcome, Dead) and outcome.reason == "payload_invalid"
-
-
-def _timed_out(outcome: Outcome) -> bool:
-    error: dict[str, Any] | None = getattr(outcome, "error", None)
-    return error is not None and error["type"] == TimedOut.__name__
-
-
-def _log_failure(work: Claimed, outcome: Outcome, *, critical: bool) -> None:
-    """Log one line per failure: the error's type, its scrubbed message, the user's line. The rest is in `attempts`."""
-    error: dict[str, Any] | None = getattr(outcome, "error", None)
-    if error is None:
-        return
-    log_fields = {"kind": work.kind, "id": work.id, "task": work.task, "attempt": work.attempt, "error": error["type"]}
-    log_fields["message"] = loggable(error["message"])
-    if (at := own_frame(error.get("stack") or [])) is not None:
-        log_fields["at"] = at
-    if "hint" in error:
-        log_fields["fix"] = error["hint"]
-    match outcome:
-        case Dead(reason) if not critical:
-            log.warning("work.failed", reason=reason, **log_fields)
-        case Dead(reason):
-            log.error("work.dead_lettered", reason=reason, hint=f"onceward dead-letters show {work.id}", **log_fields)
-        case Again(due_in_s, _, True):
-            log.warning("work.retry_scheduled", retry_in_s=round(due_in_s, 1), **log_fields)
-        case Again():
-            log.info("work.snoozed", **log_fields)
-        case Crashed():
-            log.info("work.crashed", **log_fields)
-        case Stopped():
-            log.info("work.cancelled", **log_fields)
-        case _:
-            log.info("work.outcome_lost", **log_fields)
+    return ended_and_failed(failure)

@@ -12,6 +12,8 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.work.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
+    settings="onceward.work.settings:WorkSettings",
+    move_back="onceward.move_back_work",
     parts=(
         Part("default attempts", "onceward.work.parts:default_attempts"),
         Part("queue gauges", "onceward.work.parts:queue_gauges"),

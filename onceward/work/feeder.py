@@ -250,6 +250,6 @@ class Feeder:
         else:
             rest_s = self._poll_s if taken.resume_s is None else min(taken.resume_s, self._poll_s)
             self._shares.found_no_lane(rest_s if taken.visited else None, freed=freed, plain=taken.plain)
-            if taken.visited:  # every lane may be full: claim again when a lane has a free place
+            if taken.visited:  # every lane may be full: claim again when a lane has a free slot
                 self._leases.when_freed(self._work_expected)
         return taken.work

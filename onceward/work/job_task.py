@@ -17,7 +17,7 @@ from onceward.db import is_storable
 from onceward.durations import Duration, in_seconds
 from onceward.work.arguments import Arguments, ResultType
 from onceward.work.endings import JobEnd
-from onceward.work.task import Registry, Task
+from onceward.work.task import AppRegistry, Task
 
 MAX_HEAD_START_S = 3600
 
@@ -160,7 +160,7 @@ class JobTask(ConfiguredJob[P, R]):
     """A function registered as a job. A call runs the function itself; the methods add the options of one enqueue."""
 
     def __init__(
-        self, function: Callable[..., Any], task: Task, *, injected: frozenset[str], registry: Registry | None = None
+        self, function: Callable[..., Any], task: Task, *, injected: frozenset[str], registry: AppRegistry | None = None
     ) -> None:
         self.function = function
         self.injected = injected

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from onceward.errors import OncewardError
+from onceward.errors import OncewardError, Signal
 
 MEANINGS: dict[type[BaseException], str] = {
     asyncio.CancelledError: "something that it awaited was cancelled, and nobody cancelled the handler",
@@ -18,11 +18,9 @@ MEANINGS: dict[type[BaseException], str] = {
     KeyboardInterrupt: "a handler cannot end the process: return, or raise an exception of your own",
 }
 
-LEAKS: tuple[type[BaseException], ...] = (*MEANINGS, BaseExceptionGroup)
-
 
 class Leaked(OncewardError):
-    """The handler raised CancelledError, GeneratorExit, SystemExit or KeyboardInterrupt, which nobody requested."""
+    """The handler raised an exception that is not an `Exception`: CancelledError, SystemExit or another BaseException."""
 
 
 def failure_of(error: BaseException) -> Exception:
@@ -33,8 +31,8 @@ def failure_of(error: BaseException) -> Exception:
     """
     if isinstance(error, Exception):
         return error
-    if not isinstance(error, LEAKS):
-        raise error  # a signal between parts of Onceward
+    if isinstance(error, Signal):
+        raise error
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -48,7 +46,10 @@ def failure_of(error: BaseException) -> Exception:
 
 def leaked(error: BaseException) -> Leaked:
     """Return the failure of work whose handler raised such an exception, with the exception's own stack."""
-    meaning = next((text for kind, text in MEANINGS.items() if isinstance(error, kind)), "it is not an Exception")
+    meaning = next(
+        (text for kind, text in MEANINGS.items() if isinstance(error, kind)),
+        "it is not an `Exception`, which every error of a program must be",
+    )
     name = type(error).__name__
     code = f"({error.code!r})" if isinstance(error, SystemExit) else ""
     failure = Leaked(f"the handler raised {name}{code}: {meaning}").with_traceback(error.__traceback__)

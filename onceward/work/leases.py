@@ -52,7 +52,7 @@ class Leases:
         return given_up
 
     def when_freed(self, event: asyncio.Event) -> None:
-        """Set the event once, when work in a lane has been settled and its place is free."""
+        """Set the event once, when work in a lane has been settled and its slot is free."""
         self._waiting.add(event)
 
     def done(self, work: Claimed) -> None:
@@ -68,6 +68,10 @@ class Leases:
         if not left:
             del self._outstanding[work.lease]
             self._finished.append(work.lease)
+
+    def holds(self, work: Claimed) -> bool:
+        """Return whether the work is neither settled nor released."""
+        return work.id in self._outstanding.get(work.lease, ())
 
     def knows(self, lease: int) -> bool:
         """Return whether a claim with this lease is running, or work of this lease is outstanding."""

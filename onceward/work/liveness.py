@@ -11,7 +11,7 @@ unfinished rows as with ten million. `onceward verify` and `doctor`, a metric an
 | `no_app` | an event of a type that nobody handles, and no worker of the app that could handle it is alive |
 | `no_version` | the arguments of a job do not fit any running version of its task |
 | `external` | the program that handles events of external sources does not claim them |
-| `lane` | the lane is blocked: by work that holds its place, by its first work, or by its breaker |
+| `lane` | the lane is blocked: by work that holds its slot, by its first work, or by its breaker |
 | `overtaken` | workers claim younger work of the queue, and leave this |
 | `not_claimed` | a live worker could run it, and nothing of its queue runs |
 | `claimed` | a live worker has held it for an hour without progress |

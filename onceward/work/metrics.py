@@ -8,6 +8,7 @@ from onceward.db import Database
 from onceward.telemetry.light import LightCounter, LightHistogram, Spread, Tally
 from onceward.telemetry.metrics import gauge
 from onceward.work import controls
+from onceward.work.attempt_outcome import CountedOutcome
 from onceward.work.liveness import LanePosition, Stranded, look
 from onceward.work.overdue import COUNT
 from onceward.work.task import Task
@@ -16,16 +17,26 @@ log = structlog.get_logger(__name__)
 
 FINISHED = LightCounter(
     "onceward_work_finished_total",
-    "Ended attempts by outcome: success, again, crashed, dead, stopped, notknown or superseded.",
+    "Ended attempts by outcome, in the words of `onceward.attempts`. Not stored: superseded (the lease was lost) and "
+    "parked (a workflow waits).",
     ["queue", "task", "outcome"],
 )
 SECONDS = LightHistogram("onceward_work_seconds", "Duration of an attempt.", ["queue", "task"])
 
 
-_series: dict[tuple[str, str, str], tuple[Tally, Spread]] = {}
+SHARED = LightCounter(
+    "onceward_shared_work_total", "Successes whose commit several handlers shared.", ["queue", "task"]
+)
+SHARED_COMMITS = LightCounter(
+    "onceward_shared_commits_total",
+    "Commits that several handlers shared. A commit counts for each task in proportion to its members, so the quotient of the two is the size of its groups.",
+    ["queue", "task"],
+)
+
+_series: dict[tuple[str, str, CountedOutcome], tuple[Tally, Spread]] = {}
 
 
-def count(queue: str, task: Task, outcome: str, seconds: float) -> None:
+def count(queue: str, task: Task, outcome: CountedOutcome, seconds: float, shared: int = 1) -> None:
     """Count one finished attempt. Only registered tasks run, so the set of labels is bounded."""
     key = (queue, task.name, outcome)
     series = _series.get(key)
@@ -34,6 +45,9 @@ def count(queue: str, task: Task, outcome: str, seconds: float) -> None:
     tally, spread = series
     tally.total += 1
     spread.observe(seconds)
+    if shared > 1:
+        SHARED.labels(queue, task.name).total += 1
+        SHARED_COMMITS.labels(queue, task.name).total += 1 / shared
 
 
 DEPTH = gauge(

@@ -1,4 +1,4 @@
-"""The outcomes of an attempt, and the exceptions that a handler raises to choose one.
+"""The exceptions that a handler raises to choose the outcome of its attempt (see `attempt_outcome.py`).
 
 pending ──claim──▶ processing ──▶ success
    ▲                   │  ├─────▶ failed       ended without an alert (a task that is not critical)
@@ -11,22 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from onceward.durations import Duration, in_seconds
 from onceward.errors import OncewardError
-
-DeadReason = Literal[
-    "max_attempts_exceeded",
-    "payload_invalid",
-    "permanent",
-    "no_handler",
-    "timeout",
-    "worker_lost",
-    "connection_lost",
-    "not_recorded",
-    "cancelled",
-]
+from onceward.work.attempt_outcome import CountedOutcome
 
 
 class Retry(OncewardError):
@@ -87,9 +76,9 @@ class Superseded(OncewardError):
 class Settled(OncewardError):
     """The task has settled the work in its own fenced commit. Metrics count `outcome`."""
 
-    def __init__(self, outcome: str) -> None:
+    def __init__(self, outcome: CountedOutcome) -> None:
         super().__init__(outcome)
-        self.outcome = outcome
+        self.outcome: CountedOutcome = outcome
 
 
 class TimedOut(OncewardError):
@@ -98,54 +87,6 @@ class TimedOut(OncewardError):
 
 class Cancelled(OncewardError):
     """An operator cancelled the work while it ran."""
-
-
-@dataclass(frozen=True, slots=True)
-class Succeeded:
-    result: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """The work is pending again and due in `due_in_s`. A failure is `counted`, a snooze is not."""
-
-    due_in_s: float
-    error: dict[str, Any]
-    counted: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Crashed:
-    """The handler lost its database connection. The work is pending again; the third crash makes it a dead letter.
-
-    Crashes are counted because a handler that ends its own session every time would run for ever. A crash is not
-    counted if PostgreSQL was restarted or another server became the primary meanwhile.
-    """
-
-    due_in_s: float
-    error: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """A dead letter, or `failed` for a task that is not critical."""
-
-    reason: DeadReason
-    error: dict[str, Any]
-    result: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    error: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class NotKnown:
-    error: dict[str, Any]
-
-
-Outcome = Succeeded | Again | Crashed | Dead | Stopped | NotKnown
 
 
 R_co = TypeVar("R_co", covariant=True)

@@ -1,4 +1,4 @@
-"""Decide how many rows a queue claims next, from its free places and from the speed of its handlers.
+"""Decide how many rows a queue claims next, from its free slots and from the speed of its handlers.
 
 The queue prefetches work for handlers that it has measured to be fast. For handlers that call outside services it prefetches
 only if every task of the queue has `ahead`.
@@ -20,9 +20,9 @@ AHEAD_FOR_S = 0.04
 """The queue prefetches as much work as the slots need in this time, until the next claim returns."""
 MEASURED_S = 0.05
 HANGS_S = 0.5
-"""Work with `ahead` that takes longer is waiting for a service: the queue lends its place to other work."""
+"""Work with `ahead` that takes longer is waiting for a service: the queue does not count its slot, so that other work can run."""
 LENT = 2
-"""The most places that are lent, as a multiple of the queue's concurrency."""
+"""The most slots that are not counted, as a multiple of the queue's concurrency."""
 
 
 class Pacing:
@@ -30,7 +30,7 @@ class Pacing:
 
     def __init__(self, tasks: Collection[Task], *, concurrency: int, connections: int) -> None:
         outside = any(task.outside for task in tasks)
-        self._places = concurrency
+        self._concurrency = concurrency
         # Transactions run on the connections of the pool, so more work than that would only wait in this process.
         self._at_once = min(concurrency, connections) if any(task.transactional for task in tasks) else concurrency
         self._per_slot = max((task.batch for task in tasks), default=1)
@@ -46,15 +46,15 @@ class Pacing:
 
     @property
     def most_slots(self) -> int:
-        """Return how many slots the queue needs at most: one for each place and for each place that it may lend."""
-        return self._places * (1 + LENT) if self._lends else self._places
+        """Return how many slots the queue needs at most: the concurrency, and the slots that it may lend."""
+        return self._concurrency * (1 + LENT) if self._lends else self._concurrency
 
     def free(self) -> int:
         """Return how many more pieces of work may run now."""
-        return self._places - (self.busy - self._lent)
+        return self._concurrency - (self.busy - self._lent)
 
     def room(self, ready: int) -> int:
-        """Return how many rows to claim: the free places, and some more when handlers are fast."""
+        """Return how many rows to claim: the free slots, and some more when handlers are fast."""
         free = self.free() * self._per_slot - ready
         if self._lends:
             return max(0, free + min(MOST_AHEAD, int(AHEAD_FOR_S * self._per_s)))
@@ -70,7 +70,7 @@ class Pacing:
 
     def runs_low(self, ready: int) -> bool:
         """Return whether so little work is ready that the next claim should begin."""
-        return ready < self._places * 2
+        return ready < self._concurrency * 2
 
     def ended(self, *, lent: bool) -> None:
         """A slot has finished its work."""
@@ -92,8 +92,8 @@ class Pacing:
             self._counted_at = now
 
     def lend(self, running_s: float) -> bool:
-        """Lend the place of work that has run for so long, if the queue lends places. Return whether it did."""
-        if not self._lends or running_s <= HANGS_S or self._lent >= self._places * LENT:
+        """Lend the slot of work that has run for so long, if the queue lends slots. Return whether it did."""
+        if not self._lends or running_s <= HANGS_S or self._lent >= self._concurrency * LENT:
             return False
         self._lent += 1
         return True

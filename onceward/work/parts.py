@@ -10,6 +10,7 @@ from onceward import __version__
 from onceward.background import Loop
 from onceward.context import Context
 from onceward.work.metrics import StrandedWork, count, observe_queues
+from onceward.work.settings import WorkSettings
 
 if TYPE_CHECKING:
     from onceward.work import Worker
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 def default_attempts(context: Context) -> None:
     """Apply ONCEWARD_MAX_ATTEMPTS and ONCEWARD_JOB_MAX_ATTEMPTS to tasks without a policy of their own; nothing runs."""
-    context.registry.set_default_attempts("event", context.settings.max_attempts)
-    context.registry.set_default_attempts("job", context.settings.job_max_attempts)
+    settings = context.settings.of(WorkSettings)
+    context.registry.set_default_attempts("event", settings.max_attempts)
+    context.registry.set_default_attempts("job", settings.job_max_attempts)
 
 
 def queue_gauges(context: Context) -> Loop:
@@ -35,17 +37,18 @@ def worker(context: Context) -> Worker:
     """Return the worker for every kind of work that this process has registered."""
     from onceward.work import Worker, WorkerOptions
 
-    settings = context.settings
+    frame, settings = context.settings, context.settings.of(WorkSettings)
     options = WorkerOptions(
         concurrency=settings.worker_concurrency,
         queue_concurrency=context.queue_concurrency,
         only_queues=settings.queues or None,
+        unshared_queues=settings.unshared_queues,
         poll_s=settings.poll_interval_ms / 1000,
-        grace_s=settings.shutdown_grace_s,
+        grace_s=frame.shutdown_grace_s,
         keep_finished=timedelta(days=settings.retention_days),
         version=__version__,
-        blocked_limit_s=settings.blocked_limit_s,
-        locks_dir=settings.data_dir / "workers" if settings.database_url is None else None,
+        blocked_limit_s=frame.blocked_limit_s,
+        locks_dir=frame.data_dir / "workers" if frame.database_url is None else None,
     )
     engine = context.engine
     return Worker(

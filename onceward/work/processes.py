@@ -51,7 +51,7 @@ class FailedInProcess(OncewardError):
     details: dict[str, Any]
 
 
-class ProcessSeat(Protocol):
+class ProcessSlot(Protocol):
     """A slot whose handler runs in a process."""
 
     def waits_for_process(self) -> None:
@@ -131,14 +131,14 @@ class HandlerProcesses:
         self._idle: dict[Isolation, list[Child]] = {}
         self._children: set[Child] = set()
 
-    async def call(self, isolation: Isolation, work: Claimed, seat: ProcessSeat | None) -> Any:
+    async def call(self, isolation: Isolation, work: Claimed, slot: ProcessSlot | None) -> Any:
         """Return what the function returns, or raise what it raises. A cancellation kills its process."""
-        if seat is not None:
-            seat.waits_for_process()
+        if slot is not None:
+            slot.waits_for_process()
         async with self._turns:
             child = self._take_idle(isolation) or await self._start(isolation)
-            if seat is not None:
-                seat.started_in_process()
+            if slot is not None:
+                slot.started_in_process()
             try:
                 reply = await child.exchange(_call(work))
             except BaseException:

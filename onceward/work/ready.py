@@ -7,7 +7,7 @@ for each other's connections, and none could keep its connection for its next wo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from onceward.db.unreadable import Unreadable
 from onceward.work.claimed import Claimed
@@ -82,14 +82,32 @@ class Ready:
         self._transactional.popleft()
         return work
 
+    def take_joining(self, free: int, fits: Callable[[Task, Claimed], bool]) -> Claimed | None:
+        """Remove and return the next work if it can run in the open transaction of the work before it.
+
+        `free` is how many other slots may start work: work for which one of them has a place is left to it.
+        """
+        line = self._transactional
+        if len(line) <= max(0, min(free, self._most - self._running)):
+            return None
+        work = line[0]
+        if (self._others and self._others[0].arrival < work.arrival) or not fits(self._tasks[work.task], work):
+            return None
+        return line.popleft()
+
     def take_batch(self, first: Claimed, most: int) -> list[Claimed]:
-        """Return `first` and more waiting work of the same task and organization, at most `most`."""
+        """Return `first` and more waiting work of the same task and organization, at most `most`.
+
+        A suspect runs alone: if it ends the process again, no other work may be blamed for it.
+        """
         batch = [first]
+        if first.suspect:
+            return batch
         rest: deque[Claimed] = deque()
         line = self._transactional
         while line and len(batch) < most:
             work = line.popleft()
-            same = work.task == first.task and work.organization == first.organization
+            same = work.task == first.task and work.organization == first.organization and not work.suspect
             (batch if same else rest).append(work)
         line.extendleft(reversed(rest))
         return batch

@@ -15,8 +15,17 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Connection, Database, DatabaseError, loudness, retry
+from onceward.work.attempt_outcome import (
+    AttemptOutcome,
+    CancelledOutcome,
+    CrashedOutcome,
+    DeadLetterOutcome,
+    RetryOutcome,
+    SnoozedOutcome,
+    SuccessOutcome,
+    UnknownOutcome,
+)
 from onceward.work.claimed import Claimed
-from onceward.work.outcomes import Again, Crashed, Dead, NotKnown, Outcome, Stopped, Succeeded
 
 log = structlog.get_logger(__name__)
 
@@ -43,12 +52,15 @@ def is_refused(error: BaseException, *, waited_s: float = 0.0) -> bool:
 class Written:
     """The outcome that was written. `kept` is false if the lease was lost and nothing was written."""
 
-    outcome: Outcome
+    outcome: AttemptOutcome
     kept: bool
 
 
 async def record(
-    db: Database, work: Claimed, outcome: Outcome, write: Callable[[Connection, Outcome], Awaitable[Written]]
+    db: Database,
+    work: Claimed,
+    outcome: AttemptOutcome,
+    write: Callable[[Connection, AttemptOutcome], Awaitable[Written]],
 ) -> Written:
     """Call `write` until it succeeds.
 
@@ -76,23 +88,25 @@ async def record(
     return await retry(attempt, on_failure)
 
 
-def with_less(outcome: Outcome, refusal: BaseException) -> Outcome:
+def with_less(outcome: AttemptOutcome, refusal: BaseException) -> AttemptOutcome:
     """Return the same outcome without the handler's result and error texts."""
     note = {"not_kept": f"PostgreSQL refused to store it: {_name(refusal)}"}
     match outcome:
-        case Succeeded():
-            return Succeeded(note)
-        case Dead():
+        case SuccessOutcome():
+            return SuccessOutcome(note)
+        case DeadLetterOutcome():
             return replace(outcome, error=_bare(outcome.error) | note, result=None)
-        case Again() | Crashed() | Stopped() | NotKnown():
+        case RetryOutcome() | SnoozedOutcome() | CrashedOutcome() | CancelledOutcome() | UnknownOutcome():
             return replace(outcome, error=_bare(outcome.error) | note)
         case _:
             assert_never(outcome)
 
 
-def unrecorded(refusal: BaseException) -> Dead:
+def unrecorded(refusal: BaseException) -> DeadLetterOutcome:
     """Return the outcome of work whose own outcome PostgreSQL refuses to store."""
-    return Dead("not_recorded", {"type": "NotRecorded", "message": _name(refusal), "reason": "not_recorded"})
+    return DeadLetterOutcome(
+        "not_recorded", {"type": "NotRecorded", "message": _name(refusal), "reason": "not_recorded"}
+    )
 
 
 def _bare(error: dict[str, Any]) -> dict[str, Any]:

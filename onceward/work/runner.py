@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from onceward.db import Database
 from onceward.work.claim_connections import ClaimConnections
@@ -13,8 +13,8 @@ from onceward.work.idle_flags import IdleFlags
 from onceward.work.leases import Leases
 from onceward.work.pacing import Pacing
 from onceward.work.slot import Slot, SuspectTurn
-from onceward.work.slots import Slots
-from onceward.work.task import Registry, Task
+from onceward.work.slots import Count, Slots
+from onceward.work.task import AppRegistry
 from onceward.work.threads import HandlerThreads
 
 
@@ -28,7 +28,7 @@ class QueueRunner:
     def __init__(
         self,
         db: Database,
-        registry: Registry,
+        registry: AppRegistry,
         executor: Executor,
         leases: Leases,
         suspects: SuspectTurn,
@@ -39,7 +39,8 @@ class QueueRunner:
         worker: int,
         concurrency: int,
         poll_s: float,
-        count: Callable[[str, Task, str, float], None],
+        shares: bool = True,
+        count: Count,
     ) -> None:
         self.queue = queue
         own = [task for task in registry if task.queue == queue] or list(registry)
@@ -53,6 +54,7 @@ class QueueRunner:
             registry.tasks,
             own=own,
             queue=queue,
+            shares=shares,
             suspect_ended=self._suspect_ended,
             count=count,
         )

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never, cast
 
 import asyncpg
@@ -14,12 +14,23 @@ import structlog
 
 from onceward.background import Tasks
 from onceward.db import Connection, Database, RawJson, clean_json, clean_text, dump_json, loudness, quote, retry
+from onceward.work.attempt_outcome import (
+    AttemptOutcome,
+    CancelledOutcome,
+    CrashedOutcome,
+    DeadLetterOutcome,
+    RetryOutcome,
+    SnoozedOutcome,
+    SuccessOutcome,
+    UnknownOutcome,
+    name_of,
+)
 from onceward.work.claimed import Claimed
 from onceward.work.failure_text import kept_frames, permission_hint
 from onceward.work.leases import Leases
-from onceward.work.outcomes import Again, Crashed, Dead, NotKnown, Outcome, Stopped, Succeeded
 from onceward.work.record import Written, is_refused, record
 from onceward.work.statements import FINISH, RUN_AGAIN, SETTLE
+from onceward.work.task import BatchResults
 
 log = structlog.get_logger(__name__)
 
@@ -88,27 +99,56 @@ def final_statement(work: Claimed, worker: int, result: Any) -> str:
     return f"call onceward.succeed_{work.kind}({work.id}, {work.lease}, {worker}, {started}, {kept})"
 
 
-async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome, *, critical: bool = True) -> bool:
+def group_statement(group: Sequence[tuple[Claimed, Any]], worker: int) -> str:
+    """Return the fenced acknowledgement of handlers that share a transaction, each with its result, as SQL text."""
+    works = [work for work, _ in group]
+    elapsed = ",".join(f"{work.elapsed_s:.6f}" for work in works)
+    return _finish_batch(works, worker, results_json(group), f", '{{{elapsed}}}'")
+
+
+def batch_statement(works: Sequence[Claimed], worker: int, results: Any) -> str:
+    """Return the fenced acknowledgement of a batch as SQL text, for the round trip that commits the batch."""
+    kept = None
+    if isinstance(results, BatchResults):
+        kept = result_json({str(work.id): value for work, value in zip(works, results.values, strict=True)})
+    return _finish_batch(works, worker, kept, "")
+
+
+def _finish_batch(works: Sequence[Claimed], worker: int, results: str | None, elapsed: str) -> str:
+    ids = ",".join(str(work.id) for work in works)
+    leases = ",".join(str(lease) for lease in {work.lease for work in works})
+    kept = "null" if results is None else f"{quote(results)}::jsonb"
+    return f"select onceward.finish_batch('{{{ids}}}', '{{{leases}}}', {worker}, {kept}{elapsed})"
+
+
+def results_json(results: Iterable[tuple[Claimed, Any]]) -> str | None:
+    """Return the results of several pieces of work as one JSON object by id, or None if none has a result."""
+    kept = {work.id: result_json(result) for work, result in results if result is not None}
+    return "{" + ",".join(f'"{id}":{text}' for id, text in kept.items()) + "}" if kept else None
+
+
+async def settle(
+    conn: Connection, work: Claimed, worker: int, outcome: AttemptOutcome, *, critical: bool = True
+) -> bool:
     """Write one outcome. Return False if the lease was lost and nothing was written."""
     result: Any = None
     error: dict[str, Any] | None = None
     due_in_s = 0.0
     reason: str | None = None
     match outcome:
-        case Succeeded(value):
-            name, result = "success", value
-        case Again(due_in_s, error, counted):
-            name = "retry" if counted else "snoozed"
-        case Crashed(due_in_s, error):
-            name, reason = "crashed", "connection_lost"
-        case Dead(reason, error, result):
-            name = "dead_letter" if critical else "failed"
-        case Stopped(error):
-            name = "cancelled"
-        case NotKnown(error):
-            name = "unknown"
+        case SuccessOutcome(result):
+            pass
+        case RetryOutcome(due_in_s, error) | SnoozedOutcome(due_in_s, error):
+            pass
+        case CrashedOutcome(due_in_s, error):
+            reason = "connection_lost"
+        case DeadLetterOutcome(reason, error, result):
+            pass
+        case CancelledOutcome(error) | UnknownOutcome(error):
+            pass
         case _:
             assert_never(outcome)
+    name = name_of(outcome, critical=critical)
     text = result_json(result)
     kept: bool = await conn.fetchval(
         SETTLE,
@@ -202,9 +242,8 @@ class Acknowledger:
         """Acknowledge these successes. A refused batch is halved until the refused one is alone; the others succeed."""
         ids = [work.id for work, _ in ready]
         leases = list({work.lease for work, _ in ready})
-        kept = {str(work.id): result_json(result) for work, result in ready if result is not None}
+        results = results_json(ready)
         since = time.monotonic()
-        results = None if not kept else "{" + ",".join(f'"{id}":{text}' for id, text in kept.items()) + "}"
 
         async def attempt() -> int:
             async with self._db.acquire() as conn:
@@ -239,10 +278,10 @@ class Acknowledger:
         work, result = ready[0]
         log.error("acknowledgement.refused", id=work.id, kind=work.kind, task=work.task, error=type(error).__name__)
 
-        async def write(conn: Connection, outcome: Outcome) -> Written:
+        async def write(conn: Connection, outcome: AttemptOutcome) -> Written:
             return Written(outcome, await settle(conn, work, self._worker, outcome))
 
-        await record(self._db, work, Succeeded(result), write)
+        await record(self._db, work, SuccessOutcome(result), write)
         self._leases.done(work)
 
     async def close(self) -> None:

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from onceward.background import current_supervisor
+from onceward.telemetry.logs import running
 from onceward.work.claimed import Claimed
-from onceward.work.executor import Carried
 from onceward.work.leaks import failure_of
 from onceward.work.outcomes import Cancelled
+from onceward.work.sharing import Member
+from onceward.work.slot_control import Carried
+from onceward.work.task import Task
 from onceward.work.threads import ThreadCall
 
 IGNORES_S = 5.0
@@ -24,12 +27,14 @@ class Slot:
 
     __slots__ = (
         "_following",
+        "_joining",
         "batch",
         "call",
         "cancelled",
         "carried",
         "closing",
         "deadline",
+        "group_since",
         "lent",
         "members",
         "next",
@@ -42,11 +47,17 @@ class Slot:
         "work",
     )
 
-    def __init__(self, following: Callable[[], Claimed | None]) -> None:
+    def __init__(
+        self,
+        following: Callable[[], Claimed | None],
+        joining: Callable[[Callable[[Task, Claimed], bool]], Member | None],
+    ) -> None:
         self.task: asyncio.Task[None] | None = None
         self.work: Claimed | None = None
         self.batch: Sequence[Claimed] = ()
-        """All work of the current batch, which includes `work`; empty outside a batch."""
+        """All work of the current batch or group, which includes `work`; empty outside one."""
+        self.group_since: float | None = None
+        """When the second member of a group of handlers joined it; None outside a group."""
         self.members: Sequence[Claimed] = ()
         """The members of the batch that the handler has now; empty outside a batch."""
         self.cancelled: Set[int] = frozenset()
@@ -57,6 +68,7 @@ class Slot:
         """The work that this slot runs next, whatever the outcome of `work`."""
         self.carried: Carried | None = None
         self._following = following
+        self._joining = joining
         self.deadline: float | None = None
         self.started = 0.0
         self.lent = False
@@ -118,9 +130,23 @@ class Slot:
         self.next = self._following()
         return self.next
 
+    def joining(self, fits: Callable[[Task, Claimed], bool]) -> Member | None:
+        member = self._joining(fits)
+        if member is not None:
+            self.batch = [*(self.batch or [work for work in (self.work,) if work is not None]), member.work]
+        return member
+
+    def turns_to(self, work: Claimed, *, follows_others: bool) -> None:
+        self.work = work
+        if not follows_others:
+            self.group_since = None
+        elif self.group_since is None:
+            self.group_since = time.monotonic()
+        running.set(work)
+
     def held(self) -> list[Claimed]:
         """Return all work that this slot has taken and not ended."""
-        return [work for work in (self.work, self.next, *self.batch[1:]) if work is not None]
+        return [work for work in (*(self.batch or (self.work,)), self.next) if work is not None]
 
     def runs(self, works: Sequence[Claimed]) -> None:
         self.members = works
@@ -161,6 +187,7 @@ class Slot:
             self.task.uncancel()
 
     def forget_batch(self) -> None:
+        self.group_since = None
         self.batch = self.members = ()
         self.cancelled = frozenset()
 

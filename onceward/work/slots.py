@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
@@ -21,6 +21,7 @@ from onceward.telemetry.caller import work_span
 from onceward.telemetry.logs import running
 from onceward.telemetry.tracing import is_tracing
 from onceward.trust.errors import UnknownSecretKey
+from onceward.work.attempt_outcome import CountedOutcome
 from onceward.work.claim import release
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
@@ -29,6 +30,7 @@ from onceward.work.leases import Leases
 from onceward.work.outcomes import PayloadInvalid, Permanent, Snooze, TimedOut
 from onceward.work.pacing import Pacing
 from onceward.work.ready import Ready
+from onceward.work.sharing import PATIENCE_S, Ended, Member, WaitedTooLong
 from onceward.work.slot import Slot
 from onceward.work.task import Task
 from onceward.work.threads import HandlerThreads
@@ -36,9 +38,16 @@ from onceward.work.threads import HandlerThreads
 log = structlog.get_logger(__name__)
 
 GRACE_S = 5.0
-OTHER_KEY_S = 10.0
-"""Work that this node cannot decrypt waits this long for another node, or for a restart of this one with the key."""
+OTHER_KEY_S = 2.0
+"""Work that this node cannot decrypt waits this long for another node, or for a restart of this one with the key.
+
+Short, because this node may be the first to claim it again, many times in a row.
+"""
 NOT_STOPPED = "it runs until the process ends; then another worker rescues its work, and this counts as a crash"
+
+
+Count = Callable[[str, Task, CountedOutcome, float, int], None]
+"""Counts a finished attempt: its queue, task, outcome and duration, and how many shared its commit."""
 
 
 class Slots:
@@ -54,10 +63,12 @@ class Slots:
         *,
         own: Collection[Task],
         queue: str,
+        shares: bool = True,
         suspect_ended: Callable[[], None],
-        count: Callable[[str, Task, str, float], None],
+        count: Count,
     ) -> None:
         self._db = db
+        self._shares = shares
         self._executor = executor
         self._leases = leases
         self._pacing = pacing
@@ -69,7 +80,7 @@ class Slots:
         self.hungry = asyncio.Event()
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
-        self.slots = [Slot(self._following) for _ in range(pacing.most_slots)]
+        self.slots = [Slot(self._following, self._joining) for _ in range(pacing.most_slots)]
         self._loops = [Loop(f"slot {queue}", partial(self._slot, slot), instead_of_close=leaked) for slot in self.slots]
         self._stopping = False
         self._threads: HandlerThreads | None = None
@@ -142,7 +153,7 @@ class Slots:
             self._wake()
 
     def _wake(self) -> None:
-        """Wake as many idle slots as there are pieces of work that may start and free places."""
+        """Wake as many idle slots as there are pieces of work that may start and free slots."""
         count = min(self.ready.startable, self._pacing.free())
         while count > 0 and self._idle:
             future = self._idle.popleft()
@@ -194,7 +205,7 @@ class Slots:
     async def _fail(self, slot: Slot, error: Exception) -> None:
         """Settle the work of a slot that was interrupted. What had been committed before is left as it is."""
         slot.forget_cancellation()
-        works = [work for work in slot.batch or (slot.work,) if work is not None]
+        works = [work for work in slot.batch or (slot.work,) if work is not None and self._leases.holds(work)]
         for work in works:
             task = self._tasks[work.task]
             try:
@@ -208,9 +219,9 @@ class Slots:
                 self._leases.give_up(work)
 
     async def _run_alone(self, slot: Slot, task: Task, work: Claimed) -> None:
-        """Run one member of a batch that was interrupted: only the one that interrupts its slot again has failed."""
+        """Run one member of a batch or group that was interrupted: only the one that interrupts its slot again has failed."""
         try:
-            await self._executor.run_batch(task, [work], slot)
+            await self._executor.run_alone(task, work, slot)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             if slot.must_end():
                 raise
@@ -241,12 +252,23 @@ class Slots:
             and not ready.needs_connection(work)
             and ready.startable_transactions
         ):
-            self._wake()  # a transaction may have ended in this slot, which leaves its place to another slot
+            self._wake()  # a transaction may have ended in this slot, which lets another slot start one
         return work
 
     def _following(self) -> Claimed | None:
         """Remove and return the work that a slot runs next on the connection that it has."""
         return None if self._stopping else self.ready.take_following()
+
+    def _joining(self, fits: Callable[[Task, Claimed], bool]) -> Member | None:
+        """Remove and return the work that runs next in the open transaction of a slot."""
+        if self._stopping or not self._shares:
+            return None
+        work = self.ready.take_joining(self._pacing.free(), fits)
+        if work is None:
+            return None
+        if self._pacing.runs_low(len(self.ready)):
+            self.hungry.set()
+        return Member(self._tasks[work.task], work)
 
     async def _run(self, slot: Slot, work: Claimed) -> None:
         task = self._tasks[work.task]
@@ -258,11 +280,13 @@ class Slots:
             task = _without_body(task, work.body)
         if task.batch > 1:
             slot.batch = self.ready.take_batch(work, task.batch)
-            executing = self._executor.run_batch(task, slot.batch, slot)
+            executing: Coroutine[Any, Any, CountedOutcome | Sequence[CountedOutcome | Ended]] = (
+                self._executor.run_batch(task, slot.batch, slot)
+            )
         else:
             executing = self._executor.run(task, work, slot)
         try:
-            if is_tracing():
+            if is_tracing() and (task.batch > 1 or not task.transactional):  # others have a span for each handler
                 with work_span(work):
                     outcome = await executing
             else:
@@ -272,12 +296,17 @@ class Slots:
             if work.suspect:
                 self._suspect_ended()
         duration_s = time.monotonic() - started
-        self._pacing.took(duration_s)
         if isinstance(outcome, str):
-            self._count(self._queue, task, outcome, duration_s)
-        else:
-            for each in outcome:
-                self._count(self._queue, task, each, duration_s / len(outcome))
+            self._pacing.took(duration_s)
+            self._count(self._queue, task, outcome, duration_s, 1)
+            return
+        share_s = duration_s / len(outcome)
+        self._pacing.took(share_s)
+        for each in outcome:
+            if isinstance(each, str):
+                self._count(self._queue, task, each, share_s, 1)
+            else:
+                self._count(self._queue, each.task, each.outcome, each.seconds, each.shared)
 
     # -- timeouts and cancellation --------------------------------------------------------------------------------
 
@@ -295,6 +324,8 @@ class Slots:
                 slot.stop(slot.stop_with)
             elif slot.deadline is not None and now > slot.deadline:
                 slot.stop(TimedOut(f"{slot.work.task} ran longer than its timeout"))
+            elif slot.group_since is not None and now - slot.group_since > PATIENCE_S:
+                slot.stop(WaitedTooLong("the handler held up others that share its transaction, and runs again alone"))
 
     def cancel(self, ids: set[int]) -> None:
         """Cancel the work with these ids that runs in this queue."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 
 BEAT = read_statement("work", "beat")
 BUNDLE_THAT_WAITS = read_statement("work", "bundle_that_waits")
 CLAIM = read_statement("work", "claim")
-CLAIM_LANES = "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)"
+CLAIM_LANES = read_statement("work", "claim_lanes")
 DEAD_LETTER_GROUPS = read_statement("work", "dead_letter_groups")
 END_OF_WINDOW = read_statement("work", "end_of_window")
 ENQUEUE = read_statement("work", "enqueue")
-ENQUEUE_ELSEWHERE = read_statement("work", "enqueue_elsewhere")
-ENQUEUE_UNIQUE = read_statement("work", "enqueue_unique")
+ENQUEUE_ELSEWHERE = named(read_statement("work", "enqueue_elsewhere"))
+ENQUEUE_UNIQUE = named(read_statement("work", "enqueue_unique"))
 FIND_DEAD_LETTERS = read_statement("work", "find_dead_letters")
 FINISH = read_statement("work", "finish")
 FORGET_SERVED = read_statement("work", "forget_served")

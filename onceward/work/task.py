@@ -18,15 +18,26 @@ SPARE_S = 15.0
 """A transaction outlives the timeout of its handler by this time: the handler's timeout ends the attempt, not the session's."""
 
 
-class Kind(Protocol):
-    """A kind of work: loads its bodies. The SQL function `onceward.settled_<name>` writes outcomes to its table.
+@dataclass(frozen=True, slots=True)
+class KindRoutines:
+    """The SQL routines of a kind. SQL and `final_statement` build their names from the name of the kind."""
 
-    A kind with transactional tasks also has the procedure `onceward.succeed_<name>`, which acknowledges one success in the
-    handler's transaction.
-    """
+    settled: str
+    """`onceward.settled_<kind>` writes an outcome to the table of the kind."""
+    ended: str | None = None
+    """`onceward.ended_<kind>` returns the arguments that an on_end hook gets."""
+    succeed: str | None = None
+    """`onceward.succeed_<kind>` acknowledges one success in the handler's transaction. Transactional tasks need it."""
+
+
+class Kind(Protocol):
+    """A kind of work: loads its bodies, and names the SQL functions of its package. A worker checks them when it starts."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def routines(self) -> KindRoutines: ...
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Any]:
         """Return the bodies of claimed work by id. Work whose body is missing is settled as `payload_invalid`."""
@@ -51,9 +62,11 @@ class Task:
     outside: bool = False
     """The handler calls outside services. It is acknowledged at once, and prefetched only with `ahead`."""
     ahead: bool = False
-    """Prefetch by throughput although the handler calls outside services. A slow handler lends its place to another."""
+    """Prefetch by throughput although the handler calls outside services. The slot of a slow handler does not count against the concurrency."""
     critical: bool = True
     """False: after the last attempt the work ends as `failed`, without a dead letter or an alert."""
+    shared: bool = True
+    """The handler may share its transaction and commit with other work that waits (docs/work.md, Shared commits)."""
     batch: int = 1
     prepare: Callable[[Claimed], Any] | None = None
     """Validates one member of a batch and keeps what it read in `work.prepared`. A member that it refuses leaves the batch."""
@@ -69,6 +82,18 @@ class Task:
             raise ValueError(f"{self.name}: batch={self.batch} shares a commit, so the handler must ask for `tx`")
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise ValueError(f"{self.name}: timeout must be more than 0 seconds, not {self.timeout_s}")
+
+    @property
+    def shares(self) -> bool:
+        """Return whether the handler may share a commit: it has a transaction and nothing else, and a usual timeout."""
+        return (
+            self.shared
+            and self.transactional
+            and self.batch == 1
+            and not self.outside
+            and self.timeout_s is not None
+            and self.timeout_s <= IDLE_LIMIT_S - SPARE_S
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +122,8 @@ class EndHook:
 
 
 @dataclass(slots=True)
-class Registry:
-    """All tasks and kinds of one process."""
+class AppRegistry:
+    """Everything that an app registers for the engine: tasks and kinds of work, hooks, templates and encrypted columns."""
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     apps: set[str] = field(default_factory=set[str])

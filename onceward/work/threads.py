@@ -20,14 +20,14 @@ from onceward.telemetry.logs import running
 from onceward.work.claimed import Claimed
 from onceward.work.failure_text import kept_frames, own_frame
 from onceward.work.leaks import leaked
-from onceward.work.processes import ProcessSeat
+from onceward.work.processes import ProcessSlot
 
 MOST = 64
 IDLE_S = 30.0
 """A thread that had no function to run for this long ends."""
 
 
-class ThreadSeat(ProcessSeat, Protocol):
+class ThreadSlot(ProcessSlot, Protocol):
     """A slot whose handler runs in a thread."""
 
     def entered_thread(self, call: ThreadCall | None) -> None:
@@ -52,17 +52,17 @@ class ThreadCall:
         "function",
         "loop",
         "result",
-        "seat",
+        "slot",
         "thread",
         "waiter",
     )
 
-    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any], seat: ThreadSeat | None) -> None:
+    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any], slot: ThreadSlot | None) -> None:
         self.function = function
         self.arguments = arguments
         self.context = contextvars.copy_context()
         self.loop = asyncio.get_running_loop()
-        self.seat = seat
+        self.slot = slot
         self.thread: int | None = None
         """The thread that runs the function, 0 if it is about to start, or None while no thread is free."""
         self._lock = threading.Lock()
@@ -100,8 +100,8 @@ class ThreadCall:
                 return
             waited = self.thread is None
             self.thread = threading.get_ident()
-        if waited and self.seat is not None:
-            self._tell(self.seat.started_in_thread)
+        if waited and self.slot is not None:
+            self._tell(self.slot.started_in_thread)
         try:
             self.result = self.context.run(self.function, **self.arguments)
         except BaseException as error:
@@ -125,7 +125,7 @@ class HandlerThreads:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._seats: dict[asyncio.Task[Any], ThreadSeat] = {}
+        self._slots: dict[asyncio.Task[Any], ThreadSlot] = {}
         self._calls: queue.SimpleQueue[ThreadCall] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._free = 0
@@ -135,14 +135,14 @@ class HandlerThreads:
         self.cancelled: set[ThreadCall] = set()
         """Calls that should have ended and run on."""
 
-    def register(self, task: asyncio.Task[Any], seat: ThreadSeat) -> None:
-        """Tell this seat about the functions that its task waits for."""
-        self._seats[task] = seat
+    def register(self, task: asyncio.Task[Any], slot: ThreadSlot) -> None:
+        """Tell this slot about the functions that its task waits for."""
+        self._slots[task] = slot
 
-    def current_seat(self) -> ThreadSeat | None:
-        """Return the seat whose task is running now, if it is registered."""
+    def current_slot(self) -> ThreadSlot | None:
+        """Return the slot whose task is running now, if it is registered."""
         task = asyncio.current_task()
-        return None if task is None else self._seats.get(task)
+        return None if task is None else self._slots.get(task)
 
     def grow(self, most: int) -> None:
         """Allow this many threads: one for each slot."""
@@ -154,11 +154,11 @@ class HandlerThreads:
 
     async def call(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         """Return what the function returns. A cancellation takes effect when the function has ended."""
-        seat = self.current_seat()
-        call = ThreadCall(function, arguments, seat)
+        slot = self.current_slot()
+        call = ThreadCall(function, arguments, slot)
         self._submit(call)
-        if seat is not None:
-            seat.entered_thread(call)
+        if slot is not None:
+            slot.entered_thread(call)
         cancellation: asyncio.CancelledError | None = None
         try:
             while not call.ended:
@@ -172,8 +172,8 @@ class HandlerThreads:
                     self.cancelled.add(call)
         finally:
             self.cancelled.discard(call)
-            if seat is not None:
-                seat.entered_thread(None)
+            if slot is not None:
+                slot.entered_thread(None)
         if cancellation is not None:
             raise cancellation
         if call.error is None:

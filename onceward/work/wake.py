@@ -45,6 +45,8 @@ class Waker:
         self._loop = Loop("waker", self._step, longest_pause_s=LONGEST_PAUSE_S)
         self._next_flush = 0.0
         self._session = ListenSession()
+        self._pid = 0
+        """The server's process of the listening connection."""
         self._own: Counter[str] = Counter()
         """How many of our own notifications the listening connection has not returned yet, by queue."""
         self.idle_flags = IdleFlags(CHANNEL, self._session)
@@ -130,6 +132,7 @@ class Waker:
         """Listen, and then wake the workers of this process: they may have looked for work before anybody listened."""
         conn = await self._db.connect(application_name="onceward listen", durable=False)
         conn.add_termination_listener(self._on_termination)
+        self._pid = conn.get_server_pid()
         await conn.add_listener(CHANNEL, self._on_notify)
         self._session.conn = conn
         self._own.clear()
@@ -141,9 +144,10 @@ class Waker:
     def _on_termination(self, _conn: Any) -> None:
         self._has_task.set()
 
-    def _on_notify(self, conn: Any, pid: int, _channel: str, payload: object) -> None:
+    def _on_notify(self, _conn: Any, pid: int, _channel: str, payload: object) -> None:
+        # The connection may be closed by now: a notification that it has delivered counts all the same.
         queue = str(payload)
-        if pid == conn.get_server_pid() and self._own[queue] > 0:
+        if pid == self._pid and self._own[queue] > 0:
             self._own[queue] -= 1
             return
         for call in self._listeners:

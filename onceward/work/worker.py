@@ -8,7 +8,6 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -20,8 +19,8 @@ import structlog
 from onceward.background import Loop
 from onceward.db import Database
 from onceward.db.turns import in_background
-from onceward.telemetry.logs import running
 from onceward.trust.metrics_events import record_metrics
+from onceward.work.attempt_outcome import CountedOutcome
 from onceward.work.batching import in_batches
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
@@ -30,6 +29,7 @@ from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
+from onceward.work.kind_routines import check_routines
 from onceward.work.leases import Leases
 from onceward.work.overdue import EXIT_CODE, OverdueReport
 from onceward.work.processes import HandlerProcesses
@@ -37,8 +37,9 @@ from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
 from onceward.work.slot import SuspectTurn
+from onceward.work.slots import Count
 from onceward.work.statements import FORGET_UNIQUE_KEYS, WAITING_QUEUES
-from onceward.work.task import Registry, Task, open_transaction
+from onceward.work.task import AppRegistry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
 from onceward.work.unserved import UnservedWalk
 from onceward.work.upkeep import forget_finished, old_jobs, release_orphans, release_unknown
@@ -75,6 +76,8 @@ class WorkerOptions:
     """End the process when overdue handlers have held all slots of a queue for so long. 0: never."""
     end: Callable[[int], None] = os._exit
     """Ends the process with this exit code."""
+    unshared_queues: Sequence[str] = ()
+    """Queues whose handlers never share a commit."""
     locks_dir: Path | None = None
     """A directory that all workers of the database share, for kernel locks that prove the death of a process."""
 
@@ -83,7 +86,7 @@ class WorkerOptions:
             raise ValueError(f"concurrency must be at least 1, not {self.concurrency}")
 
 
-def uncounted(_queue: str, _task: Task, _outcome: str, _seconds: float) -> None:
+def uncounted(_queue: str, _task: Task, _outcome: CountedOutcome, _seconds: float, _shared: int) -> None:
     """Count nothing: the default when a worker has no metrics."""
 
 
@@ -93,12 +96,12 @@ class Worker:
     def __init__(
         self,
         db: Database,
-        registry: Registry,
+        registry: AppRegistry,
         waker: Waker,
         *,
         options: WorkerOptions | None = None,
         open_tx: Opener = open_transaction,
-        count: Callable[[str, Task, str, float], None] = uncounted,
+        count: Count = uncounted,
     ) -> None:
         self._db = db
         self._registry = registry
@@ -171,6 +174,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         if self._locks is not None:
             self._locks.hold(self.id)
+        await check_routines(self._db, self._registry.kinds.values())
         await Heartbeat.register(self._db, self.identity)
         await register_end_hooks(self._db, self._registry)
         self._heartbeat = Heartbeat(
@@ -213,14 +217,13 @@ class Worker:
 
     # -- the end of the process ----------------------------------------------------------------------------------
 
-    def running_in(self, task: asyncio.Task[Any]) -> Claimed | None:
-        """Return the work that this asyncio task runs, or the work on whose behalf it was created."""
+    def running_in(self, task: asyncio.Task[Any]) -> Sequence[Claimed]:
+        """Return the work that this asyncio task runs: several pieces if they are a batch, none if it is not a slot."""
         for runner in self._runners:
             for slot in runner.slots:
-                if slot.task is task:
-                    return slot.work
-        context: Context | None = getattr(task, "get_context", lambda: None)()  # since Python 3.12
-        return None if context is None else context.get(running)
+                if slot.task is task and slot.work is not None:
+                    return slot.batch or (slot.work,)
+        return ()
 
     def accuse(self, ids: list[int]) -> None:
         """Tell other workers that this process ends itself because of this work: the rest of its work counts no crash."""
@@ -260,6 +263,7 @@ class Worker:
             worker=self.id,
             concurrency=self._options.queue_concurrency.get(queue, self._options.concurrency),
             poll_s=self._options.poll_s,
+            shares=queue not in self._options.unshared_queues,
             count=self._count,
         )
 

@@ -1,10 +1,14 @@
-"""Workflows: functions whose finished steps are recorded. A recorded step never runs again, whichever process crashes."""
+"""Workflows: functions whose finished steps are recorded. A recorded step never runs again, whichever process crashes.
+
+Internal: import workflows from `onceward`.
+"""
+# pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.workflows.errors import (
         ChildFailed,
         CompensationFailed,
@@ -24,30 +28,7 @@ if TYPE_CHECKING:
     from onceward.workflows.workflow import ChildCall, Workflow
 
 __all__ = [
-    "QUEUE",
-    "ChildCall",
-    "ChildFailed",
-    "CompensationFailed",
-    "ConfiguredWorkflow",
-    "StartRequest",
-    "Started",
-    "Step",
-    "StepCall",
     "StepFailed",
-    "TooManySteps",
-    "WaitTimedOut",
-    "Workflow",
-    "WorkflowDiverged",
-    "WorkflowError",
-    "WorkflowKind",
-    "WorkflowState",
-    "WorkflowTask",
-    "announce",
-    "insert",
-    "register",
-    "signal",
-    "start",
-    "start_request",
 ]
 
 __getattr__ = lazy(__name__, __file__)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from onceward.errors import OncewardError
+from onceward.errors import OncewardError, Signal
 from onceward.work import Permanent, Snooze
 
 
@@ -64,7 +64,7 @@ class HistoryChanged(Snooze):
     """Internal: the loaded history is out of date. The run is rescheduled and loads the history again."""
 
 
-class Interrupted(BaseException):
+class Interrupted(Signal):
     """Internal: the run cannot continue, for a reason outside the workflow's code, which must not catch it.
 
     The executor classifies `reason`: a lost lease, an unknown commit outcome, a lost connection. The next run
@@ -76,7 +76,7 @@ class Interrupted(BaseException):
         self.reason = reason
 
 
-class Parked(BaseException):
+class Parked(Signal):
     """Internal: the run stops until the time `until` (None: no limit), or until a step in `waiting` is answered."""
 
     def __init__(self, until: datetime | None, waiting: tuple[int, ...] = ()) -> None:
@@ -85,11 +85,11 @@ class Parked(BaseException):
         self.waiting = waiting
 
 
-class Halted(BaseException):
+class Halted(Signal):
     """Internal: a replay for compensation has reached the end of the recorded steps."""
 
 
-class Continued(BaseException):
+class Continued(Signal):
     """Internal: the workflow continues under a new id with these arguments."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:

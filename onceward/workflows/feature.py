@@ -12,6 +12,7 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.workflows.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
+    move_back="onceward.move_back_workflows",
     parts=(Part("workflow upkeep", "onceward.workflows.parts:upkeep", roles=WORKER),),
     commands=("onceward.workflows.commands:register",),
     routes="onceward.workflows.routes:routers",

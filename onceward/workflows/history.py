@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from onceward.db import Connection, Database
 from onceward.statements import read_statement
+from onceward.work.task import KindRoutines
 from onceward.workflows.recorder import Recorder
 
 LOAD = read_statement("workflows", "load_workflows")
@@ -40,7 +41,7 @@ class History:
     key: str | None
     version: str
     args: dict[str, Any]
-    ending: str | None
+    ending: Literal["failed", "cancelled"] | None
     error: dict[str, Any] | None
     attributes: dict[str, Any] | None
     parent_id: int | None
@@ -73,6 +74,7 @@ class WorkflowKind:
     """The kind of work `workflow`. The body of a workflow is its history."""
 
     name: str = "workflow"
+    routines = KindRoutines(settled="onceward.settled_workflow")
 
     def __init__(self) -> None:
         self.recorders = Recorders()
@@ -80,7 +82,8 @@ class WorkflowKind:
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, History]:
         """Load all histories with two statements."""
         histories = {row["id"]: History(**dict(row), recorders=self.recorders) for row in await conn.fetch(LOAD, ids)}
-        for workflow_id, *rest in await conn.fetch(STEPS, ids):
-            step = Recorded(*rest)
-            histories[workflow_id].steps[step.position] = step
+        for row in await conn.fetch(STEPS, ids):
+            values = dict(row)
+            steps = histories[values.pop("workflow_id")].steps
+            steps[values["position"]] = Recorded(**values)
         return histories

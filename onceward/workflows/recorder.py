@@ -51,7 +51,6 @@ class Ending(NamedTuple):
 
     id: int
     lease: int
-    state: str
     outcome: str
     result: str | None
     error: str | None
@@ -107,13 +106,13 @@ class Recorder:
     async def _record(self, records: Sequence[Record]) -> Sequence[RecordedStep | None]:
         async with self._database.acquire() as conn:
             rows = await conn.fetch(RECORD, *zip(*records, strict=True))
-        recorded = {(row[0], row[1]): RecordedStep(row[2]) for row in rows}
+        recorded = {(row["workflow_id"], row["position"]): RecordedStep(row["due_at"]) for row in rows}
         return [recorded.get((each.workflow_id, each.position)) for each in records]
 
     async def _finish(self, endings: Sequence[Ending]) -> Sequence[Ended | None]:
         async with self._database.acquire() as conn:
             rows = await conn.fetch(FINISH, *zip(*endings, strict=True))
-        ended = {row[0]: Ended(row[1]) for row in rows}
+        ended = {row["id"]: Ended(row["has_parent"]) for row in rows}
         return [ended.get(each.id) for each in endings]
 
     async def _clear_crashes(self, survivors: Sequence[Survivor]) -> Sequence[None]:

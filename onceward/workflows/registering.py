@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onceward import inject
-from onceward.work import Claimed, Registry
+from onceward.work import AppRegistry, Claimed
 from onceward.workflows.history import WorkflowKind
 from onceward.workflows.run import WorkflowRun
 from onceward.workflows.task import MOST_STEPS, WorkflowTask
@@ -15,7 +15,7 @@ from onceward.workflows.workflow import Workflow
 
 
 def register(
-    registry: Registry,
+    registry: AppRegistry,
     function: Callable[..., Any],
     *,
     name: str | None = None,

@@ -52,81 +52,79 @@ class Forked(BaseModel):
     id: int
 
 
-def workflows_router() -> APIRouter:
-    """Return the routes under `/api/v1/workflows`."""
-    router = APIRouter(prefix="/api/v1/workflows", tags=["workflows"])
-    _reading(router)
-    _steering(router)
-    return router
+router = APIRouter(prefix="/api/v1/workflows", tags=["workflows"])
+"""The routes under `/api/v1/workflows`."""
 
 
-def _reading(router: APIRouter) -> None:
-    @router.get("")
-    async def find(  # pyright: ignore[reportUnusedFunction]
-        db: Db,
-        identity: Viewer,
-        name: str | None = None,
-        state: str | None = None,
-        key: str | None = None,
-        attributes: Annotated[
-            str | None, Query(description='JSON object that the attributes must contain: {"order": 7}')
-        ] = None,
-        before: Number | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    ) -> list[dict[str, Any]]:
-        # As the engine, filtered by organization: PostgreSQL does not use a jsonb index under row-level security.
-        criteria = operate.WorkflowFilter(
-            name=name, state=state, key=key, attributes=_object(attributes), organization=identity.organization
+@router.get("")
+async def find(
+    db: Db,
+    identity: Viewer,
+    name: str | None = None,
+    state: str | None = None,
+    key: str | None = None,
+    attributes: Annotated[
+        str | None, Query(description='JSON object that the attributes must contain: {"order": 7}')
+    ] = None,
+    before: Number | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> list[dict[str, Any]]:
+    # As the engine, filtered by organization: PostgreSQL does not use a jsonb index under row-level security.
+    criteria = operate.WorkflowFilter(
+        name=name, state=state, key=key, attributes=_object(attributes), organization=identity.organization
+    )
+    return await operate.find(db, criteria, before=before, limit=limit)
+
+
+@router.get("/{id}")
+async def show(db: Db, identity: Viewer, id: int) -> dict[str, Any]:
+    return await operate.show(db, id, organization=identity.organization)
+
+
+@router.post("/{id}/cancel")
+@exposed(*ANYTHING)
+async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:
+    with _refusals():
+        outcome = await operate.cancel(
+            engine.db, id, actor=identity, reason=why.reason, organization=identity.organization
         )
-        return await operate.find(db, criteria, before=before, limit=limit)
-
-    @router.get("/{id}")
-    async def show(db: Db, identity: Viewer, id: int) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return await operate.show(db, id, organization=identity.organization)
+    engine.waker.wake(QUEUE)
+    return SignalOutcome(outcome=outcome)
 
 
-def _steering(router: APIRouter) -> None:
-    @router.post("/{id}/cancel")
-    @exposed(*ANYTHING)
-    async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
-        with _refusals():
-            outcome = await operate.cancel(
-                engine.db, id, actor=identity, reason=why.reason, organization=identity.organization
-            )
-        engine.waker.wake(QUEUE)
-        return SignalOutcome(outcome=outcome)
+@router.post("/{id}/retry")
+@exposed(*ANYTHING)
+async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:
+    with _refusals():
+        await operate.retry(engine.db, id, actor=identity, reason=why.reason, organization=identity.organization)
+    engine.waker.wake(QUEUE)
+    return SignalOutcome(outcome="retried")
 
-    @router.post("/{id}/retry")
-    @exposed(*ANYTHING)
-    async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
-        with _refusals():
-            await operate.retry(engine.db, id, actor=identity, reason=why.reason, organization=identity.organization)
-        engine.waker.wake(QUEUE)
-        return SignalOutcome(outcome="retried")
 
-    @router.post("/{id}/fork", status_code=201)
-    @exposed(*ANYTHING)
-    async def fork(engine: TheEngine, identity: Operator, id: int, how: Fork) -> Forked:  # pyright: ignore[reportUnusedFunction]
-        with _refusals():
-            new = await operate.fork(
-                engine.db,
-                id,
-                from_step=how.from_step,
-                actor=identity,
-                reason=how.reason,
-                organization=identity.organization,
-            )
-        engine.waker.wake(QUEUE)
-        return Forked(id=new)
-
-    @router.post("/{id}/signals")
-    @exposed(*ANYTHING)
-    async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
-        outcome = await operate.signal(
-            engine.db, id, sent.name, sent.payload, actor=identity, organization=identity.organization
+@router.post("/{id}/fork", status_code=201)
+@exposed(*ANYTHING)
+async def fork(engine: TheEngine, identity: Operator, id: int, how: Fork) -> Forked:
+    with _refusals():
+        new = await operate.fork(
+            engine.db,
+            id,
+            from_step=how.from_step,
+            actor=identity,
+            reason=how.reason,
+            organization=identity.organization,
         )
-        engine.waker.wake(QUEUE)
-        return SignalOutcome(outcome=outcome)
+    engine.waker.wake(QUEUE)
+    return Forked(id=new)
+
+
+@router.post("/{id}/signals")
+@exposed(*ANYTHING)
+async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> SignalOutcome:
+    outcome = await operate.signal(
+        engine.db, id, sent.name, sent.payload, actor=identity, organization=identity.organization
+    )
+    engine.waker.wake(QUEUE)
+    return SignalOutcome(outcome=outcome)
 
 
 @contextmanager
@@ -151,4 +149,4 @@ def _object(text: str | None) -> dict[str, Any] | None:
 
 
 def routers(_context: Context) -> Sequence[APIRouter]:
-    return (workflows_router(),)
+    return (router,)

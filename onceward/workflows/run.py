@@ -17,6 +17,7 @@ import structlog
 from onceward.db import RawJson, dump_json
 from onceward.statements import read_statement
 from onceward.work import Claimed, Host, Settled, Snooze, Superseded
+from onceward.work.attempt_outcome import OutcomeName
 from onceward.work.gate import gate
 from onceward.work.settle import describe
 from onceward.workflows.errors import (
@@ -104,7 +105,7 @@ class WorkflowRun:
                 failure["step"] = error.key
             await self._unwind("failed", failure)
         else:
-            await self._finish("success", "success", result=text)
+            await self._finish("success", result=text)
 
     async def _call(self, workflow: Workflow) -> Any:
         return await self.task.function(**{self.task.injected: workflow}, **self.task.load(self.history.args))
@@ -209,7 +210,7 @@ class WorkflowRun:
         return recorded.due_at or self.history.now
 
     async def _finish(
-        self, state: str, outcome: str, *, result: str | None = None, error: dict[str, Any] | None = None
+        self, outcome: OutcomeName, *, result: str | None = None, error: dict[str, Any] | None = None
     ) -> None:
         gate("workflow-before-finish")
         error_json = None if error is None else dump_json(error)
@@ -218,7 +219,6 @@ class WorkflowRun:
         ending = Ending(
             work.id,
             work.lease,
-            state,
             outcome,
             result,
             error_json,
@@ -313,7 +313,7 @@ class WorkflowRun:
                 raise self._diverged(f"the code never registered compensation {step.key!r}, which is recorded")
         await self._unwind(ending, self.history.error or {})
 
-    async def _unwind(self, ending: str, error: dict[str, Any]) -> None:
+    async def _unwind(self, ending: OutcomeName, error: dict[str, Any]) -> None:
         """Commit the decision to undo, run the compensations in reverse order, and end the workflow."""
         self.unwinding = True
         if self._compensations and self.history.ending is None:
@@ -337,7 +337,7 @@ class WorkflowRun:
                     f"compensation {call.place.key} of workflow {self.work.id} failed after {failed.attempts} attempts: "
                     f"{failed.type}: {failed.message}"
                 ) from failed
-        await self._finish(ending, ending, error=error)
+        await self._finish(ending, error=error)
 
     async def _cancel_children(self) -> None:
         """Cancel the children that this workflow waits for. If the lease was lost, cancel none: another run owns them."""

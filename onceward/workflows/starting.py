@@ -9,12 +9,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction, dump_json
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 from onceward.work.job_task import same_organization
 from onceward.workflows.task import QUEUE, ConfiguredWorkflow
 
 START_MANY = read_statement("workflows", "start_many")
-START_ONE = read_statement("workflows", "start_one")
+START_ONE = named(read_statement("workflows", "start_one"))
 
 
 R_co = TypeVar("R_co", covariant=True)
@@ -76,22 +76,24 @@ async def insert(conn: Connection, requests: Sequence[StartRequest]) -> list[Sta
     """Insert the workflows in order, in the connection's current transaction."""
     if all(each.key is None and each.parent is None for each in requests):
         columns = list(zip(*requests, strict=True))[:8]
-        return [Started(row[0]) for row in await conn.fetch(START_MANY, *columns)]
+        return [Started(row["id"]) for row in await conn.fetch(START_MANY, *columns)]
     started: list[Started[Any]] = []
     for each in requests:
         row = await conn.fetchrow(
-            START_ONE,
-            each.name,
-            RawJson(each.args),
-            each.key,
-            each.version,
-            None if each.attributes is None else RawJson(each.attributes),
-            each.run_at,
-            each.delay_s,
-            each.parent,
-            each.position,
-            each.organization,
-            each.caused_by,
+            START_ONE.text,
+            *START_ONE.values(
+                name=each.name,
+                args=RawJson(each.args),
+                key=each.key,
+                version=each.version,
+                attributes=None if each.attributes is None else RawJson(each.attributes),
+                run_at=each.run_at,
+                delay_s=each.delay_s,
+                parent=each.parent,
+                position=each.position,
+                organization=each.organization,
+                caused_by=each.caused_by,
+            ),
         )
         assert row is not None
         started.append(Started(row["id"], row["duplicate"]))

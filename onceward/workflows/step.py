@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
 
-from onceward.db import OutcomeUnknown, lost_connection, note_lost_connection, quote
+from onceward.db import OutcomeUnknown, RoleChanged, TransactionEnded, lost_connection, note_lost_connection, quote
+from onceward.db.transaction import ended_and_failed
 from onceward.statements import read_statement
 from onceward.work import Indeterminate, Permanent, Retry, RetryPolicy, Snooze, Superseded
 from onceward.work.gate import gate
@@ -36,6 +37,8 @@ RESERVE = read_statement("workflows", "reserve_rate")
 
 DECISIONS = (Permanent, Retry, Snooze, Indeterminate)
 """What a step raises to say how it ends."""
+FINAL = (Permanent, Indeterminate, TransactionEnded)
+"""No further attempt follows. The effects of a step that ended its own transaction may be committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,9 @@ class StepCall(Generic[T]):
         host, work = self._run.host, self._run.work
         relied_on = self._run.unconfirmed.reliance
         async with host.db.acquire() as conn:
+            tx = host.open_tx(conn, work)
             try:
-                async with host.open_tx(conn, work) as tx:
+                async with tx:
                     async with asyncio.timeout(self._how.timeout_s):
                         value = await self._callee.call(
                             self._arguments, step=self._step(attempt), tx=tx, threads=host.threads
@@ -151,6 +155,8 @@ class StepCall(Generic[T]):
                     raise Interrupted(Superseded()) from error
                 if isinstance(error, asyncpg.PostgresError) and error.sqlstate == HISTORY_LACKS_STEP:
                     raise Interrupted(HistoryChanged(0.0, str(error))) from error
+                if tx.was_ended and isinstance(error, Exception) and not isinstance(error, TransactionEnded):
+                    raise ended_and_failed(error) from error
                 if isinstance(error, DECISIONS):
                     raise  # what the step decided holds, and needs no connection of its own
                 note_lost_connection(error, conn)
@@ -172,7 +178,7 @@ class StepCall(Generic[T]):
         counted = not isinstance(error, Snooze)
         failures += 1 if counted else 0
         failure = describe(error)
-        final = isinstance(error, Permanent | Indeterminate)
+        final = isinstance(error, FINAL) and not isinstance(error, RoleChanged)
         if counted and (final or self._how.retry.exhausted(failures)):
             await self._run.record(self.place, "failed", attempts=failures, error=failure, started_at=started)
             gate("workflow-after-failure")

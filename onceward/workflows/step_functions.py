@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError
 
 from onceward.db import Cause, Transaction
 from onceward.work import Permanent
-from onceward.work.leaks import LEAKS, failure_of
+from onceward.work.leaks import failure_of
 from onceward.work.threads import HandlerThreads
 
 MAX_RESULT_BYTES = 1 << 20
@@ -92,7 +92,9 @@ class Callee:
             if self._asynchronous:
                 return await self.function(**arguments)
             return await threads.call(self.function, arguments)
-        except LEAKS as error:
+        except Exception:
+            raise
+        except BaseException as error:
             failure = failure_of(error)
             raise failure from failure.__cause__
 

@@ -13,11 +13,13 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from onceward.background import spawn
+from onceward.background.unclosed import Unclosed
 from onceward.db import Cause, Transaction
 from onceward.durations import Duration, in_seconds
 from onceward.work import PayloadInvalid, RetryOption, Superseded
 from onceward.work.gate import gate
 from onceward.work.job_task import positional
+from onceward.work.leaks import leaked
 from onceward.workflows import starting
 from onceward.workflows.errors import (
     ChildFailed,
@@ -115,7 +117,7 @@ class Workflow(StepCaller):
                 except (Parked, Halted, StepFailed) as end:
                     return _End(end)
 
-        tasks = [spawn(perform(call)) for call in calls]
+        tasks = [spawn(Unclosed(perform(call), leaked)) for call in calls]
         try:
             outcomes = await asyncio.gather(*tasks)
         except BaseException:

@@ -19,6 +19,8 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import until
+from onceward.web.settings import WebSettings
+from onceward.work.settings import WorkSettings
 
 ROLES: list[Role] = ["web", "worker", "scheduler"]
 
@@ -36,21 +38,28 @@ async def double(*, n: int) -> int:
 
 
 def make_process(database_url: str) -> Process:
-    settings = Settings(database_url=SecretStr(database_url), port=0, health_port=0, worker_concurrency=2)
+    settings = Settings(database_url=SecretStr(database_url), port=0).using(
+        WebSettings(health_port=0), WorkSettings(worker_concurrency=2)
+    )
     return Process(app, settings, FEATURES)
 
 
-def plant(loop: Loop) -> None:
+async def plant(loop: Loop) -> None:
     """Let the loop fail now: where it waits, if it waits inside its step, else in its next step."""
+
+    def waits_for() -> Any:
+        return getattr(loop.task, "_fut_waiter")  # noqa: B009 - not public
+
+    while loop._every_s is None and waits_for() is not None and waits_for().done():
+        await asyncio.sleep(0)  # what it waited for has come, and it goes on in this turn of the event loop
     real = loop.step
 
     async def step() -> None:
         loop.step = real
         raise Planted(loop.name)
 
-    waits_for: Any = getattr(loop.task, "_fut_waiter")  # noqa: B009 - not public
-    if loop._every_s is None and waits_for is not None:
-        waits_for.set_exception(Planted(loop.name))
+    if loop._every_s is None and waits_for() is not None:
+        waits_for().set_exception(Planted(loop.name))
     else:
         loop.step = step
         loop.nudge()
@@ -82,7 +91,7 @@ async def test_the_process_recovers_from_an_exception_in_any_loop_and_says_so(da
         failed_before = {each: each.failures for each in loops}
         with capture_logs() as logs:
             for each in loops:
-                plant(each)
+                await plant(each)
                 await asyncio.sleep(0)
             await until(lambda: all(each.failures > failed_before[each] for each in loops))
             steps = {each: each.steps for each in loops}

@@ -16,6 +16,7 @@ from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.new import create_project, package_of
 from onceward.cli.project import ProjectInvalid, use_project
 from onceward.process.dev import snapshot
+from onceward.runtime import FEATURES
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,14 +38,14 @@ ROOT = Path(__file__).parents[2]
 )
 def test_a_name_that_cannot_work_is_refused_with_the_reason(name: str, reason: str) -> None:
     with pytest.raises(CommandFailed, match=re.escape(reason)) as refused:
-        package_of(name)
+        package_of(name, FEATURES)
     assert refused.value.code == Exit.USAGE
     assert repr(name) in str(refused.value)
 
 
 def test_a_project_has_its_own_names_and_secrets_everywhere(tmp_path: Path) -> None:
     target = tmp_path / "my-shop"
-    create_project(target, name="my-shop", package=package_of("my-shop"))
+    create_project(target, name="my-shop", package=package_of("my-shop", FEATURES))
     texts = {path.relative_to(target): path.read_text() for path in target.rglob("*") if path.is_file()}
     names = {str(path) for path in texts}
     assert {"my_shop/app.py", ".env", ".gitignore", "deploy/my-shop-worker.service", "tests/test_app.py"} <= names

@@ -19,7 +19,7 @@ from onceward_apps.demo import local_pages
 from onceward_apps.start_page import DashboardPage, router, use_start_page
 from tests.web.operating import started
 
-START = Path(__file__).parents[2] / "onceward_apps" / "demo_pages" / "start.html"
+START = Path(__file__).parents[2] / "apps" / "onceward_apps" / "demo_pages" / "start.html"
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import TestDatabases
+from onceward.work.settings import WorkSettings
 from onceward_apps.clinic import app as clinic
 from onceward_apps.clinic.app import ClinicSettings
 from onceward_apps.clinic.demo import ClinicDemo
@@ -45,8 +46,8 @@ async def practice(db: Database, app: Onceward) -> AsyncIterator[Practice]:
 @pytest.fixture
 async def demo(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[ClinicDemo]:
     """The demo in a process of its own, without patients except those of the test."""
-    settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8).using(
+        WorkSettings(poll_interval_ms=100)
     )
     demos: list[ClinicDemo] = []
 

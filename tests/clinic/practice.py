@@ -10,16 +10,17 @@ from uuid import UUID, uuid4
 from onceward import Engine, Onceward, Tx
 from onceward.db import Database
 from onceward.http import ServiceClient
+from onceward.integrations.daily import Daily, DailySimulator
+from onceward.integrations.stripe import StripeSimulator
+from onceward.integrations.stripe.client import Stripe
+from onceward.integrations.twilio import Twilio, TwilioSimulator
+from onceward.integrations.twilio.channel import SmsChannel
+from onceward.integrations.whatsapp import WhatsApp, WhatsAppSimulator
+from onceward.integrations.whatsapp.channel import WhatsAppChannel
 from onceward.messages import Sender, SenderKind, SendingOptions, senders
-from onceward.messages.channels import SmsChannel, WhatsAppChannel
-from onceward.providers.outbound.daily import Daily
-from onceward.providers.outbound.stripe import Stripe
-from onceward.providers.outbound.twilio import Twilio
-from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.schedules import RunReport, Scheduler, run_here, run_now
 from onceward.testing import FrozenClock, TestInbox, drain
-from onceward.testing.simulators import DailySimulator, StripeSimulator, TwilioSimulator, WhatsAppSimulator
-from onceward_apps.clinic import booking
+from onceward_apps.clinic import bookings
 
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 PHONE = "+6591234567"
@@ -53,7 +54,7 @@ class Practice:
         await self.clock.__aenter__()
         await self.inbox.__aenter__()
         async with self.acting() as tx:
-            await booking.save_clinic(
+            await bookings.save_clinic(
                 tx, name="Harbour", timezone="Asia/Singapore", locale="en", country_code="65", actor=ACTOR
             )
         return self
@@ -108,9 +109,9 @@ class Practice:
     # -- patients and appointments -------------------------------------------------------------------------------------
 
     async def patient(self, name: str = "Ann Tan", *, organization: UUID | None = None, **fields: Any) -> UUID:
-        data = booking.PatientData(name=name, **(fields or {"whatsapp": PHONE}))
+        data = bookings.PatientData(name=name, **(fields or {"whatsapp": PHONE}))
         async with self.acting(organization) as tx:
-            return (await booking.save_patient(tx, None, data, actor=ACTOR))["id"]
+            return (await bookings.save_patient(tx, None, data, actor=ACTOR))["id"]
 
     async def appointment(
         self,
@@ -123,11 +124,11 @@ class Practice:
     ) -> UUID:
         patient = patient or await self.patient(organization=organization)
         async with self.acting(organization) as tx:
-            row = await booking.create(
+            row = await bookings.create(
                 tx, patient, self.clock.at + timedelta(hours=hours), price=price, currency="SGD", actor=ACTOR
             )
             if room:
-                await booking.request_room(tx, row["id"])
+                await bookings.request_room(tx, row["id"])
         return row["id"]
 
     async def row(self, appointment: UUID) -> Any:

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import asyncpg
 
-from onceward.testing.simulators.stripe_objects import Books
-from onceward_apps.clinic import booking, paying
+from onceward.integrations.stripe.simulator_objects import Books
+from onceward_apps.clinic import appointment_payments, bookings
 from tests.clinic.practice import ACTOR, PHONE, Practice
 
 START = 1_794_830_400.0
@@ -85,7 +85,7 @@ async def paid(practice: Practice) -> None:
 async def paid_while_cancelled(practice: Practice) -> None:
     appointment = await practice.appointment(price=100)
     async with practice.acting() as tx:
-        await booking.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
+        await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
     await post_payment(practice, str(appointment), intent=await pay_at_stripe(practice, 100))
 
 
@@ -102,7 +102,7 @@ async def paid_and_cancelled(practice: Practice) -> None:
     await post_payment(practice, str(appointment), intent=await pay_at_stripe(practice, 100))
     await practice.drain()
     async with practice.acting() as tx:
-        await booking.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
+        await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
 
 
 async def declined_and_refunded(practice: Practice) -> None:
@@ -126,7 +126,7 @@ async def refund_returned(practice: Practice) -> None:
 async def link_requested(practice: Practice) -> None:
     appointment = await practice.appointment(price=100)
     async with practice.acting() as tx:
-        await paying.request_link(tx, appointment)
+        await appointment_payments.request_link(tx, appointment)
 
 
 async def post_payment(practice: Practice, appointment: str, intent: str = "pi_1") -> None:

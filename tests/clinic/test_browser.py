@@ -15,7 +15,7 @@ import pytest
 
 from onceward.trust.organizations import set_member
 from onceward.trust.sessions import link_for
-from onceward_apps.clinic import booking
+from onceward_apps.clinic import bookings
 from onceward_apps.clinic.demo import ClinicDemo
 from tests.browser import CHROMIUM_ARGUMENTS, NEEDS_CHROMIUM
 
@@ -71,9 +71,9 @@ async def book(demo: ClinicDemo, name: str, **data: Any) -> tuple[UUID, str, str
     """Book for the next minutes. Return the appointment, its room, and its day on the clinic's clock."""
     starts_at = datetime.now(UTC) + timedelta(minutes=2)
     async with demo.engine.transaction(organization=demo.organization) as tx:
-        patient = await booking.save_patient(tx, None, booking.PatientData(name=name, **data), actor="test")
-        row = await booking.create(tx, patient["id"], starts_at, price=8000, currency="SGD", actor="test")
-        room = await booking.request_room(tx, row["id"])
+        patient = await bookings.save_patient(tx, None, bookings.PatientData(name=name, **data), actor="test")
+        row = await bookings.create(tx, patient["id"], starts_at, price=8000, currency="SGD", actor="test")
+        room = await bookings.request_room(tx, row["id"])
     return row["id"], room, str(starts_at.astimezone(ZoneInfo("Asia/Singapore")).date())
 
 

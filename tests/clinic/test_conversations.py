@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceward_apps.clinic import booking, conversing
+from onceward_apps.clinic import bookings, correspondence
 from onceward_apps.clinic.errors import NotAllowed
 from onceward_apps.clinic.store import people
 from tests.clinic.practice import ACTOR, PHONE, PHONE_NUMBER_ID, Practice
@@ -97,10 +97,10 @@ async def test_other_messages_are_acknowledged_once_a_day_and_land_in_the_inbox(
     assert len(practice.whatsapp.messages) == 2
     async with practice.acting() as tx:
         waiting = await practice.db.fetch("select id from clinic.inbound_messages where needs_answer order by id")
-        await conversing.answer(tx, waiting[0]["id"], "Yes, behind the house.", actor=ACTOR)
-        await conversing.answer(tx, waiting[1]["id"], None, actor=ACTOR)
+        await correspondence.answer(tx, waiting[0]["id"], "Yes, behind the house.", actor=ACTOR)
+        await correspondence.answer(tx, waiting[1]["id"], None, actor=ACTOR)
         with pytest.raises(NotAllowed, match="waits for no answer"):
-            await conversing.answer(tx, waiting[0]["id"], "again", actor=ACTOR)
+            await correspondence.answer(tx, waiting[0]["id"], "again", actor=ACTOR)
     await practice.drain()
     assert practice.whatsapp.messages[-1]["text"]["body"] == "Yes, behind the house."
     assert len(practice.whatsapp.messages) == 3
@@ -201,9 +201,9 @@ async def test_a_changed_appointment_withdraws_its_reminder(practice: Practice, 
     await reminders(practice)
     async with practice.acting() as tx:
         if change == "cancel":
-            await booking.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
+            await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
         else:
-            await booking.reschedule(tx, appointment, practice.clock.at + timedelta(hours=25), actor=ACTOR)
+            await bookings.reschedule(tx, appointment, practice.clock.at + timedelta(hours=25), actor=ACTOR)
     await practice.drain()
     assert practice.whatsapp.messages == []
     await practice.clock.advance(hours=2)

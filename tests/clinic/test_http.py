@@ -16,6 +16,7 @@ from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
+from onceward.trust.settings import TrustSettings
 
 URL = "/api/v1/clinic"
 
@@ -50,14 +51,8 @@ class Site:
 @pytest.fixture
 async def site(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Site]:
     settings = Settings(
-        database_url=SecretStr(database_url),
-        data_dir=tmp_path,
-        port=0,
-        pool_min=1,
-        pool_max=6,
-        secret_key=SecretStr("k" * 32),
-        shutdown_grace_s=1,
-    )
+        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=6, shutdown_grace_s=1
+    ).using(TrustSettings(secret_key=SecretStr("k" * 32)))
     process = Process(app, settings, FEATURES)
     await process.start({"web"})
     async with aiohttp.ClientSession() as http:

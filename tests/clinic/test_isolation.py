@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
-from pydantic import SecretStr
 
+from onceward.services import service_settings
 from onceward.settings import Settings
-from onceward_apps.clinic import booking
+from onceward_apps.clinic import bookings
 from onceward_apps.clinic.errors import NotFound
-from onceward_apps.clinic.store import people, reading
+from onceward_apps.clinic.store import people, views
 from tests.clinic.practice import ACTOR, PHONE, PHONE_NUMBER_ID, Practice
 
 TABLES = ("patients", "contacts", "appointments", "payments", "inbound_messages", "rooms", "room_participants")
@@ -36,9 +36,9 @@ async def test_two_clinics_with_the_same_patient_are_isolated(practice: Practice
     assert seen == {**dict.fromkeys(TABLES, 0), "patients": 1, "appointments": 1}
     assert set((await of(practice, practice.organization)).values()) == {1}
     async with practice.acting(other) as tx:
-        assert await reading.appointment(tx, tx.organization, ours) is None
+        assert await views.appointment(tx, tx.organization, ours) is None
         with pytest.raises(NotFound):
-            await booking.cancel(tx, ours, by="clinic", reason="", actor=ACTOR)
+            await bookings.cancel(tx, ours, by="clinic", reason="", actor=ACTOR)
     # A payment of another clinic's appointment, in this clinic's account: unknown here, refunded, theirs untouched.
     assert await practice.pay(theirs, 100, intent="pi_2") == "unknown_appointment"
     assert (await practice.status(theirs))[1] == "unpaid"
@@ -56,7 +56,7 @@ async def test_a_source_of_the_platform_reaches_the_clinic_that_is_meant(practic
     await practice.assign_sender("whatsapp", PHONE_NUMBER_ID, other)
     await practice.assign_sender("twilio", "+6580000000", other)
     async with practice.acting(other) as tx:
-        room = await booking.request_room(tx, appointment)
+        room = await bookings.request_room(tx, appointment)
     assert await practice.write("hello") == "unanswered"
     assert await practice.text("hello") == "unanswered"
     assert await practice.video("participant.joined", {"session_id": "s", "room": room, "joined_at": 1.0}) == "joined"
@@ -93,7 +93,9 @@ async def test_what_another_clinic_claims_does_not_touch_a_clinics_own_source(pr
 
 async def test_a_clinics_own_account_is_used_for_its_calls(practice: Practice) -> None:
     services = practice.app.services
-    services.configure(Settings(daily_api_key=SecretStr("installation"), daily_url=practice.daily.url))
+    services.configure(
+        Settings(simulators={"daily": practice.daily.url}).using(service_settings("daily", api_key="installation"))
+    )
 
     class Store:
         async def read(self, organization: UUID, names: Sequence[str]) -> dict[str, str]:

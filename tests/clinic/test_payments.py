@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from onceward_apps.clinic import booking, paying
+from onceward_apps.clinic import appointment_payments, bookings
 from onceward_apps.clinic.app import ClinicSettings
 from tests.clinic.practice import ACTOR, Practice
 
@@ -90,7 +90,7 @@ async def test_a_cancelled_appointment_is_refunded_and_a_late_payment_too(practi
     appointment = await practice.appointment(price=8000)
     await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
     async with practice.acting() as tx:
-        row = await booking.cancel(tx, appointment, by="clinic", reason="ill", actor=ACTOR)
+        row = await bookings.cancel(tx, appointment, by="clinic", reason="ill", actor=ACTOR)
     assert row["payment_status"] == "refund_pending"
     await practice.drain()
     assert await practice.status(appointment) == ("cancelled", "refunded")
@@ -106,7 +106,7 @@ async def test_a_patient_who_cancels_late_gets_the_share_of_the_policy(
     appointment = await practice.appointment(price=8000, hours=hours)
     await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
     async with practice.acting() as tx:
-        await booking.cancel(tx, appointment, by="patient", reason="", actor=ACTOR)
+        await bookings.cancel(tx, appointment, by="patient", reason="", actor=ACTOR)
     await practice.drain()
     assert await practice.db.fetchval("select sum(refunded) from clinic.payments") == refunded
 
@@ -136,7 +136,7 @@ async def refunded_visit(practice: Practice) -> UUID:
     appointment = await practice.appointment(price=8000)
     await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
     async with practice.acting() as tx:
-        await booking.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
+        await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
     await practice.drain()
     assert await practice.status(appointment) == ("cancelled", "refunded")
     return appointment
@@ -152,7 +152,7 @@ async def test_a_refund_that_the_bank_returns_alerts_and_can_be_made_again(pract
     assert await practice.db.fetchval("select count(*) from onceward.notices where type = 'CLINIC_REFUND_FAILED'") == 1
     assert await practice.status(appointment) == ("cancelled", "paid")
     async with practice.acting() as tx:
-        await paying.refund(tx, appointment, amount=None, reason="again", key="again", actor=ACTOR)
+        await appointment_payments.refund(tx, appointment, amount=None, reason="again", key="again", actor=ACTOR)
     await practice.drain()
     assert await practice.status(appointment) == ("cancelled", "refunded")
 
@@ -173,7 +173,7 @@ async def test_a_failure_that_is_reported_before_the_answer_to_the_request_count
     appointment = await practice.appointment(price=8000)
     await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
     async with practice.acting() as tx:
-        refund = await paying.refund(tx, appointment, amount=3000, reason="", key="part", actor=ACTOR)
+        refund = await appointment_payments.refund(tx, appointment, amount=3000, reason="", key="part", actor=ACTOR)
     found = {"id": "re_early", "metadata": {"app": "clinic", "refund_id": str(refund["id"])}}
     assert await practice.stripe_event("refund.failed", found) == "refund_failed"
     assert await practice.db.fetchval("select status from clinic.refunds") == "failed"
@@ -182,7 +182,7 @@ async def test_a_failure_that_is_reported_before_the_answer_to_the_request_count
 async def test_a_payment_link_is_opened_once_and_sent(practice: Practice) -> None:
     appointment = await practice.appointment(price=8000)
     async with practice.acting() as tx:
-        await paying.request_link(tx, appointment)
+        await appointment_payments.request_link(tx, appointment)
     await practice.drain()
     row = await practice.row(appointment)
     assert row["payment_status"] == "pending"

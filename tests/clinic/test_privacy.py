@@ -8,10 +8,12 @@ from uuid import UUID
 import pytest
 
 from onceward.runtime import FEATURES
+from onceward.trust.checks import check_audit_chain
 from onceward.trust.erase import ErasureReport, erase
 from onceward.trust.export import export
+from onceward.trust.secrets import SecretBox
 from onceward_apps.clinic import app as clinic
-from onceward_apps.clinic import booking, privacy
+from onceward_apps.clinic import bookings, privacy
 from onceward_apps.clinic.errors import NotAllowed
 from tests.clinic.practice import ACTOR, PHONE, Practice
 
@@ -80,6 +82,7 @@ async def test_the_invariants_and_the_audit_chain_hold_after_an_erasure(practice
     patient, _ = await lived(practice)
     await forget(practice, patient)
     checks = [check for checks in ALL.load("checks") for check in checks]
+    checks.append(check_audit_chain(SecretBox(["k" * 32])))
     async with practice.db.transaction(role="engine") as tx:
         failed = {check.name: problems for check in checks if (problems := await check.run(tx.conn))}
     assert failed == {}
@@ -109,7 +112,7 @@ async def test_a_patient_with_an_appointment_ahead_is_not_erased(practice: Pract
     with pytest.raises(NotAllowed, match=str(appointment)):
         await forget(practice, patient)
     async with practice.acting() as tx:
-        await booking.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
+        await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
     await forget(practice, patient)
     assert await practice.db.fetchval("select name from clinic.patients") == "erased"
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from onceward_apps.clinic import booking
+from onceward_apps.clinic import bookings
 from tests.clinic.practice import ACTOR, Practice
 
 START = 1_794_830_400.0
@@ -33,11 +33,11 @@ async def test_a_room_is_created_under_our_name_and_found_again(practice: Practi
     appointment, room = await booked(practice)
     assert (await practice.row(appointment))["room_url"] == f"https://simulated.daily.co/{room}"
     async with practice.acting() as tx:
-        assert await booking.request_room(tx, appointment) == room
+        assert await bookings.request_room(tx, appointment) == room
     await practice.drain()
     assert list(practice.daily.rooms) == [room]
     async with practice.acting() as tx:
-        await booking.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
+        await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
     await practice.drain()
     assert practice.daily.rooms == {}
 

@@ -14,16 +14,18 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.http import ServiceClient
+from onceward.integrations.daily import Daily, DailySimulator
+from onceward.integrations.stripe import StripeSimulator
+from onceward.integrations.stripe.client import Stripe
 from onceward.process.process import Process
-from onceward.providers.outbound.daily import Daily
-from onceward.providers.outbound.stripe import Stripe
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import until
-from onceward.testing.simulators import DailySimulator, StripeSimulator
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
-from onceward_apps.clinic import checks, paying
+from onceward.trust.settings import TrustSettings
+from onceward.work.settings import WorkSettings
+from onceward_apps.clinic import appointment_payments, checks
 from onceward_apps.clinic.store import conversations, people
 from tests import twins
 from tests.clinic.test_http import URL, Site
@@ -98,10 +100,10 @@ class Stage(twins.Stage):
         session = await until(lambda: self.db.fetchval(opened, UUID(id)))
         self.stripe.pay(session)
         intent = self.stripe.books.sessions[session]["payment_intent"]
-        payment = paying.Received(intent=intent, amount=PRICE, currency="SGD", appointment_id=UUID(id))
+        payment = appointment_payments.Received(intent=intent, amount=PRICE, currency="SGD", appointment_id=UUID(id))
         assert self.site.process.engine is not None
         async with self.site.process.engine.transaction(organization=self.organization) as tx:
-            assert await paying.receive(tx, payment, key=f"payment:{intent}:refund") == "paid"
+            assert await appointment_payments.receive(tx, payment, key=f"payment:{intent}:refund") == "paid"
         return id
 
     async def question(self) -> int:
@@ -253,15 +255,8 @@ CASES: Cases[Stage] = {
 @pytest.fixture
 async def stage(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Stage]:
     settings = Settings(
-        database_url=SecretStr(database_url),
-        data_dir=tmp_path,
-        port=0,
-        pool_min=1,
-        pool_max=8,
-        poll_interval_ms=100,
-        secret_key=SecretStr("k" * 32),
-        shutdown_grace_s=1,
-    )
+        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, shutdown_grace_s=1
+    ).using(WorkSettings(poll_interval_ms=100), TrustSettings(secret_key=SecretStr("k" * 32)))
     whole = Onceward("practice")
     whole.include(app)
     stripe, daily, client = StripeSimulator(retry_delays_s=()), DailySimulator(), ServiceClient()

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from uuid import UUID
 
 import asyncpg
 import orjson
@@ -25,9 +26,10 @@ from onceward import Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox.finding import EventFilter
 from onceward.inbox.replay import replay
-from onceward.providers.inbound.registry import get_provider
+from onceward.inbox.worker_logins import add_login, remove_login
 from onceward.telemetry.metrics import REGISTRY, render
 from onceward.testing import until
+from onceward.webhooks.registry import get_provider
 from tests.child import end_all
 from tests.inbox.conftest import Office, call
 
@@ -229,12 +231,29 @@ async def least_privilege(db: Database) -> AsyncIterator[str]:
     role, password = f"contract_{secrets.token_hex(6)}", secrets.token_hex(16)
     await db.execute(f"create role {role} login password '{password}' in role onceward_sql_worker")
     try:
-        parts = urlsplit(db.url)
-        query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in ("user", "password")])
-        host = parts.netloc.rpartition("@")[2]
-        yield urlunsplit(("postgresql", f"{role}:{password}@{host}", parts.path, query, ""))
+        yield url_of(db, role, password)
     finally:
         await db.execute(f"drop role {role}")
+
+
+@asynccontextmanager
+async def login_of_organization(db: Database, organization: UUID) -> AsyncIterator[str]:
+    """The login of an organization's worker; yields the URL to log in with."""
+    login = f"contract_{secrets.token_hex(6)}"
+    async with db.transaction(role="engine") as tx:
+        password = await add_login(tx, login, organization=organization, actor="test")
+    try:
+        yield url_of(db, login, password)
+    finally:
+        async with db.transaction(role="engine") as tx:
+            await remove_login(tx, login, actor="test")
+
+
+def url_of(db: Database, login: str, password: str) -> str:
+    parts = urlsplit(db.url)
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in ("user", "password")])
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(("postgresql", f"{login}:{password}@{host}", parts.path, query, ""))
 
 
 @asynccontextmanager
@@ -347,6 +366,47 @@ async def test_the_node_worker_honours_fewer_attempts_and_reconnects(db: Databas
     events = [orjson.loads(line)["event"] for line in log]
     assert events.count("database.connected") == events.count("database.lost") + 1 == 3
     assert events[-1] == "worker.stopped"
+
+
+@needs_node
+async def test_the_worker_of_an_organization_handles_its_own_events_only(db: Database) -> None:
+    organizations: dict[str, UUID] = {}
+    sources: dict[str, UUID] = {}
+    for slug in ("a", "b"):
+        add = "insert into onceward.organizations (slug, name) values ($1, $1) returning organization_id"
+        organizations[slug] = await db.fetchval(add, slug)
+        sources[slug] = await db.fetchval(
+            "insert into onceward.sources (organization_id, name, provider, mode) values ($1, $2, 'generic', 'external')"
+            " returning webhook_id",
+            organizations[slug],
+            f"lab-{slug}",
+        )
+    await db.execute(INSERT, str(sources["b"]), "evt-1", {})
+    await db.execute(INSERT, str(sources["a"]), "evt-1", {"foo": "bar"})
+    log: list[str] = []
+    async with (
+        login_of_organization(db, organizations["a"]) as url,
+        node_worker(url, log, WORKER_POLL_INTERVAL_MS="50", HANDLER="", SIDE_EFFECT_PROVIDER="a:node"),
+    ):
+        await until(lambda: side_effects(db, "evt-1"), timeout_s=30)
+    rows = await db.fetch("select webhook_id, status from webhook_events")
+    assert {row["webhook_id"]: row["status"] for row in rows} == {sources["a"]: "success", sources["b"]: "pending"}
+    async with login_of_organization(db, organizations["b"]) as url:
+        conn = await asyncpg.connect(url)
+        try:
+            assert await conn.fetch("select * from webhook_side_effects") == []
+            for provider in ("a:node", "node", "b"):
+                with pytest.raises(asyncpg.PostgresError, match="must begin with b:") as refused:
+                    await conn.execute(SIDE_EFFECT, provider, "evt-1", "{}")
+                assert getattr(refused.value, "hint", None) == "set SIDE_EFFECT_PROVIDER=b:node"
+            assert await conn.fetchval(SIDE_EFFECT, "b:node", "evt-1", "{}") is not None
+            assert await conn.execute("update webhook_side_effects set external_id = 'x'") == "UPDATE 1"
+        finally:
+            await conn.close()
+    owners = await db.fetch("select provider, organization_id from clinic.webhook_side_effects")
+    assert {row["provider"]: row["organization_id"] for row in owners} == {
+        f"{slug}:node": organizations[slug] for slug in ("a", "b")
+    }
 
 
 @pytest.mark.acceptance("criterion-1", "box-1")

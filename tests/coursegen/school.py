@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 
 from onceward import Engine
 from onceward.db import Database
+from onceward.integrations.openai import OpenAISimulator
 from onceward.settings import Settings
 from onceward.testing import drain
-from onceward.testing.simulators import OpenAISimulator
 from onceward_apps.coursegen import app
 from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
 from onceward_apps.coursegen.app import CoursegenSettings
@@ -41,9 +41,7 @@ class School:
         app.services.configure(
             Settings(
                 data_dir=folder,
-                openai_api_key="sk-test",  # pyright: ignore[reportArgumentType]
-                openai_model="gpt-simulated",
-                openai_url=made.openai.base_url,
+                simulators={"openai": made.openai.base_url},
             )
         )
         made.configure()

@@ -17,12 +17,15 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.feature import EVERY_ROLE, Role
+from onceward.integrations.openai import OpenAISimulator
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
-from onceward.testing.simulators import OpenAISimulator
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
+from onceward.trust.settings import TrustSettings
+from onceward.web.settings import WebSettings
+from onceward.work.settings import WorkSettings
 from onceward_apps.coursegen import app as coursegen
 from onceward_apps.coursegen.app import CoursegenSettings
 from onceward_apps.coursegen.simulated_author import write_course
@@ -144,7 +147,6 @@ async def running(
     folder: Path,
     *,
     roles: Iterable[Role] = EVERY_ROLE,
-    redis_url: str | None = None,
     **app_settings: Any,
 ) -> AsyncIterator[Server]:
     openai, hooks = OpenAISimulator(), Hooks()
@@ -157,15 +159,13 @@ async def running(
         port=0,
         pool_min=1,
         pool_max=8,
-        poll_interval_ms=100,
-        jwt_secret=SecretStr(JWT_SECRET),
-        secret_key=SecretStr("k" * 32),
         allow_loopback_endpoints=True,
         shutdown_grace_s=1,
-        openai_api_key=SecretStr("sk-test"),
-        openai_model="gpt-simulated",
-        openai_url=openai.base_url,
-        redis_url=None if redis_url is None else SecretStr(redis_url),
+        simulators={"openai": openai.base_url},
+    ).using(
+        WorkSettings(poll_interval_ms=100),
+        WebSettings(jwt_secret=SecretStr(JWT_SECRET)),
+        TrustSettings(secret_key=SecretStr("k" * 32)),
     )
     app = Onceward("coursegen_server")
     app.include(coursegen)

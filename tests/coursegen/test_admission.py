@@ -68,8 +68,8 @@ async def test_the_same_course_again_gives_the_same_job_and_takes_no_second_slot
     assert all(each.duplicate for each in again)
     assert await school.held() == 1
     noted = await school.metrics("duplicate_job_detected")
-    assert [(row["job_id"], row["course_id"], row["user_id"]) for row in noted] == [
-        (str(first.job_id), course_id, school.user)
+    assert [(row["job_id"], row["metadata"]["unique_key"], row["user_id"]) for row in noted] == [
+        (str(first.job_id), f"course:{course_id}", school.user)
     ] * 5
     assert {row["severity"] for row in noted} == {"info"}
 
@@ -85,7 +85,7 @@ async def test_a_user_at_the_limit_of_the_tier_is_refused_and_it_is_recorded(sch
     assert refused.value.which == "user"
     assert refused.value.retry_after_s > 0
     [noted] = await school.metrics("concurrency_limit_hit")
-    assert (noted["severity"], noted["user_id"], noted["course_id"]) == ("warn", school.user, third)
+    assert (noted["severity"], noted["user_id"], noted["subject"]) == ("warn", school.user, str(third))
     expected = {
         "tier": "BASIC",
         "user_limit": 2,
@@ -168,7 +168,7 @@ async def test_a_transient_error_before_the_transaction_is_tried_three_times_too
     with pytest.raises(NotAccepted):
         await school.accept(course_id)
     [exhausted] = await school.metrics("rpc_retry_exhausted")
-    assert (exhausted["course_id"], exhausted["metadata"]["attempts"]) == (course_id, 3)
+    assert (exhausted["subject"], exhausted["metadata"]["attempts"]) == (str(course_id), 3)
 
 
 @pytest.mark.acceptance("004-6 saga")
@@ -183,7 +183,7 @@ async def test_after_the_third_failure_nothing_is_left_and_both_events_are_recor
     [rolled_back] = await school.metrics("job_rollback")
     [exhausted] = await school.metrics("rpc_retry_exhausted")
     assert rolled_back["severity"] == exhausted["severity"] == "error"
-    assert (rolled_back["user_id"], rolled_back["course_id"]) == (school.user, course_id)
+    assert (rolled_back["user_id"], rolled_back["subject"]) == (school.user, str(course_id))
     assert set(rolled_back["metadata"]) == {"reason", "attempts", "last_error", "rollback_timestamp"}
     assert rolled_back["metadata"]["attempts"] == 3
     assert "40001" in rolled_back["metadata"]["last_error"]

@@ -16,6 +16,8 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import verify
+from onceward.web.settings import WebSettings
+from onceward.work.settings import WorkSettings
 from onceward_apps.coursegen import app as coursegen
 from onceward_apps.coursegen import checks
 from onceward_apps.coursegen.app import CoursegenSettings
@@ -32,14 +34,8 @@ EXPECTED = {
 
 
 async def test_courses_of_every_fate_end_as_they_should(database_url: str, tmp_path: Path) -> None:
-    settings = Settings(
-        database_url=SecretStr(database_url),
-        data_dir=tmp_path,
-        port=0,
-        pool_min=1,
-        pool_max=8,
-        poll_interval_ms=100,
-        jwt_secret=SecretStr("j" * 64),
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8).using(
+        WorkSettings(poll_interval_ms=100), WebSettings(jwt_secret=SecretStr("j" * 64))
     )
     demos: list[CoursegenDemo] = []
 

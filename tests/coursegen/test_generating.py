@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from onceward_apps.coursegen import asking
+from onceward_apps.coursegen import model_calls
 from onceward_apps.coursegen.simulated_author import write_course
 from onceward_apps.coursegen.store import courses
 from tests.coursegen.school import School
@@ -200,7 +200,7 @@ async def test_a_generation_that_takes_too_long_fails_with_a_timeout(school: Sch
     course = await school.course(course_id)
     assert (course["status"], course["error_code"]) == ("failed", "timeout")
     [noted] = await school.metrics("worker_timeout")
-    assert (noted["course_id"], noted["user_id"], noted["job_id"]) == (course_id, school.user, str(course["job_id"]))
+    assert (noted["subject"], noted["user_id"], noted["job_id"]) == (str(course_id), school.user, str(course["job_id"]))
     assert await school.held() == 0
     assert (await school.calls(course_id))[-1]["state"] == "stopped"
 
@@ -208,7 +208,7 @@ async def test_a_generation_that_takes_too_long_fails_with_a_timeout(school: Sch
 async def test_the_draft_of_a_lesson_is_visible_while_it_is_written(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "DRAFT_EVERY_S", 0.0)
+    monkeypatch.setattr(model_calls, "DRAFT_EVERY_S", 0.0)
     seen: list[str] = []
     real = courses.show_draft
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 
-from onceward_apps.coursegen import model, prompts, sanitising, showing, texts
+from onceward_apps.coursegen import course_views, model, prompts, safe_text, texts
 from onceward_apps.coursegen.simulated_author import write_course
 from tests.coursegen.school import School
 
@@ -49,7 +49,7 @@ async def test_html_in_the_answers_of_the_model_is_harmless_when_it_is_stored(sc
     course = await school.course(course_id)
     assert course["status"] == "completed", course["error_code"]
     lessons = await school.lessons(course_id)
-    exported = showing.as_markdown(course, lessons)
+    exported = course_views.as_markdown(course, lessons)
     prose = exported.replace("```html\n<b>code stays</b>\n```", "")
     for word in (
         "<script",
@@ -86,18 +86,18 @@ async def test_html_in_the_answers_of_the_model_is_harmless_when_it_is_stored(sc
     ],
 )
 def test_markdown_is_sanitised(text: str, expected: str) -> None:
-    assert sanitising.markdown(text, most=1000) == expected
+    assert safe_text.markdown(text, most=1000) == expected
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet=st.sampled_from("<>/!?ab[]()`~#:\n\r\t \x00\u202ejscript&;\"'"), max_size=200))
 def test_no_text_keeps_a_tag_outside_of_code(text: str) -> None:
-    cleaned = sanitising.markdown(text, most=500)
+    cleaned = safe_text.markdown(text, most=500)
     cleaned.encode()
-    prose = "".join(part for code, part in sanitising._by_fence(cleaned) if not code)
-    assert not sanitising._TAG.search(prose)
+    prose = "".join(part for code, part in safe_text._by_fence(cleaned) if not code)
+    assert not safe_text._TAG.search(prose)
     assert "\x00" not in cleaned
-    assert sanitising.markdown(cleaned, most=1000) == cleaned
+    assert safe_text.markdown(cleaned, most=1000) == cleaned
 
 
 @pytest.mark.parametrize("key", sorted(texts.TEXTS))

@@ -196,10 +196,10 @@ async def test_a_job_that_another_program_enqueued_is_recovered_and_holds_a_slot
     assert first["message"] == "Инициализация завершена (восстановлено воркером)"
     assert first["metadata"] == {"recovered_by_worker": True, "job_id": str(job_id)}
     [noted] = await school.metrics("orphaned_job_recovery")
-    assert (noted["severity"], noted["user_id"], noted["course_id"], noted["job_id"]) == (
+    assert (noted["severity"], noted["user_id"], noted["subject"], noted["job_id"]) == (
         "warn",
         school.user,
-        course_id,
+        str(course_id),
         str(job_id),
     )
     assert await school.db.fetchval("select count(*) from onceward.limit_slots where work_id = $1", job_id) == 2

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal
 
-Kind = Literal["job", "event", "workflow"]
-ENDS = {"success", "cancelled", "discarded", "dead_letter"}
+Kind = Literal["job", "event", "workflow", "delivery"]
+ENDS = {"success", "cancelled", "discarded", "dead_letter", "failed"}
 
 
 @dataclass(eq=False)
@@ -56,14 +56,12 @@ class Seen:
     """What the database says about all items after everything has ended."""
 
     states: dict[int, list[str]]
-    """The final outcomes of each piece of work, oldest first."""
+    """The final outcomes of each piece of work, oldest first, also of those that were pruned."""
     events: dict[int, str]
     """The status of each event, by `n`."""
     reasons: dict[int, str | None]
     effects: list[tuple[int, int]]
     """(n, seq) of each effect, in order."""
-    pruned: set[int]
-    """Ids of jobs of which nothing is left but their effects."""
     runs: list[tuple[int, int, float, float | None]]
     """(n, node, began, ended) of each run."""
 
@@ -107,22 +105,13 @@ class Model:
                 case "event":
                     state = seen.events.get(item.n)
                     ends = [state] if state is not None else []
-                case "job" | "workflow":
+                case "job" | "workflow" | "delivery":
                     ends = seen.states.get(item.id or 0, [])
             yield from self._of_end(item, ends, seen, happened, ran)
 
     def _of_end(self, item: Item, ends: Sequence[str], seen: Seen, happened: int, ran: int) -> Iterator[str]:
         name = f"{item.kind} {item.n} ({item.task}, id {item.id})"
         final = [end for end in ends if end != "dead_letter"]
-        if not ends and item.id in seen.pruned:
-            if (
-                item.transactional
-                and not item.operated
-                and len(item.tokens) == 1
-                and happened != (0 if item.fails_always else 1)
-            ):
-                yield f"{name} was pruned with {happened} effects"
-            return
         if not ends:
             yield f"{name} has no final state"
             return
@@ -142,6 +131,8 @@ class Model:
                 yield f"{name} fails always and succeeded"
         elif happened:
             yield f"{name} ended as {end} with {happened} effects"
+        elif end == "failed" and not item.fails_always:
+            yield f"{name} failed for good"
         elif end == "cancelled" and not item.cancels & {"cancelled", "asked"}:
             yield f"{name} was cancelled by nobody"
         elif end == "dead_letter" and not item.fails_always:

@@ -15,15 +15,16 @@ import structlog
 from onceward import Engine
 from onceward.db import Database
 from onceward.inbox import Inbox, UpkeepOptions
+from onceward.outbox import Outbox, OutboxOptions
 from onceward.trust import SecretBox
-from onceward.work import Worker, WorkerOptions
+from onceward.work import Worker, WorkerOptions, pacing, sharing
 from tests.child import die_with_parent
 from tests.crossings.tables import Records
 from tests.crossings.versions import Version, make_app
 
-BOX = SecretBox(["a key of the tests, which is long enough"])
-SHORT = WorkerOptions(concurrency=6, poll_s=0.2, beat_s=0.2, observe_s=0.3, settle_s=0.0, grace_s=2.0)
+SHORT = WorkerOptions(concurrency=4, poll_s=0.2, beat_s=0.2, observe_s=0.3, settle_s=0.0, grace_s=2.0)
 UPKEEP = UpkeepOptions(unhandled_after_s=1.0)
+LOOPBACK = OutboxOptions(allow_loopback_http=True, timeout_s=5.0)
 
 _context = get_context("forkserver")
 _context.set_forkserver_preload(["tests.crossings.node"])
@@ -32,12 +33,13 @@ _context.set_forkserver_preload(["tests.crossings.node"])
 class Node:
     """A running node. Signals do to it what an operator, the kernel or a full machine would."""
 
-    def __init__(self, url: str, number: int, version: Version) -> None:
+    def __init__(self, url: str, number: int, version: Version, keys: tuple[str, ...]) -> None:
         self.number = number
         self.version: Version = version
+        self.keys = keys
         self.frozen = False
         self._ready, child = _context.Pipe()
-        self._process = _context.Process(target=_main, args=(url, number, version, child), daemon=True)
+        self._process = _context.Process(target=_main, args=(url, number, version, keys, child), daemon=True)
         self._process.start()
         child.close()
 
@@ -75,14 +77,21 @@ class Node:
         return self._process.pid
 
 
-def _main(url: str, number: int, version: Version, ready: Connection) -> None:
+def _main(url: str, number: int, version: Version, keys: tuple[str, ...], ready: Connection) -> None:
     die_with_parent()
     # Failures that the verbs asked for would fill the output.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    asyncio.run(_run(url, number, version, ready))
+    asyncio.run(_run(url, number, version, keys, ready))
 
 
-async def _run(url: str, number: int, version: Version, ready: Connection) -> None:
+def share_always() -> None:
+    """Let handlers share commits however slow the machine is, and claim enough for that."""
+    sharing.AGE_S = sharing.LONGEST_S = sharing.SLOW_S = 2.0
+    pacing.QUICK_S = pacing.AHEAD_FOR_S = 2.0
+
+
+async def _run(url: str, number: int, version: Version, keys: tuple[str, ...], ready: Connection) -> None:
+    share_always()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     records = Records(url, number)
@@ -90,11 +99,14 @@ async def _run(url: str, number: int, version: Version, ready: Connection) -> No
     app = make_app(version, records).app
     db = await Database.open(url, min_size=1, max_size=8)
     engine = Engine(db, app.registry)
+    box = SecretBox(keys)
     inbox = Inbox(
-        db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, box=BOX, environ={}, upkeep=UPKEEP
+        db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, box=box, environ={}, upkeep=UPKEEP
     )
+    outbox = Outbox(db, box=box, catalogue=app.event_types, options=LOOPBACK, waker=engine.waker)
+    outbox.install(app.registry)
     worker = Worker(db, app.registry, engine.waker, options=SHORT, open_tx=engine.open_tx)
-    parts: list[Any] = [engine, inbox, worker]
+    parts: list[Any] = [engine, inbox, outbox, worker]
     for part in parts:
         await part.start()
     ready.send("ready")

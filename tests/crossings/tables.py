@@ -14,6 +14,12 @@ create table runs (seq bigserial primary key, n int not null, id bigint not null
 create table failures (n int not null);
 grant all on effects, runs, failures to onceward_app;
 grant all on all sequences in schema public to onceward_app;
+
+-- Pruning deletes the history of a job, but not this one.
+create table history (seq bigserial primary key, work_id bigint not null, kind text not null, outcome text not null);
+create function keep_history() returns trigger language plpgsql security definer set search_path = public as
+$$ begin insert into history (work_id, kind, outcome) values (new.work_id, new.kind, new.outcome); return null; end $$;
+create trigger keep_history after insert on onceward.attempts for each row execute function keep_history();
 """
 
 

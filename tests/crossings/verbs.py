@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from hypothesis import strategies as st
 
 from onceward.inbox import sources
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from onceward.work import ConfiguredJob, controls, dead_letters
 from onceward.work.dead_letters import DeadLetterFilter
 from tests.crossings.model import Item
+from tests.crossings.versions import PUBLISHED
 
 if TYPE_CHECKING:
     from tests.crossings.world import World
@@ -129,7 +130,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    source: Literal["shop", "inline", "ordered"] = "shop"
+    source: Literal["shop", "inline", "ordered", "rated"] = "shop"
     type: Literal["charge.succeeded", "charge.updated", "charge.refunded"] = "charge.succeeded"
     intake: Literal[0, 1] = 0
     times: Literal[1, 2] = 1
@@ -173,8 +174,46 @@ class StartWorkflow:
 
 
 @dataclass(frozen=True, slots=True)
+class Publish:
+    """An event for a customer's endpoint, whose secrets are sealed with the key of the installation."""
+
+    ordered: bool = False
+    fails: Literal[0, 1, 99] = 0
+
+    async def do(self, world: World) -> None:
+        n = next(world.model.numbers)
+        began = next(world.model.clock)
+        endpoint = world.endpoints["ordered" if self.ordered else "plain"]
+        async with world.engine.transaction() as tx:
+            sent = await tx.publish(PUBLISHED, {"n": n, "fails": self.fails}, endpoint=endpoint)
+        assert sent.deliveries == 1, f"event {n} was published to {sent.deliveries} endpoints"
+        id = await world.db.fetchval("select id from onceward.deliveries where caused_by = $1", sent.id)
+        world.model.items.append(
+            Item(
+                n,
+                "delivery",
+                "deliver",
+                began,
+                next(world.model.clock),
+                id=id,
+                queue="deliveries",
+                transactional=False,
+                fails_always=self.fails == 99,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RotateKey:
+    """A new key first, one of the web nodes restarted, `secrets rotate`. Workers keep the keys that they started with."""
+
+    async def do(self, world: World) -> None:
+        await world.rotate_key()
+
+
+@dataclass(frozen=True, slots=True)
 class PauseQueue:
-    queue: Literal["default", "slow", "events", "post"]
+    queue: Literal["default", "slow", "events", "post", "deliveries"]
 
     async def do(self, world: World) -> None:
         await controls.pause(world.db, self.queue, actor=ACTOR)
@@ -183,7 +222,7 @@ class PauseQueue:
 
 @dataclass(frozen=True, slots=True)
 class ResumeQueue:
-    queue: Literal["default", "slow", "events", "post"]
+    queue: Literal["default", "slow", "events", "post", "deliveries"]
 
     async def do(self, world: World) -> None:
         world.paused_queues.pop(self.queue, None)
@@ -192,7 +231,7 @@ class ResumeQueue:
 
 @dataclass(frozen=True, slots=True)
 class PauseSource:
-    source: Literal["shop", "ordered"]
+    source: Literal["shop", "ordered", "rated"]
 
     async def do(self, world: World) -> None:
         async with world.db.transaction(role="engine") as tx:
@@ -202,7 +241,7 @@ class PauseSource:
 
 @dataclass(frozen=True, slots=True)
 class ResumeSource:
-    source: Literal["shop", "ordered"]
+    source: Literal["shop", "ordered", "rated"]
 
     async def do(self, world: World) -> None:
         world.paused_sources.pop(self.source, None)
@@ -239,14 +278,14 @@ class DiscardDeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Delete what has ended. What was seen of it before stays in the model."""
+    """Delete what has ended."""
 
     async def do(self, world: World) -> None:
         await world.prune(timedelta(0))
 
 
-QUEUES = st.sampled_from(["default", "slow", "events", "post"])
-SOURCES = st.sampled_from(["shop", "ordered"])
+QUEUES = st.sampled_from(["default", "slow", "events", "post", "deliveries"])
+SOURCES = st.sampled_from(["shop", "ordered", "rated"])
 
 enqueues = st.builds(
     Enqueue,
@@ -271,13 +310,14 @@ bundles = st.builds(
 )
 webhooks = st.builds(
     Webhook,
-    source=st.sampled_from(["shop", "shop", "inline", "ordered"]),
+    source=st.sampled_from(["shop", "shop", "inline", "ordered", "rated"]),
     type=st.sampled_from(["charge.succeeded", "charge.succeeded", "charge.updated", "charge.refunded"]),
     intake=st.sampled_from([0, 1]),
     times=st.sampled_from([1, 1, 2]),
     fails=st.sampled_from([0, 0, 1, 99]),
 )
-causes = st.one_of(enqueues, enqueues, enqueues, webhooks, webhooks, bundles, st.just(StartWorkflow()))
+publications = st.builds(Publish, ordered=st.booleans(), fails=st.sampled_from([0, 0, 1, 99]))
+causes = st.one_of(enqueues, enqueues, enqueues, webhooks, webhooks, bundles, publications, st.just(StartWorkflow()))
 operations = st.one_of(
     st.builds(PauseQueue, QUEUES),
     st.builds(ResumeQueue, QUEUES),
@@ -287,4 +327,5 @@ operations = st.one_of(
     st.just(ReplayDeadLetters()),
     st.just(DiscardDeadLetters()),
     st.just(Prune()),
+    st.just(RotateKey()),
 )

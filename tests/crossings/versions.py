@@ -10,6 +10,7 @@ from tests.crossings.tables import Records, effect
 
 Version = Literal["old", "new"]
 APP = "crossings"
+PUBLISHED = "order.paid"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Made:
 def make_app(version: Version, records: Records) -> Made:
     """Return the app in this version. Its handlers write to `records` and to the table `effects`."""
     app = Onceward(APP)
+    app.event_type(PUBLISHED, sample={"n": 1, "fails": 0})
     retry = [0.05, 0.05]
 
     @app.job(retry=retry)

@@ -3,30 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
+
+from aiohttp import web
 
 from onceward import Engine
 from onceward.db import Database, Unavailable
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
+from onceward.outbox import EndpointFields, Outbox
+from onceward.runtime import FEATURES
+from onceward.testing.simulators import CustomerEndpoint
+from onceward.trust import SecretBox
+from onceward.trust.secrets import rotate
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from onceward.work import dead_letters
 from onceward.work.upkeep import old_jobs
 from tests.crossings.model import ENDS, Item, Model, Seen, describe
-from tests.crossings.node import BOX, UPKEEP, Node
+from tests.crossings.node import LOOPBACK, UPKEEP, Node
 from tests.crossings.tables import CREATE, Records
 from tests.crossings.verbs import TRANSACTIONAL, Enqueue, ResumeQueue, ResumeSource
-from tests.crossings.versions import APP, Version, make_app
+from tests.crossings.versions import APP, PUBLISHED, Version, make_app
 from tests.inbox.conftest import call
 
 OLD_TASKS = {"write", "call", "compute", "index", "moved", "flow", "charge.succeeded", "charge.updated"}
 WITHIN_S = 45.0
 """How long everything that can run may take, on a slow machine with workers that were just killed."""
+
+
+class Customer(CustomerEndpoint):
+    """Fails as often as the event says. `numbers` has the item of each request that it accepted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._requests: Counter[int] = Counter()
+
+    @property
+    def numbers(self) -> list[int]:
+        return [delivered.json["data"]["n"] for delivered in self.accepted]
+
+    async def _receive(self, request: web.Request) -> web.Response:
+        data = json.loads(await request.read())["data"]
+        self._requests[data["n"]] += 1
+        if self._requests[data["n"]] <= data["fails"]:
+            return self.failure(500)
+        return await super()._receive(request)
 
 
 class World:
@@ -41,45 +70,70 @@ class World:
         self.paused_queues: dict[str, int] = {}
         self.paused_sources: dict[str, int] = {}
         self._numbers = 0
-        self._pruned: dict[int, list[str]] = {}
-        self._has_pruned = False
+        self.keys = ("key number 0 of the tests, which is long enough",)
+        """The keys of the installation, newest first."""
+        self.endpoints: dict[str, UUID] = {}
+        self._rotating = asyncio.Lock()
 
     async def open(self) -> None:
         self.db = await Database.open(self.url, min_size=1, max_size=6)
         await self.db.execute(CREATE)
-        made = make_app("new", Records(self.url, 0))
+        self._records = Records(self.url, 0)  # of inline events, which the web nodes handle
+        await self._records.open()
+        made = make_app("new", self._records)
         app, self.jobs, self.flow = made.app, made.jobs, made.flow
-        self.engine = Engine(self.db, app.registry)
+        self._app = app
+        self.engine = Engine(self.db, app.registry, event_types=app.event_types)
         await self.engine.start()
+        box = SecretBox(self.keys)
         async with self.db.transaction(role="engine") as tx:
             for source in (
                 NewSource(name="shop", provider="stripe", secrets=(self.secret,), app=APP),
                 NewSource(name="inline", provider="stripe", secrets=(self.secret,), app=APP, mode="inline"),
                 NewSource(name="ordered", provider="stripe", secrets=(self.secret,), app=APP, ordering=True),
+                NewSource(name="rated", provider="stripe", secrets=(self.secret,), app=APP, rate_per_s=50.0),
             ):
-                await add(tx, BOX, source, actor="test")
-        self._intakes = [
-            Inbox(
-                self.db,
-                app.registry,
-                app.handlers,
-                self.engine.waker,
-                open_tx=self.engine.open_tx,
-                box=BOX,
-                environ={},
-                upkeep=UPKEEP,
+                await add(tx, box, source, actor="test")
+        self._started: list[Inbox] = []
+        self._intakes = [await self._start_intake() for _ in range(2)]
+        self.customer = Customer()
+        await self.customer.start()
+        outbox = Outbox(self.db, box=box, catalogue=app.event_types, options=LOOPBACK, upkeep=False)
+        await outbox.save_catalogue()
+        for name in ("plain", "ordered"):
+            wanted = EndpointFields(
+                url=f"{self.customer.hook_url}/{name}",
+                events=[PUBLISHED],
+                ordered=name == "ordered",
+                retry_waits_s=[1, 1],
             )
-            for _ in range(2)
-        ]
-        for intake in self._intakes:
-            await intake.start()
+            registered = await outbox.endpoints.register(None, wanted, actor="test")
+            self.endpoints[name] = registered.endpoint.endpoint_id
+        await outbox.stop()
+
+    async def _start_intake(self) -> Inbox:
+        intake = Inbox(
+            self.db,
+            self._app.registry,
+            self._app.handlers,
+            self.engine.waker,
+            open_tx=self.engine.open_tx,
+            box=SecretBox(self.keys),
+            environ={},
+            upkeep=UPKEEP,
+        )
+        await intake.start()
+        self._started.append(intake)
+        return intake
 
     async def close(self) -> None:
         for node in self.nodes:
             with suppress(AssertionError, ProcessLookupError):
                 await node.kill()
-        for intake in self._intakes:
+        for intake in self._started:
             await intake.stop()
+        await self.customer.stop()
+        await self._records.close()
         await self.engine.stop()
         await self.db.close()
 
@@ -87,7 +141,7 @@ class World:
 
     async def start_node(self, version: Version) -> None:
         self._numbers += 1
-        node = Node(self.url, self._numbers, version)
+        node = Node(self.url, self._numbers, version, self.keys)
         self.nodes.append(node)
         await node.started()
 
@@ -159,9 +213,13 @@ class World:
                 item.operated = True
 
     async def prune(self, keep: timedelta) -> None:
-        self._has_pruned = True
-        self._pruned.update(await self._states())
         await old_jobs(self.db, keep=keep).all()
+
+    async def rotate_key(self) -> None:
+        async with self._rotating:
+            self.keys = (f"key number {len(self.keys)} of the tests, which is long enough", *self.keys)
+            self._intakes[0] = await self._start_intake()
+            await rotate(self.db, SecretBox(self.keys), FEATURES.sealed)
 
     # -- what must hold -----------------------------------------------------------------------------------------------
 
@@ -170,7 +228,8 @@ class World:
         deadline = time.monotonic() + WITHIN_S
         while left := await self._could_run():
             if time.monotonic() > deadline:
-                raise AssertionError(describe([f"these did not end within {WITHIN_S:g} s:"], left))
+                rows = [*left, *await self._obstacles()]
+                raise AssertionError(describe([f"these did not end within {WITHIN_S:g} s:"], rows))
             await asyncio.sleep(0.05)
         await self._check_paused()
 
@@ -183,12 +242,21 @@ class World:
             await ResumeQueue(queue).do(self)  # pyright: ignore[reportArgumentType]
         for source in list(self.paused_sources):
             await ResumeSource(source).do(self)  # pyright: ignore[reportArgumentType]
-        if not any(node.version == "new" for node in self.nodes):
+        if not any(node.version == "new" and node.keys == self.keys for node in self.nodes):
             await self.start_node("new")
         await self.settle()
+        while await self._close_breakers():
+            await self.settle()
         seen = await self._seen()
         if problems := self.model.problems(seen):
             raise AssertionError(describe(problems, await self._history()))
+
+    async def _close_breakers(self) -> bool:
+        """Act as if the time of the open circuit breakers had passed, which is up to five minutes. Says whether one was open."""
+        closed = await self.db.fetch(
+            "update onceward.lanes set open_until = clock_timestamp() where open_until > clock_timestamp() returning lane"
+        )
+        return bool(closed)
 
     async def _could_run(self) -> list[Any]:
         """Return the unfinished work that nothing paused and that a live worker knows."""
@@ -196,25 +264,35 @@ class World:
         if not alive:
             return []
         newest = any(node.version == "new" for node in alive)
+        decrypts = any(node.keys == self.keys for node in alive)
         rows = await self.db.fetch(
             "select w.id, w.kind, w.task, w.queue, w.lane, w.ordered, w.lease, w.sort_at::text as due, w.attempts,"
             " exists (select from onceward.bundles b join onceward.work m on m.bundle = b.id where b.then_id = w.id) as waits,"
-            " s.name as source from onceward.work w left join onceward.webhook_events e on w.kind = 'event' and e.seq = w.id"
+            " exists (select from onceward.lanes l where l.queue = w.queue and l.lane = w.lane and l.open_until > clock_timestamp())"
+            " as is_broken, s.name as source from onceward.work w left join onceward.webhook_events e on w.kind = 'event' and e.seq = w.id"
             " left join onceward.sources s on s.webhook_id = e.webhook_id where w.dead_reason is null order by w.id"
         )
         left: list[Any] = []
         blocked: set[tuple[str, str]] = set()
         for row in rows:
-            known = newest or row["task"].rpartition("/")[2] in OLD_TASKS
+            known = decrypts if row["kind"] == "delivery" else newest or row["task"].rpartition("/")[2] in OLD_TASKS
             paused = row["queue"] in self.paused_queues or row["source"] in self.paused_sources
             lane = (row["queue"], row["lane"])
-            if row["waits"]:
+            if row["waits"] or row["is_broken"]:
                 continue
             if known and not paused and lane not in blocked:
                 left.append(row)
             elif row["ordered"]:
                 blocked.add(lane)
         return left
+
+    async def _obstacles(self) -> list[Any]:
+        """Return what can keep work from running."""
+        lanes = await self.db.fetch("select 'lane' as what, * from onceward.lanes")
+        queues = await self.db.fetch("select 'queue' as what, * from onceward.queues")
+        claims = await self.db.fetch("select 'claim' as what, * from onceward.claims")
+        workers = await self.db.fetch("select 'worker' as what, w.* from onceward.workers w")
+        return [*lanes, *queues, *claims, *workers]
 
     async def _check_paused(self) -> None:
         """What was accepted after a pause has not started."""
@@ -234,15 +312,12 @@ class World:
                 )
 
     async def _states(self) -> dict[int, list[str]]:
-        states: dict[int, list[str]] = {id: list(ends) for id, ends in self._pruned.items()}
         rows = await self.db.fetch(
-            "select a.work_id, array_agg(a.outcome order by a.finished_at) as outcomes from onceward.attempts a"
-            " where a.outcome::text = any($1) and a.kind <> 'event' group by 1",
+            "select work_id, array_agg(outcome order by seq) as outcomes from history"
+            " where outcome = any($1) and kind <> 'event' group by 1",
             list(ENDS),
         )
-        for row in rows:
-            states[row["work_id"]] = list(row["outcomes"])
-        return states
+        return {row["work_id"]: list(row["outcomes"]) for row in rows}
 
     async def _seen(self) -> Seen:
         states = await self._states()
@@ -263,11 +338,8 @@ class World:
                 "select n, node, extract(epoch from began)::float8 as began, extract(epoch from ended)::float8 as ended from runs"
             )
         ]
-        left = {
-            row["id"] for row in await self.db.fetch("select id from onceward.jobs union select id from onceward.work")
-        }
-        pruned = {item.id for item in self.model.items if item.id is not None and item.id not in left}
-        return Seen(states, events, dead, effects, pruned if self._has_pruned else set(), runs)
+        runs += [(n, 0, 0.0, None) for n in self.customer.numbers]
+        return Seen(states, events, dead, effects, runs)
 
     async def _history(self) -> list[Any]:
         with suppress(Unavailable):

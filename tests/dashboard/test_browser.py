@@ -149,6 +149,7 @@ async def test_every_page_is_accessible_in_dark_and_light_and_reports_no_error(
             "/dashboard/sources",
             "/dashboard/endpoints",
             "/dashboard/keys",
+            "/dashboard/members",
             "/dashboard/templates/admin-notice",
             "/dashboard/ledger",
             "/dashboard/audit",

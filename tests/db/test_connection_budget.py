@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import asyncpg
@@ -18,7 +19,7 @@ from onceward.db import Database
 from onceward.feature import Role
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from onceward.settings import Settings
+from onceward.settings import Settings, load_settings
 from tests.upgrade.webhooks import add_source, send
 
 POOL, JOBS, WEBHOOKS = 4, 40, 40
@@ -43,17 +44,18 @@ def busy_app() -> Onceward:
     return app
 
 
-def settings_for(url: str, **options: object) -> Settings:
-    return Settings(
+def settings_for(url: str, **options: Any) -> Settings:
+    return load_settings(
+        FEATURES.settings,
         database_url=SecretStr(url),
-        secret_key=SecretStr("a key that is long enough for the tests"),
         port=0,
         pool_min=1,
         pool_max=POOL,
+        shutdown_grace_s=1,
+        secret_key=SecretStr("a key that is long enough for the tests"),
         worker_concurrency=20,
         poll_interval_ms=20,
-        shutdown_grace_s=1,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 

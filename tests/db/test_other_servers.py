@@ -14,6 +14,7 @@ from onceward.doctor.examination import examine_database
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.work.settings import WorkSettings
 
 
 def counting_app() -> Onceward:
@@ -58,7 +59,9 @@ async def test_postgresql_15_migrates_and_runs_work(postgres15: str) -> None:
     conn = await asyncpg.connect(postgres15)
     assert str(await conn.fetchval("show server_version")).startswith("15")
     await conn.close()
-    settings = Settings(database_url=SecretStr(postgres15), pool_min=1, pool_max=8, poll_interval_ms=50)
+    settings = Settings(database_url=SecretStr(postgres15), pool_min=1, pool_max=8).using(
+        WorkSettings(poll_interval_ms=50)
+    )
     await run_ten_jobs(counting_app(), settings)
     findings = {item.check: item.status for item in await examine_database(postgres15, settings, FEATURES)}
     assert findings["server"] == findings["migrations"] == findings["roles"] == findings["rights"] == "ok"
@@ -66,7 +69,9 @@ async def test_postgresql_15_migrates_and_runs_work(postgres15: str) -> None:
 
 @pytest.mark.peer
 async def test_pgbouncer_in_transaction_mode_runs_work(pgbouncer: str) -> None:
-    settings = Settings(database_url=SecretStr(pgbouncer), pgbouncer=True, pool_min=1, pool_max=8, poll_interval_ms=50)
+    settings = Settings(database_url=SecretStr(pgbouncer), pgbouncer=True, pool_min=1, pool_max=8).using(
+        WorkSettings(poll_interval_ms=50)
+    )
     await run_ten_jobs(counting_app(), settings)
 
 
@@ -82,8 +87,8 @@ async def test_pending_migrations_are_not_tried_through_pgbouncer(pgbouncer: str
             await Process(counting_app(), Settings(database_url=SecretStr(url), pgbouncer=True), FEATURES).start(
                 {"worker"}
             )
-        settings = Settings(
-            database_url=SecretStr(url), migration_url=SecretStr(direct), pgbouncer=True, poll_interval_ms=50
+        settings = Settings(database_url=SecretStr(url), migration_url=SecretStr(direct), pgbouncer=True).using(
+            WorkSettings(poll_interval_ms=50)
         )
         await run_ten_jobs(counting_app(), settings)
     finally:

@@ -23,7 +23,7 @@ STATES = [(feature.name, state) for feature in FEATURES if feature.sqlstates for
 
 
 def files(suffix: str) -> list[Path]:
-    return sorted(path for top in ("onceward", "onceward_apps") for path in (ROOT / top).rglob(f"*{suffix}"))
+    return sorted(path for top in ("onceward", "apps") for path in (ROOT / top).rglob(f"*{suffix}"))
 
 
 def test_no_code_is_declared_twice() -> None:

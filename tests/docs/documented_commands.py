@@ -49,8 +49,8 @@ class DocumentedCommand:
 
 def documented_commands() -> list[DocumentedCommand]:
     """Return every command line in the documentation and in the messages of the code."""
-    pages = {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "onceward_apps").rglob("*.md")} - GENERATED
-    modules = [*(ROOT / "onceward").rglob("*.py"), *(ROOT / "onceward_apps").rglob("*.py")]
+    pages = {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "apps").rglob("*.md")} - GENERATED
+    modules = [*(ROOT / "onceward").rglob("*.py"), *(ROOT / "apps").rglob("*.py")]
     found = [command for page in sorted(pages) for command in in_page(page.read_text("utf-8"), _name(page))]
     return found + [command for path in sorted(modules) for command in in_module(path.read_text("utf-8"), _name(path))]
 

@@ -17,7 +17,7 @@ from onceward import Run
 from onceward.capacity import open_pool
 from onceward.feature import WORKER, Feature, Part, Traced
 from onceward.ledger import open_account
-from onceward.limits import Rate, Tiers
+from onceward.limits import Rate
 from onceward.messages import Attachment, DeliveryReport, TooManyMails, limit_public_mail
 from onceward.messages.queueing import Sending
 from onceward.settings import FeatureSettings, Settings
@@ -196,7 +196,7 @@ async def a_sale_is_posted_and_reversed(world: World) -> None:
 
 @scene("docs/limits.md", "tx.reserve(job")
 async def a_slot_is_reserved_with_the_job(world: World) -> None:
-    names = await world.run(generate=world.job("generate"), tiers=Tiers(), tier="BASIC", course=1, user=7)
+    names = await world.run(generate=world.job("generate"), order=1, user=7)
     assert await world.db.fetchval("select count(*) from onceward.limit_slots where work_id = $1", names["job"].id) == 2
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from onceward import Event, Tx, Workflow
 from onceward.services import Accepted, ChatMessage, JsonSchema, Refused
@@ -39,7 +39,7 @@ class Payment(BaseModel):
 @scene("docs/services.md", "create_refund")
 async def a_refund_has_an_outcome(world: World) -> None:
     async with Simulators() as sims:
-        world.app.services.configure(Settings(stripe_secret_key=SecretStr("sk_test_1"), stripe_url=sims.stripe.url))
+        world.app.services.configure(Settings(simulators={"stripe": sims.stripe.url}))
         names = await world.run(job=CallingJob(), Accepted=Accepted, Refused=Refused)
         await world.app.services.aclose()
     assert isinstance(names["outcome"], Refused)  # the service has no such payment
@@ -50,7 +50,7 @@ async def a_refund_has_an_outcome(world: World) -> None:
 async def a_model_answers_whole_and_in_parts(world: World) -> None:
     async with Simulators() as sims:
         sims.openai.answer_with('{"title": "Fish"}', "Fish swim.")
-        settings = Settings(openai_url=sims.openai.base_url, openai_api_key=SecretStr("any"), openai_model="m")
+        settings = Settings(simulators={"openai": sims.openai.base_url})
         world.app.services.configure(settings)
         names = await world.run(job=CallingJob(), JsonSchema=JsonSchema, ChatMessage=ChatMessage, Outline=Outline)
         await world.app.services.aclose()

@@ -97,7 +97,8 @@ async def a_promoted_server_is_not_in_recovery(world: SqlWorld) -> None:
 @scene("docs/database.md", "nologin noinherit")
 async def the_roles_of_a_server_without_createrole(world: SqlWorld) -> None:
     suffix = uuid4().hex[:8]
-    names = {name: f"{name}_{suffix}" for name in ("onceward_engine", "onceward_app", "onceward_sql_worker")}
+    roles = ("onceward_engine", "onceward_app", "onceward_sql_worker", "onceward_organization_worker")
+    names = {name: f"{name}_{suffix}" for name in roles}
     *creates, inherits, grant = world.text.statements()
     async with world.db.acquire() as conn:
         await conn.execute("begin")

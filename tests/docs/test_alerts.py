@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from onceward.db import Database
 from onceward.runtime import FEATURES
+from onceward.services.outcome import AnswerName
 from onceward.telemetry.metrics import declared
+from onceward.work.attempt_outcome import CountedOutcome, OutcomeName
+from onceward.work.endings import EndOutcome
 from onceward_apps.all import app
 
 ROOT = Path(__file__).parents[2]
@@ -106,3 +112,41 @@ def test_an_alert_is_declared_by_the_feature_that_counts() -> None:
             own = any(f'"{name}"' in source for name in asked)
             own = own or re.search(rf'task="{feature.name}\.|schedule=~?"{feature.name}-', rule) is not None
             assert own, f"{feature.name}: no metric of {sorted(asked)} belongs to it: {rule.splitlines()[0]}"
+
+
+VALUES = {
+    "onceward_work_finished_total": frozenset(word for part in get_args(CountedOutcome) for word in get_args(part)),
+    "message_sends_total": frozenset(get_args(AnswerName)),
+}
+"""The values of the label `outcome` that are a closed set in the code."""
+
+
+def queries() -> dict[str, str]:
+    """Return the query of each alert and of each panel of the dashboard for Grafana."""
+    board = json.loads((ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8"))
+    panels = {
+        f"{panel['title']} {n}": target["expr"]
+        for panel in board["panels"]
+        for n, target in enumerate(panel.get("targets", []))
+    }
+    return rules() | panels
+
+
+def test_alerts_and_panels_ask_for_outcomes_that_are_counted() -> None:
+    asked: dict[str, set[str]] = {metric: set() for metric in VALUES}
+    for name, query in queries().items():
+        for metric, inside in re.findall(r"([a-z_]+)\{(.*?)\}", query):
+            for words in re.findall(r"outcome\s*(?:=~|!~|!=|=)\s*\"(.*?)\"", inside):
+                if metric in VALUES:
+                    asked[metric] |= (values := set(words.split("|")))
+                    assert values <= VALUES[metric], f"{name}: {metric} never has {sorted(values - VALUES[metric])}"
+    assert all(asked.values()), f"no rule asks for an outcome of {[metric for metric in asked if not asked[metric]]}"
+
+
+async def test_outcomes_have_the_same_words_in_python_and_in_the_database(db: Database) -> None:
+    check = await db.fetchval(
+        "select pg_get_constraintdef(oid) from pg_constraint where contypid = 'onceward.outcome'::regtype"
+    )
+    assert set(re.findall(r"'(\w+)'", check)) == set(get_args(OutcomeName))
+    assert set(get_args(EndOutcome)) < set(get_args(OutcomeName))
+    assert VALUES["onceward_work_finished_total"] - set(get_args(OutcomeName)) == {"superseded", "parked"}

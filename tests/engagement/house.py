@@ -16,17 +16,16 @@ from onceward.db import Database
 from onceward.http import ServiceClient
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
+from onceward.integrations.posthog import PostHog, PostHogSimulator
+from onceward.integrations.whatsapp import WhatsApp, WhatsAppSimulator
+from onceward.integrations.whatsapp.channel import WhatsAppChannel
 from onceward.messages import Limit, Sender, SendingOptions
-from onceward.messages.channels import WhatsAppChannel
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
-from onceward.providers.outbound.posthog import PostHog
-from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.schedules import RunReport, Scheduler, run_here
 from onceward.settings import Settings
 from onceward.testing import FrozenClock, drain
-from onceward.testing.simulators import PostHogSimulator, WhatsAppSimulator
 from onceward.trust import SecretBox
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from onceward_apps.engagement import activity
 from tests.ticketing.office import Told, post
 

@@ -21,6 +21,7 @@ from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import set_member
 from onceward.trust.sessions import create_link
+from onceward.trust.settings import TrustSettings
 from onceward_apps.engagement import app as engagement
 
 URL = "/api/v1/engagement"
@@ -60,14 +61,8 @@ class Site:
 @asynccontextmanager
 async def opened(database_url: str, folder: Path, app: Onceward) -> AsyncIterator[Site]:
     settings = Settings(
-        database_url=SecretStr(database_url),
-        data_dir=folder,
-        port=0,
-        pool_min=1,
-        pool_max=6,
-        secret_key=SecretStr("k" * 32),
-        shutdown_grace_s=1,
-    )
+        database_url=SecretStr(database_url), data_dir=folder, port=0, pool_min=1, pool_max=6, shutdown_grace_s=1
+    ).using(TrustSettings(secret_key=SecretStr("k" * 32)))
     runtime = Process(app, settings, FEATURES)
     await runtime.start({"web"})
     async with aiohttp.ClientSession() as http:

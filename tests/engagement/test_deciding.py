@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from onceward_apps.engagement.app import EngagementSettings
-from onceward_apps.engagement.deciding import explain, preview
+from onceward_apps.engagement.eligibility import explain, preview
 from tests.engagement.house import House
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)

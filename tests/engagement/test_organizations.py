@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from onceward.messages import senders
-from onceward_apps.engagement.store import reading
+from onceward_apps.engagement.store import views
 from tests.engagement.house import House, counts
 
 
@@ -18,9 +18,9 @@ async def test_the_same_user_id_in_two_organizations_is_two_users(house: House) 
     for organization in (house.organization, other):
         assert (await house.row(user, organization))["state"] == "goodbye_sent"
         async with house.acting(organization) as tx:
-            [run] = await reading.runs(tx, organization)
+            [run] = await views.runs(tx, organization)
             assert (run["processed"], run["succeeded"]) == (1, 1)
-            assert len(await reading.user_messages(tx, user)) == 1
+            assert len(await views.user_messages(tx, user)) == 1
 
 
 async def test_activity_of_one_organization_does_not_reach_the_other(house: House) -> None:

@@ -13,13 +13,15 @@ from pydantic import SecretStr
 from onceward import Event, Onceward, Permanent, Tx
 from onceward.db import Database
 from onceward.process.process import Process
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import until
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
+from onceward.trust.settings import TrustSettings
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
+from onceward.work.settings import WorkSettings
 from tests.inbox.conftest import SECRET
 
 NEW_SECRET = "whsec_another_secret_of_the_tests_32"
@@ -51,14 +53,8 @@ grant all on effects, switch to onceward_app
 
 
 def settings(database_url: str) -> Settings:
-    return Settings(
-        database_url=SecretStr(database_url),
-        secret_key=SecretStr(KEY),
-        port=0,
-        pool_min=1,
-        pool_max=8,
-        shutdown_grace_s=0.1,
-        poll_interval_ms=50,
+    return Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=8, shutdown_grace_s=0.1).using(
+        TrustSettings(secret_key=SecretStr(KEY)), WorkSettings(poll_interval_ms=50)
     )
 
 

@@ -15,10 +15,10 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.testing import until
 from onceward.trust import SecretBox
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from tests.engines import Bench, started_benches
 
 SECRET = "whsec_a_secret_of_the_tests_32_chars"

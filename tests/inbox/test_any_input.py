@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
-from onceward.providers.inbound.provider import Rejected
-from onceward.providers.inbound.registry import PROVIDERS
 from onceward.testing import drain
+from onceward.webhooks.provider import Rejected
+from onceward.webhooks.registry import PROVIDERS
 from tests.inbox.conftest import Office, call
 
 EFFECTS = "create table effects (event text primary key); grant all on effects to onceward_app"

@@ -14,6 +14,7 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.testing import until
 from onceward.trust import SecretBox
+from onceward.web.settings import WebSettings
 from tests.inbox.api import KEY, NEW_SECRET, Client, Sender, client_for, runtime, session, settings, settled, shop
 from tests.inbox.conftest import SECRET
 
@@ -167,7 +168,7 @@ async def test_a_body_that_is_not_an_object_or_is_too_large_is_a_problem(
         (b"null", 422),
         (b'{"name":"\xff"}', 400),
         (b"[" * 100_000, 400),
-        (b'{"name":"' + b"x" * runtime.settings.max_body_bytes + b'"}', 413),
+        (b'{"name":"' + b"x" * runtime.settings.of(WebSettings).max_body_bytes + b'"}', 413),
     ):
         for path in ("/sources", "/sources/x/secret", "/events/replay", "/events/1/replay"):
             async with session.post(f"/api/v1{path}", data=io.BytesIO(body), headers=headers) as response:

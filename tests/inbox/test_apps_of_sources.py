@@ -16,8 +16,8 @@ from onceward.inbox.environment import read
 from onceward.inbox.finding import EventFilter
 from onceward.inbox.replay import replay
 from onceward.inbox.sources import assign
-from onceward.providers.inbound.provider import ConfigError
 from onceward.testing import until
+from onceward.webhooks.provider import ConfigError
 from tests.inbox.conftest import Office, office
 
 __all__ = ["office"]

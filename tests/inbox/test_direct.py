@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 from uuid import uuid4
 
 import orjson
@@ -16,10 +15,10 @@ from onceward.inbox import direct
 from onceward.inbox.direct import DirectDeclined
 from onceward.inbox.intake import MOST_ITEMS
 from onceward.inbox.source import Source
-from onceward.providers.inbound.provider import Provider, SourceConfig
-from onceward.providers.inbound.registry import PROVIDERS
-from onceward.providers.inbound.stripe import Stripe
+from onceward.integrations.stripe.webhooks import StripeWebhooks
 from onceward.telemetry.metrics import REGISTRY
+from onceward.webhooks.provider import Provider, SourceConfig
+from onceward.webhooks.registry import PROVIDERS
 from tests.inbox.conftest import Office, call, office
 from tests.web.test_protocol import Front, answer, count, event, front
 
@@ -124,21 +123,22 @@ async def test_bodies_with_several_events_or_none_are_taken_too(front: Front) ->
     writer.close()
 
 
-class BindingStripe(Stripe):
+class BindingStripe(StripeWebhooks):
     """A provider whose signature covers only a checksum, so that its transmission ids must be written first."""
 
     name = "binding"
 
-    def transmission_id(self, request: Any) -> str | None:
-        return "1"
+    def binds(self, config: SourceConfig) -> bool:
+        return True
 
 
 def test_only_the_asgi_path_receives_from_providers_that_fetch_or_bind_transmission_ids() -> None:
-    config = SourceConfig(provider="stripe", secrets=("whsec_of_the_tests",))
-
-    def verifies_alone(provider: Provider) -> bool:
+    def verifies_alone(provider: Provider, **options: bool) -> bool:
+        named = "github" if provider.name == "github" else "stripe"
+        config = SourceConfig(provider=named, secrets=("whsec_of_the_tests",), options=options)
         source = Source(webhook_id=uuid4(), name="any", provider=provider, config=config, mode="ack", organization=None)
         return source.verifies_alone
 
     assert not verifies_alone(BindingStripe())
     assert [name for name, provider in PROVIDERS.items() if not verifies_alone(provider)] == ["paypal"]
+    assert not verifies_alone(PROVIDERS["github"], once_per_body=True)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceward import Event, Onceward, Tx
-from onceward.providers import exact_json
+from onceward import Event, Onceward, Tx, exact_json
 from onceward.testing import drain
 from onceward.web.dashboard.formats import pretty
 from tests.inbox.conftest import Office, office

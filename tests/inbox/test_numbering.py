@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any
 
-from onceward.inbox.numbering import Numbering
+from onceward.inbox.numbering import Numbered, Numbering
 
 NOW = datetime(2026, 11, 17, tzinfo=UTC)
 
@@ -16,10 +15,10 @@ NOW = datetime(2026, 11, 17, tzinfo=UTC)
 async def test_requests_that_arrive_during_a_round_trip_share_the_next_one() -> None:
     numbers, trips, going = count(1), [], asyncio.Event()
 
-    async def take(many: int) -> Sequence[Any]:
+    async def take(many: int) -> Sequence[Numbered]:
         trips.append(many)
         await going.wait()
-        return [(next(numbers), NOW) for _ in range(many)]
+        return [Numbered(next(numbers), NOW) for _ in range(many)]
 
     numbering = Numbering(take)
     first = asyncio.create_task(numbering.next())
@@ -39,10 +38,10 @@ async def test_requests_that_arrive_during_a_round_trip_share_the_next_one() -> 
 async def test_a_failed_round_trip_fails_its_requests_and_no_others() -> None:
     outages = [ConnectionError("away")]
 
-    async def take(many: int) -> Sequence[Any]:
+    async def take(many: int) -> Sequence[Numbered]:
         if outages:
             raise outages.pop()
-        return [(n, NOW) for n in range(many)]
+        return [Numbered(n, NOW) for n in range(many)]
 
     numbering = Numbering(take)
     failed = await asyncio.gather(numbering.next(), numbering.next(), return_exceptions=True)

@@ -12,9 +12,9 @@ from onceward.db import Database
 from onceward.inbox.erasers import ERASERS
 from onceward.inbox.reading import show
 from onceward.inbox.replay import EventFilter, replay
-from onceward.providers.inbound.payload import read_json
-from onceward.providers.inbound.provider import Rejected
 from onceward.trust.erase import erase
+from onceward.webhooks.payload import read_json
+from onceward.webhooks.provider import Rejected
 from tests.inbox.conftest import Office
 
 MakeOffice = Callable[[Onceward], Awaitable[Office]]

@@ -12,9 +12,9 @@ from onceward import Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox import Inbox, environment
 from onceward.inbox.sources import NewSource, add
-from onceward.providers.inbound.provider import ConfigError
 from onceward.testing import drain
 from onceward.trust import create_organization
+from onceward.webhooks.provider import ConfigError
 from tests.inbox.conftest import BOX, SECRET, Office, call
 
 
@@ -65,7 +65,7 @@ async def test_a_source_of_the_environment_is_the_same_on_every_node(db: Databas
     ]
     body = b'{"id":"evt_1","type":"ping"}'
     from onceward.inbox.sending import sign
-    from onceward.providers.inbound.provider import SourceConfig
+    from onceward.webhooks.provider import SourceConfig
 
     headers = sign(SourceConfig(provider="stripe", secrets=(SECRET,)), body, type="ping").headers
     for inbox in inboxes:

@@ -13,11 +13,11 @@ from structlog.testing import capture_logs
 
 from onceward import Event, Onceward, Tx
 from onceward.inbox import metrics
-from onceward.providers.inbound.paypal import PayPal
-from onceward.providers.inbound.provider import Request
-from onceward.providers.inbound.registry import PROVIDERS
+from onceward.integrations.paypal.simulator import simulated_source
+from onceward.integrations.paypal.webhooks import PayPal
 from onceward.testing import drain
-from onceward.testing.simulators.paypal import simulated_source
+from onceward.webhooks.provider import Request
+from onceward.webhooks.registry import PROVIDERS
 from tests.inbox.conftest import Office, call, office
 
 __all__ = ["office"]
@@ -175,8 +175,20 @@ async def test_a_second_body_under_a_paypal_transmission_is_refused_though_its_c
     assert await here.db.fetchval("select count(*) from onceward.webhook_transmissions") == 0
 
 
-def test_senders_that_sign_a_checksum_never_take_the_short_path() -> None:
-    """It commits without asking whether the transmission is bound to another body."""
-    for provider in PROVIDERS.values():
-        if "transmission_id" in type(provider).__dict__:
-            assert provider.fetches, provider.name
+async def test_a_body_of_github_comes_once_if_the_source_says_so(office: Any) -> None:
+    here: Office = await office(Onceward("wire"))
+    await here.source("strict", provider="github", options={"once_per_body": True})
+    await here.source("plain", provider="github")
+    provider = PROVIDERS["github"]
+    for name, statuses in (("strict", [200, 200, 401, 401]), ("plain", [200, 200, 200, 200])):
+        config = here.configs[name]
+        body = provider.encode(provider.sample("push"))
+        seen: list[int] = []
+        for id, type in (("1", "push"), ("1", "push"), ("2", "push"), ("1", "issues")):
+            headers = provider.sign(config, body, time.time(), event_id=id, type=type)
+            seen.append((await call(here.inbox, f"/webhooks/{name}", body, headers)).status)
+        assert seen == statuses, name
+    ids = await here.db.fetch(
+        "select event_id from webhook_events e join onceward.sources s using (webhook_id) where s.name = 'strict'"
+    )
+    assert [row["event_id"] for row in ids] == ["1"]

@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from onceward.testing import drain
-from onceward_apps.learning import signing
+from onceward_apps.learning import link_tokens
 from onceward_apps.learning.app import LearningSettings, app
 from onceward_apps.learning.checkout import start_checkout
 from onceward_apps.learning.cohorts import NewSession
-from onceward_apps.learning.store import teaching
+from onceward_apps.learning.store import curriculum
 from tests.learning.school import School
 
 SURVEYS = LearningSettings.model_validate(
@@ -56,7 +56,7 @@ class Classroom:
         cohort = await self.school.cohort(price=0, starts_in_days=starts_in_days, sessions=planned, **more)
         async with self.school.transaction() as tx:
             for n in range(items):
-                await teaching.add_item(tx, cohort, kind="lesson", title=f"Lesson {n}", body="text", position=n)
+                await curriculum.add_item(tx, cohort, kind="lesson", title=f"Lesson {n}", body="text", position=n)
         return cohort
 
     async def enrol(self, cohort: UUID, name: str) -> UUID:
@@ -129,7 +129,7 @@ class Classroom:
 
     async def token(self, enrollment: UUID) -> str:
         async with self.school.transaction() as tx:
-            return await signing.enrollment_token(tx, "survey", enrollment)
+            return await link_tokens.enrollment_token(tx, "survey", enrollment)
 
     async def answer(
         self,

@@ -10,11 +10,12 @@ from uuid import UUID, uuid4
 
 from onceward import Engine
 from onceward.db import Database
+from onceward.integrations.stripe import StripeSimulator
+from onceward.messages.settings import MessagesSettings
 from onceward.schedules import run_here
 from onceward.settings import Settings
 from onceward.testing import TestInbox, drain
 from onceward.testing.inbox import BOX
-from onceward.testing.simulators import StripeSimulator
 from onceward_apps.learning import checkout, users
 from onceward_apps.learning.app import app
 from onceward_apps.learning.checks import CHECKS
@@ -44,10 +45,8 @@ class School:
             Settings(
                 data_dir=folder,
                 public_url="https://learn.example",
-                stripe_secret_key="sk_test_1",  # pyright: ignore[reportArgumentType]
-                stripe_url=made.stripe.url,
-                admin_emails=("ops@example.org",),
-            )
+                simulators={"stripe": made.stripe.url},
+            ).using(MessagesSettings(admin_emails=("ops@example.org",)))
         )
         await made.engine.start()
         await made.inbox.__aenter__()

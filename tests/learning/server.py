@@ -18,14 +18,16 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.inbox import sources
+from onceward.integrations.stripe import StripeSimulator
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import until
-from onceward.testing.simulators import StripeSimulator
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 from onceward.trust.secrets import secret_box
+from onceward.web.settings import WebSettings
+from onceward.work.settings import WorkSettings
 from onceward_apps.learning import app as learning
 from onceward_apps.learning.cohorts import NewCohort, create_cohort, set_status
 
@@ -145,18 +147,16 @@ class Server:
 async def running(database_url: str, folder: Path, *, stripe: StripeSimulator | None = None) -> AsyncIterator[Server]:
     """A process with one organization. With `stripe`, people can pay on the pages of the simulator."""
     port = 0 if stripe is None else free_port()
-    payments = {} if stripe is None else {"stripe_secret_key": SecretStr("sk_test_1"), "stripe_url": stripe.url}
+    payments: dict[str, Any] = {} if stripe is None else {"simulators": {"stripe": stripe.url}}
     settings = Settings(
-        **payments,  # type: ignore[arg-type]
+        **payments,
         database_url=SecretStr(database_url),
         data_dir=folder,
         port=port,
         public_url=f"http://127.0.0.1:{port}" if stripe is not None else "",
         pool_min=1,
         pool_max=8,
-        poll_interval_ms=100,
-        jwt_secret=SecretStr(JWT_SECRET),
-    )
+    ).using(WorkSettings(poll_interval_ms=100), WebSettings(jwt_secret=SecretStr(JWT_SECRET)))
     # A process adds its own parts to its app: an app that other tests use would keep them.
     app = Onceward("school")
     app.include(learning)

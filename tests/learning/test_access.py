@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from onceward.testing import assert_published, drain
-from onceward_apps.learning import checkout, signing
-from onceward_apps.learning.enrolling import move
+from onceward_apps.learning import checkout, link_tokens
+from onceward_apps.learning.enrollments import move
 from onceward_apps.learning.errors import CohortFull, LearningError, NotFound
+from onceward_apps.learning.link_tokens import enrollment_token, read_enrollment_token
 from onceward_apps.learning.refund_requests import refund_enrollment
-from onceward_apps.learning.signing import enrollment_token, read_enrollment_token
 from tests.learning.school import PRICE, School
 from tests.learning.test_refunds import refund_at_stripe
 
@@ -99,7 +99,7 @@ async def test_a_signed_link_is_valid_for_one_enrolment_and_purpose(
         assert await read_enrollment_token(tx, "survey", token) is None
         later = token.replace(token.split(".")[1], "99999999999")
         assert await read_enrollment_token(tx, "extension", later) is None, "the expiry is signed"
-    monkeypatch.setattr(signing, "LINK_DAYS", 0)
+    monkeypatch.setattr(link_tokens, "LINK_DAYS", 0)
     async with school.transaction() as tx:
         expired = await enrollment_token(tx, "extension", enrollment)
         assert await read_enrollment_token(tx, "extension", expired) is None, "links expire"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from onceward_apps.learning.store import reading
+from onceward_apps.learning.store import views
 from tests.learning.school import School
 
 ROWS = 20_000
@@ -28,9 +28,9 @@ async def test_the_admin_query_reads_no_table_of_enrolments_in_full(school: Scho
     await school.db.execute("vacuum analyze learning.enrollments")
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     async with school.transaction() as tx:
-        totals = await reading.totals(tx, school.organization, midnight)
+        totals = await views.totals(tx, school.organization, midnight)
         assert totals["active"] == ROWS // 5
-        for query in (reading.TOTALS, reading.REVENUE):
+        for query in (views.TOTALS, views.REVENUE):
             plan = await tx.fetch("explain " + query, school.organization, midnight)
             text = "\n".join(row[0] for row in plan)
             assert "Seq Scan on enrollments" not in text, text

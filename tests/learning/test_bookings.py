@@ -9,10 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from onceward.http import ServiceClient
-from onceward.providers.outbound.calcom import Attendee, CalCom
+from onceward.integrations.calcom import Attendee, CalCom, CalComSimulator
 from onceward.services import Accepted
 from onceward.testing import assert_broadcast, assert_enqueued, assert_sent
-from onceward.testing.simulators import CalComSimulator
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import bookings
 from onceward_apps.learning.attendance import correct

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import until
-from onceward.testing.simulators import StripeSimulator
 from tests.browser import CHROMIUM_ARGUMENTS, NEEDS_CHROMIUM
 from tests.learning.server import Server, running
 

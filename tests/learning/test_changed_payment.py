@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from onceward.services import Outcome
+from onceward.services import ServiceAnswer
 from onceward.testing import drain
 from onceward_apps.learning import checkout
 from onceward_apps.learning.errors import PaymentUnavailable
@@ -125,7 +125,7 @@ async def test_a_page_that_opens_after_its_checkout_was_replaced_is_closed(
     opened, replaced = asyncio.Event(), asyncio.Event()
     create = checkout._create_session  # pyright: ignore[reportPrivateUsage]
 
-    async def create_slowly(organization: UUID, row: Any, *rest: Any) -> Outcome:
+    async def create_slowly(organization: UUID, row: Any, *rest: Any) -> ServiceAnswer:
         outcome = await create(organization, row, *rest)
         if row["kind"] == "enrollment":
             opened.set()

@@ -9,12 +9,11 @@ from uuid import UUID
 import pytest
 
 from onceward.http import ServiceClient
-from onceward.providers.outbound.ga4 import Ga4
-from onceward.providers.outbound.hubspot import HubSpot
-from onceward.providers.outbound.mixpanel import Mixpanel
-from onceward.providers.outbound.segment import Segment
+from onceward.integrations.ga4 import Ga4, Ga4Simulator
+from onceward.integrations.hubspot import HubSpot, HubSpotSimulator
+from onceward.integrations.mixpanel import Mixpanel, MixpanelSimulator
+from onceward.integrations.segment import Segment, SegmentSimulator
 from onceward.testing import assert_sent, drain
-from onceward.testing.simulators import Ga4Simulator, HubSpotSimulator, MixpanelSimulator, SegmentSimulator
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import crm
 from onceward_apps.learning.analytics import report_day

@@ -13,6 +13,7 @@ from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import until
 from onceward.trust import verify
+from onceward.work.settings import WorkSettings
 from onceward_apps.learning import app as learning
 from onceward_apps.learning.app import LearningSettings
 from onceward_apps.learning.checks import CHECKS
@@ -20,8 +21,8 @@ from onceward_apps.learning.demo import COURSE, FATES, LearningDemo
 
 
 async def test_every_kind_of_simulated_student_ends_well(database_url: str, tmp_path: Path) -> None:
-    settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8).using(
+        WorkSettings(poll_interval_ms=100)
     )
     demos: list[LearningDemo] = []
 

@@ -14,14 +14,14 @@ from onceward.runtime import FEATURES
 from onceward.testing import drain
 from onceward.trust import verify
 from onceward.trust.erase import erase
-from onceward.work import Registry, Worker
+from onceward.work import AppRegistry, Worker
 from onceward_apps.learning import app as learning
-from onceward_apps.learning import chat, mailing, signing_in, waitlist
+from onceward_apps.learning import chat, sign_in, student_mails, waitlist
 from onceward_apps.learning.certificates import render_certificate
 from onceward_apps.learning.checkout import start_extension
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.refund_requests import refund_enrollment
-from onceward_apps.learning.routes.rendering import page
+from onceward_apps.learning.routes.templates import page
 from onceward_apps.learning.store import crm, people
 from tests.learning.classroom import Classroom
 from tests.learning.school import PRICE, School
@@ -65,9 +65,9 @@ async def test_an_erased_student_leaves_money_behind_and_nothing_else(school: Sc
     await graduate(school, room)
     ada = await school.row("users", email="ada@example.org")
     async with school.transaction() as tx:
-        await signing_in.send_link(tx, ada["id"])
-        used = await signing_in.send_link(tx, ada["id"])
-    session = await signing_in.redeem(school.engine, used)
+        await sign_in.send_link(tx, ada["id"])
+        used = await sign_in.send_link(tx, ada["id"])
+    session = await sign_in.redeem(school.engine, used)
     before = await school.row("certificates", user_id=ada["id"])
     assert before["document"] is not None
     assert before["snapshot"]["studentName"] == "Ada"
@@ -82,9 +82,9 @@ async def test_an_erased_student_leaves_money_behind_and_nothing_else(school: Sc
     certificate = await school.row("certificates", user_id=ada["id"])
     assert (certificate["snapshot"], certificate["document"]) == ({"erased": True}, None)
     assert await school.count("sign_in_links") == await school.count("student_sessions") == 0
-    assert await signing_in.find_session(school.engine, session.token) is None
+    assert await sign_in.find_session(school.engine, session.token) is None
     with pytest.raises(LearningError):
-        await signing_in.redeem(school.engine, used)
+        await sign_in.redeem(school.engine, used)
     user = await school.row("users", id=ada["id"])
     assert (user["name"], user["erased_at"] is not None) == ("", True)
     assert (
@@ -164,10 +164,10 @@ async def test_a_mail_that_was_being_queued_during_the_erasure_is_not_sent(schoo
         await erase(school.db, "ada@example.org", ERASERS, organization=school.organization, actor="test")
         for student in students:
             data = {"name": student["name"], "organization": "School", "minutes": 30, "link": "https://learn.example"}
-            await mailing.mail(tx, "student-sign-in", student, key=f"race:{student['id']}", data=data)
+            await student_mails.mail(tx, "student-sign-in", student, key=f"race:{student['id']}", data=data)
     left = "select count(*) from onceward.messages where status in ('pending', 'processing')"
     assert await school.db.fetchval(left) == 2, "the erasure could not see the mail"
-    registry, folder = Registry(), tmp_path / "mail"
+    registry, folder = AppRegistry(), tmp_path / "mail"
     Sender(school.db, [FolderChannel(folder, sender="x@example.org")], school.engine.templates).install(registry)
     worker = Worker(school.db, registry, school.engine.waker, open_tx=school.engine.open_tx)
     await worker.start()
@@ -183,6 +183,6 @@ async def test_a_mail_that_was_being_queued_during_the_erasure_is_not_sent(schoo
 
 def test_every_mail_to_a_student_goes_through_the_module_that_knows_who_was_erased() -> None:
     """Only mails to operators, and to an address that a booking names, are sent without it."""
-    folder = Path(inspect.getfile(mailing)).parent
+    folder = Path(inspect.getfile(student_mails)).parent
     sending = {path.name for path in folder.rglob("*.py") if re.search(r"tx\.send(_many)?\(", path.read_text())}
-    assert sending == {"mailing.py", "workflows.py", "analytics.py", "bookings.py"}
+    assert sending == {"student_mails.py", "workflows.py", "analytics.py", "bookings.py"}

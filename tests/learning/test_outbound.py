@@ -15,7 +15,7 @@ from onceward.outbox import EndpointFields, Outbox, OutboxOptions
 from onceward.testing import drain, until
 from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import SecretBox
-from onceward.work import Registry
+from onceward.work import AppRegistry
 from onceward_apps.learning import app as learning
 from onceward_apps.learning.app import HERE
 from onceward_apps.learning.event_types import SAMPLES
@@ -45,7 +45,7 @@ async def customer() -> AsyncIterator[CustomerEndpoint]:
 
 @pytest.mark.acceptance("registerWebhook", "dispatchOutboundWebhook", "retryFailedWebhooks")
 async def test_events_reach_an_endpoint_also_after_it_failed(school: School, customer: CustomerEndpoint) -> None:
-    registry = Registry()
+    registry = AppRegistry()
     engine = Engine(school.db, registry, event_types=learning.event_types)
     outbox = Outbox(
         school.db,

@@ -8,7 +8,7 @@ import pytest
 
 from onceward_apps.learning.app import HERE
 from onceward_apps.learning.page_texts import PT, accepted
-from onceward_apps.learning.routes.rendering import LANGUAGE, page
+from onceward_apps.learning.routes.templates import LANGUAGE, page
 
 FOR_STAFF = {"admin.html", "choose.html", "demo.html", "log_in.html", "mails.html"}
 IN_PAGE = re.compile(r'\bt\("([^"]+)"')

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from onceward.testing.simulators import StripeSimulator
+from onceward.integrations.stripe import StripeSimulator
 from onceward_apps.learning.errors import AlreadyEnrolled, PaymentPending
 from onceward_apps.learning.store import payments, pending_payments
 from tests.learning.school import School

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onceward.http import ServiceClient
-from onceward.providers.outbound.hubspot import HubSpot
+from onceward.integrations.hubspot import HubSpot, HubSpotSimulator
 from onceward.testing import crash_test
-from onceward.testing.simulators import HubSpotSimulator
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import crm
 from onceward_apps.learning.analytics import report_day

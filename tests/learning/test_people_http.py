@@ -11,8 +11,8 @@ import pytest
 
 from onceward.limits import Rate
 from onceward.messages import public_forms
-from onceward_apps.learning.mailing import mail_many
-from onceward_apps.learning.store import people, teaching
+from onceward_apps.learning.store import curriculum, people
+from onceward_apps.learning.student_mails import mail_many
 from tests.learning.server import PUBLIC, STUDENT, Server, running
 from tests.live.conftest import Client
 
@@ -29,7 +29,7 @@ async def server(database_url: str, tmp_path: Path) -> AsyncIterator[Server]:
 async def test_a_student_signs_in_studies_chats_and_gets_a_calendar(server: Server) -> None:
     cohort = await server.cohort(HTML)
     async with server.engine.transaction(organization=server.organization) as tx:
-        item = await teaching.add_item(tx, cohort, kind="lesson", title=HTML, body="secret text")
+        item = await curriculum.add_item(tx, cohort, kind="lesson", title=HTML, body="secret text")
     enrollment = await server.enrol(cohort, "Ada")
     session = await server.sign_in("Ada")
     assert (await server.call("GET", "/learn/home"))[0] == 401

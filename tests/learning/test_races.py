@@ -11,9 +11,9 @@ import pytest
 
 from onceward.services import Unknown
 from onceward.testing import drain
-from onceward_apps.learning import checkout, enrolling, waitlist
+from onceward_apps.learning import checkout, enrollments, waitlist
 from onceward_apps.learning.cohorts import set_status
-from onceward_apps.learning.enrolling import PaidSession
+from onceward_apps.learning.enrollments import PaidSession
 from onceward_apps.learning.errors import CohortFull, LearningError, PaymentUnavailable
 from onceward_apps.learning.refund_requests import fail, refund_enrollment, retry_refund
 from onceward_apps.learning.store import payments
@@ -40,7 +40,7 @@ async def test_the_last_place_is_sold_once_however_many_pay(school: School) -> N
 
     async def pay(number: int) -> str:
         async with school.transaction() as tx:
-            return (await enrolling.enrol_paid(tx, paid(cohort, students[number], number)))["status"]
+            return (await enrollments.enrol_paid(tx, paid(cohort, students[number], number)))["status"]
 
     results = await asyncio.gather(*[pay(number) for number in range(BUYERS)])
     assert sorted(results) == ["SUCCESS"] + ["WAITLISTED"] * (BUYERS - 1)
@@ -77,7 +77,7 @@ async def test_two_payments_of_one_person_enrol_once_and_refund_once(school: Sch
 
     async def pay(number: int) -> str:
         async with school.transaction() as tx:
-            return (await enrolling.enrol_paid(tx, paid(cohort, student, number)))["status"]
+            return (await enrollments.enrol_paid(tx, paid(cohort, student, number)))["status"]
 
     assert sorted(await asyncio.gather(pay(1), pay(2))) == ["REFUNDED", "SUCCESS"]
     assert await school.count("payments", "reason = 'already_enrolled'") == 1
@@ -236,7 +236,7 @@ async def test_a_payment_and_the_cancellation_at_once_leave_no_active_enrolment(
 
         async def pay(cohort: UUID = cohort, student: UUID = student, number: int = number) -> None:
             async with school.transaction() as tx:
-                await enrolling.enrol_paid(tx, paid(cohort, student, number))
+                await enrollments.enrol_paid(tx, paid(cohort, student, number))
 
         async def cancel(cohort: UUID = cohort) -> None:
             async with school.transaction() as tx:
@@ -257,8 +257,8 @@ async def test_the_place_of_an_invite_is_not_sold_to_another_person(school: Scho
     with pytest.raises(LearningError):
         await school.start(cohort, await school.student())
     async with school.transaction() as tx:
-        result = await enrolling.enrol_paid(tx, paid(cohort, await school.student(), 1))
+        result = await enrollments.enrol_paid(tx, paid(cohort, await school.student(), 1))
     assert result["status"] == "WAITLISTED"
     async with school.transaction() as tx:
-        assert (await enrolling.enrol_paid(tx, paid(cohort, invited, 2)))["status"] == "SUCCESS"
+        assert (await enrollments.enrol_paid(tx, paid(cohort, invited, 2)))["status"] == "SUCCESS"
     await school.verify()

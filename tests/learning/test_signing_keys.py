@@ -19,7 +19,7 @@ from onceward.trust.secrets import rotate
 from onceward_apps.learning import open_badges
 from onceward_apps.learning.app import BADGE_KEY, SIGNING_KEY, app
 from onceward_apps.learning.checks import CHECKS
-from onceward_apps.learning.signing import enrollment_token, read_enrollment_token
+from onceward_apps.learning.link_tokens import enrollment_token, read_enrollment_token
 from onceward_apps.learning.store import keys, people
 from onceward_apps.learning.student_access import make_token, student_of
 from tests.dumps import dump

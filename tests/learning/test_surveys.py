@@ -114,14 +114,14 @@ async def test_responses_that_cannot_be_matched_are_recorded(room: Classroom) ->
 
 
 async def test_a_token_for_another_purpose_or_organization_is_refused(room: Classroom) -> None:
-    from onceward_apps.learning import signing
+    from onceward_apps.learning import link_tokens
 
     enrollment = await room.enrol(await room.cohort(), "Ada")
     async with room.school.transaction() as tx:
-        extension = await signing.enrollment_token(tx, "extension", enrollment)
+        extension = await link_tokens.enrollment_token(tx, "extension", enrollment)
     other = await room.school.add_organization("other")
     async with room.engine.transaction(organization=other) as tx:
-        foreign = await signing.enrollment_token(tx, "survey", enrollment)
+        foreign = await link_tokens.enrollment_token(tx, "survey", enrollment)
     for token in (extension, foreign):
         assert await room.answer("exit-1", None, enrollmentId=token, overallSatisfaction=1) == {
             "status": "ENROLLMENT_NOT_FOUND"

@@ -10,12 +10,12 @@ from uuid import UUID
 
 import pytest
 
+from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import until
-from onceward.testing.simulators import StripeSimulator
 from onceward_apps.learning import app as learning
-from onceward_apps.learning import checks, signing, waitlist
+from onceward_apps.learning import checks, link_tokens, waitlist
 from onceward_apps.learning.cohorts import NewSession
-from onceward_apps.learning.store import certificates, teaching
+from onceward_apps.learning.store import certificates, curriculum
 from tests import twins
 from tests.learning.server import PUBLIC, STUDENT, Server, running
 from tests.twins import Case, Cases
@@ -93,7 +93,7 @@ class Stage(twins.Stage):
         cohort = await self.server.cohort(f"Course {next(self.numbers)}", **more)
         async with self.server.engine.transaction(organization=self.server.organization) as tx:
             for number in range(items):
-                await teaching.add_item(tx, cohort, kind="lesson", title=f"Lesson {number}")
+                await curriculum.add_item(tx, cohort, kind="lesson", title=f"Lesson {number}")
         if begun:
             await self.server.begin(cohort)
         return cohort
@@ -281,7 +281,7 @@ async def join(stage: Stage) -> Case:
 async def extension(stage: Stage) -> Case:
     _, enrollment, _ = await stage.enrolled(extension_price=5000)
     async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
-        token = await signing.enrollment_token(tx, "extension", enrollment)
+        token = await link_tokens.enrollment_token(tx, "extension", enrollment)
     return Case(f"{PUBLIC}/extensions/{token}/checkout", {}, [{"n": 1}])
 
 

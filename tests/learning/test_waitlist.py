@@ -11,7 +11,7 @@ from onceward.testing import assert_published, assert_sent, drain
 from onceward_apps.learning import waitlist
 from onceward_apps.learning.cohorts import set_capacity
 from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, InviteInvalid, LearningError, NotEnrollable
-from onceward_apps.learning.signing import hash_token
+from onceward_apps.learning.link_tokens import hash_token
 from tests.learning.school import School
 
 

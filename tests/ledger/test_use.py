@@ -16,12 +16,12 @@ from onceward.ledger import Entry, InvalidEntry, KeyConflict, open_account, post
 from onceward.runtime import FEATURES
 from onceward.trust.invariants import verify
 from onceward.tx import Tx
-from onceward.work import Registry
+from onceward.work import AppRegistry
 from tests.ledger.conftest import sale
 
 
 async def test_a_handler_posts_without_a_key_once_for_what_caused_it(db: Database, books: UUID) -> None:
-    engine = Engine(db, Registry())
+    engine = Engine(db, AppRegistry())
     async with db.acquire() as conn:
         for fresh in (True, False):
             tx = Tx(conn, engine, organization=books, cause=Cause("event", 5))

@@ -13,7 +13,7 @@ import pytest
 
 from onceward import Engine, LimitReached, Onceward
 from onceward.db import Database, DatabaseError
-from onceward.limits import GLOBAL, Limit, Refusal, Tiers, held, reconcile, reserve
+from onceward.limits import GLOBAL, Limit, Refusal, held, reconcile, reserve
 from onceward.testing import drain
 from onceward.work.claim import claim_lanes, new_lease
 
@@ -197,14 +197,14 @@ async def test_slot_under_every_key_or_under_none(db: Database) -> None:
     await db.execute("update onceward.limits set at_most = 1")
     async with engine.transaction(organization=uuid4()) as tx:
         first = await tx.enqueue(generate, n=1)
-        await tx.reserve(first, key="user:a", tier="FREE")
+        await tx.reserve(first, key="user:a", at_most=1)
     with pytest.raises(LimitReached) as refused:
         async with engine.transaction(organization=uuid4()) as tx:
             await tx.reserve(
                 await tx.enqueue(generate, n=2),
                 key="user:b",
-                tier="PREMIUM",
-                refusal=Refusal(metadata={"rejected_course_id": "c-2"}),
+                at_most=5,
+                refusal=Refusal(metadata={"rejected_order": "o-2"}),
             )
     assert refused.value.key == GLOBAL
     assert [(each.key, each.held) for each in await held(db)] == [("global", 1), ("user:a", 1)]
@@ -213,8 +213,8 @@ async def test_slot_under_every_key_or_under_none(db: Database) -> None:
     assert metric is not None
     assert (metric["event_type"], metric["severity"]) == ("concurrency_limit_hit", "warn")
     assert metric["metadata"] == {
-        "key": "global", "limit": 1, "current_jobs": 1, "global_limit": 1, "tier": "PREMIUM", "user_limit": 5, "requested_by": "user:b",
-        "rejected_course_id": "c-2",
+        "key": "global", "limit": 1, "current_jobs": 1, "global_limit": 1, "key_limit": 5, "requested_by": "user:b",
+        "rejected_order": "o-2",
     }  # fmt: skip
     await drain(engine)
     assert await held(db) == []
@@ -263,11 +263,3 @@ async def test_reconciliation_forgets_ended_slots_only(db: Database) -> None:
     await db.execute("update onceward.limit_slots set taken_at = taken_at - interval '2 minutes'")
     assert await reconcile(db) == 3
     assert [(each.key, each.held) for each in await held(db)] == [("global", 1), ("user:1", 1)]
-
-
-def test_tiers_are_read_from_text_and_unknown_ones_count_as_the_smallest() -> None:
-    assert [Tiers().of(tier) for tier in ("FREE", "BASIC", "STANDARD", "premium", "GOLD", None)] == [1, 2, 3, 5, 1, 1]
-    assert Tiers.parse("free=2, team=9").of("TEAM") == 9
-    assert Tiers().boost_s("PREMIUM") > Tiers().boost_s("FREE") == 0
-    with pytest.raises(ValueError, match="must have the form"):
-        Tiers.parse("FREE")

@@ -27,7 +27,7 @@ async def test_reached_limit_answers_429_and_leaves_no_job(db: Database) -> None
     async def start() -> dict[str, int]:
         async with engine.transaction() as tx:
             job = await tx.enqueue(generate)
-            await tx.reserve(job, key="user:1", tier="FREE")
+            await tx.reserve(job, key="user:1", at_most=1)
         return {"id": job.id}
 
     api = create_api(

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosedError
 from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.live import Credentials, LiveNode, LiveOptions
+from onceward.live.credentials import Authenticate
 from onceward.live.difference import apply
 from onceward.settings import Settings
 from onceward.trust import Identity, NotAuthenticated
@@ -57,7 +58,9 @@ async def authenticate(shown: Credentials) -> Identity | None:
 class Site:
     """One node and its address."""
 
-    def __init__(self, db: Database, app: Onceward, **options: Any) -> None:
+    def __init__(
+        self, db: Database, app: Onceward, *, authenticate: Authenticate = authenticate, **options: Any
+    ) -> None:
         self.db = db
         self.app = app
         self.engine = Engine(db, app.registry)

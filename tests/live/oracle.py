@@ -20,7 +20,7 @@ from uuid import UUID
 from onceward import Engine
 from onceward.db import Connection, Database
 from onceward.live.running import to_json
-from onceward.work import Registry
+from onceward.work import AppRegistry
 from tests.child import ROOT, command, end_all
 from tests.live.conftest import SCHEMA, Client
 
@@ -152,7 +152,7 @@ class Oracle:
         self.db = await Database.open(self.url, min_size=1, max_size=8)
         self.psql = await self.db.connect(application_name="psql")
         await self.psql.execute(SCHEMA + MORE)
-        self.engine = Engine(self.db, Registry())
+        self.engine = Engine(self.db, AppRegistry())
         self.engine.wakes_live = True
         await self.engine.start()
         for _ in range(self.wanted_nodes):

@@ -12,24 +12,21 @@ import pytest
 from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
+from onceward.integrations.brevo import Brevo
+from onceward.integrations.brevo.channel import BrevoChannel
+from onceward.integrations.slack import Slack, SlackWebhook
+from onceward.integrations.slack.channel import SlackChannel, SlackWebhookChannel
+from onceward.integrations.smtp.channel import SmtpChannel
+from onceward.integrations.smtp.client import Relay, Smtp
+from onceward.integrations.twilio import Twilio
+from onceward.integrations.twilio.channel import SmsChannel
+from onceward.integrations.webpush.channel import PushChannel
+from onceward.integrations.webpush.client import VapidKey, WebPush
+from onceward.integrations.whatsapp import WhatsApp
+from onceward.integrations.whatsapp.channel import WhatsAppChannel
 from onceward.messages import Channel, Limit, Sender, SendingOptions
 from onceward.messages.accounts import OrganizationChannels
-from onceward.messages.channels import (
-    BrevoChannel,
-    DashboardChannel,
-    PushChannel,
-    SlackChannel,
-    SlackWebhookChannel,
-    SmsChannel,
-    SmtpChannel,
-    WhatsAppChannel,
-)
-from onceward.providers.outbound.brevo import Brevo
-from onceward.providers.outbound.slack import Slack, SlackWebhook
-from onceward.providers.outbound.smtp import Relay, Smtp
-from onceward.providers.outbound.twilio import Twilio
-from onceward.providers.outbound.webpush import VapidKey, WebPush
-from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.messages.channels import DashboardChannel
 from onceward.testing.simulators import Simulators
 from onceward.work import Worker, WorkerOptions
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.http import ServiceClient
+from onceward.integrations.brevo import Brevo
+from onceward.integrations.brevo.channel import BrevoChannel
+from onceward.integrations.slack import SlackWebhook
+from onceward.integrations.slack.channel import SlackWebhookChannel
+from onceward.integrations.smtp.channel import SmtpChannel
+from onceward.integrations.smtp.client import Relay, Smtp
 from onceward.messages import Sender
-from onceward.messages.channels import BrevoChannel, SlackWebhookChannel, SmtpChannel
-from onceward.providers.outbound.brevo import Brevo
-from onceward.providers.outbound.slack import SlackWebhook
-from onceward.providers.outbound.smtp import Relay, Smtp
 from onceward.work import Worker, WorkerOptions
 
 

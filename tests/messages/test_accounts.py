@@ -8,10 +8,12 @@ from uuid import UUID
 import pytest
 
 from onceward.db import Database
+from onceward.http import GuardedClient, ServiceClient
+from onceward.integrations.twilio import TwilioSimulator
 from onceward.messages.accounts import OrganizationChannels
+from onceward.messages.channel import ChannelSetup
 from onceward.services import Services
 from onceward.settings import Settings
-from onceward.testing.simulators import TwilioSimulator
 from onceward.trust import create_organization
 from onceward.trust.secrets import OrganizationSecrets, SecretBox, put_secret
 
@@ -51,7 +53,8 @@ async def test_each_organization_sends_through_its_own_account(office, wires, se
     }
     clinic, other = await organization(db, "clinic", **account), await organization(db, "other")
     half = await organization(db, "half", twilio__account_sid="AC2")
-    place = await office(wires.sms, own_channels=OrganizationChannels(services))
+    setup = ChannelSetup(settings=services.settings, client=ServiceClient(), guarded=GuardedClient())
+    place = await office(wires.sms, own_channels=OrganizationChannels(services, setup))
     ids = []
     for each in (clinic, other, half):
         async with place.engine.transaction(organization=each) as tx:

@@ -12,8 +12,8 @@ import pytest
 
 from onceward import DeliveryReport, Event, Onceward, Tx
 from onceward.inbox.callbacks import StatusCallbacks
-from onceward.messages.channels import SmsChannel
-from onceward.providers.outbound.twilio import Twilio
+from onceward.integrations.twilio import Twilio
+from onceward.integrations.twilio.channel import SmsChannel
 from onceward.testing import TestInbox, crash_test, drain, until
 from onceward.trust import create_organization
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from obstore.store import MemoryStore
 
 from onceward.messages import Attachment, Sender, SendingOptions
 from onceward.messages.attachments import MAX_BYTES
@@ -25,7 +24,7 @@ def mails_in(folder: Path) -> list[Path]:
 
 
 async def files_with(**contents: bytes) -> Files:
-    files = Files(MemoryStore())
+    files = Files.in_memory()
     for path, content in contents.items():
         await files.put(path, content, content_type="application/octet-stream")
     return files

@@ -12,7 +12,7 @@ import pytest
 
 from onceward.messages import Channel, Letter, Template, render
 from onceward.messages.channels import FolderChannel
-from onceward.providers.outbound import Absent, Accepted, Refused, Throttled, Unknown, Unreachable
+from onceward.services.outcome import Absent, Accepted, Refused, Throttled, Unknown, Unreachable
 
 TEMPLATE = Template(
     "hello",

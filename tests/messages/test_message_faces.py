@@ -15,10 +15,12 @@ from onceward.cli.commands import build
 from onceward.messages import Sending
 from onceward.messages.operations import list_messages, show_message
 from onceward.messages.resolving import UnknownFilter, resolve, resolve_all
+from onceward.messages.settings import MessagesSettings
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust.keys import create_key
+from onceward.work.settings import WorkSettings
 
 
 @pytest.fixture
@@ -27,12 +29,8 @@ async def running(database_url: str, tmp_path):
 
     app = Onceward("t")
     app.templates(Path(__file__).parent / "templates")
-    settings = Settings(
-        database_url=SecretStr(database_url),
-        data_dir=tmp_path,
-        port=0,
-        poll_interval_ms=50,
-        admin_emails=("ops@example.org",),
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0).using(
+        WorkSettings(poll_interval_ms=50), MessagesSettings(admin_emails=("ops@example.org",))
     )
     runtime = Process(app, settings, FEATURES)
     await runtime.start()

@@ -15,12 +15,12 @@ import pytest
 
 from onceward import Engine, Onceward
 from onceward.db import Database
+from onceward.integrations.smtp import SmtpSimulator
+from onceward.integrations.smtp.channel import SmtpChannel
+from onceward.integrations.smtp.client import Relay, Smtp
 from onceward.messages import Limit, Sender, Sending
-from onceward.messages.channels import SmtpChannel
 from onceward.messages.limits import Limits
-from onceward.providers.outbound.smtp import Relay, Smtp
 from onceward.settings import Settings
-from onceward.testing.simulators import SmtpSimulator
 from onceward.work import Worker, WorkerOptions
 from onceward.work.statements import CLAIM
 from tests.child import ROOT, command, end_all

@@ -9,8 +9,9 @@ import aiohttp
 import pytest
 
 from onceward.db import Database
+from onceward.integrations.twilio import TwilioSimulator
+from onceward.integrations.whatsapp import WhatsAppSimulator
 from onceward.messages import organization_of_sender
-from onceward.testing.simulators import TwilioSimulator, WhatsAppSimulator
 from tests.web.operating import Client, client_for, started
 
 NUMBER = "+6580000000"

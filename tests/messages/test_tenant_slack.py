@@ -8,9 +8,9 @@ import aiohttp
 from pydantic import SecretStr
 
 from onceward.db import Database
+from onceward.integrations.slack import SlackSimulator
 from onceward.messages import Template, render
 from onceward.testing import until
-from onceward.testing.simulators import SlackSimulator
 from tests.web.operating import client_for, started
 
 LURE = "<!channel> <https://evil.example|Reset your password> & more"

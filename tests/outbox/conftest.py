@@ -15,7 +15,7 @@ from onceward.outbox import EndpointFields, Outbox, OutboxOptions, Published, Re
 from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import SecretBox, create_organization
-from onceward.work import Registry, Worker, WorkerOptions
+from onceward.work import AppRegistry, Worker, WorkerOptions
 
 ACTOR = "operator:test"
 KEY = "a key that is long enough for the tests"
@@ -31,7 +31,7 @@ class OutboxBench:
         for name in ("order.paid", "order.refunded", "user.registered"):
             self.app.event_type(name, sample={"id": 1})
         self.db = db
-        self.registry = Registry()
+        self.registry = AppRegistry()
         self.registry.delivery_hooks += self.app.registry.delivery_hooks
         self.engine = Engine(db, self.registry, event_types=self.app.event_types)
         self.options = OutboxOptions(allow_loopback_http=True, **{"timeout_s": 2.0, **options})

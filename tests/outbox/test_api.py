@@ -20,6 +20,8 @@ from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
+from onceward.trust.settings import TrustSettings
+from onceward.work.settings import WorkSettings
 
 
 @pytest.fixture
@@ -28,13 +30,14 @@ async def runtime(database_url: str) -> AsyncIterator[Process]:
     app.event_type("order.paid", sample={"id": 1}, description="An order was paid.")
     settings = Settings(
         database_url=SecretStr(database_url),
-        secret_key=SecretStr("a key that is long enough for the tests"),
         port=0,
         pool_min=1,
         pool_max=8,
         allow_loopback_endpoints=True,
         shutdown_grace_s=0.1,
-        poll_interval_ms=50,
+    ).using(
+        TrustSettings(secret_key=SecretStr("a key that is long enough for the tests")),
+        WorkSettings(poll_interval_ms=50),
     )
     runtime = Process(app, settings, FEATURES)
     await runtime.start({"web", "worker"})

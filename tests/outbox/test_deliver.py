@@ -15,11 +15,11 @@ import standardwebhooks
 import svix
 
 from onceward.outbox import Invalid, OutboxOptions, endpoints, guarded_client, upkeep
-from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import SecretBox
+from onceward.webhooks.provider import Rejected, Request, SourceConfig
+from onceward.webhooks.registry import get_provider
 
 from .conftest import OutboxBench
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onceward.providers.outbound import Absent, Accepted, Refused, Throttled
-from onceward.providers.outbound.daily import WEBHOOK_FAILED, Daily
+from onceward.integrations.daily import WEBHOOK_FAILED, Daily
+from onceward.services.outcome import Absent, Accepted, Refused, Throttled
 from onceward.testing.simulators import CustomerEndpoint
 
 SECRET = base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()

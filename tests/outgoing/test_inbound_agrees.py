@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from onceward.providers.inbound.provider import ReceivedItem, Rejected, Request, SourceConfig
-from onceward.providers.inbound.registry import get_provider
-from onceward.providers.outbound.calcom import Attendee, CalCom
-from onceward.providers.outbound.paypal import PayPal
-from onceward.providers.outbound.stripe import Stripe
-from onceward.providers.outbound.twilio import Twilio
-from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.integrations.calcom import Attendee, CalCom
+from onceward.integrations.paypal import PayPal
+from onceward.integrations.stripe.client import Stripe
+from onceward.integrations.twilio import Twilio
+from onceward.integrations.whatsapp import WhatsApp
 from onceward.testing.simulators import CustomerEndpoint, Received
+from onceward.webhooks.provider import ReceivedItem, Rejected, Request, SourceConfig
+from onceward.webhooks.registry import get_provider
 from tests.outcomes import reference_of
 
 SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"

@@ -5,7 +5,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from onceward.providers.outbound.mail import mail_bytes, new_mail
+from onceward.messages.mail import mail_bytes, new_mail
 
 
 def fill(message: EmailMessage, *, sender: str, subject: str) -> EmailMessage:

@@ -13,16 +13,17 @@ from twilio.request_validator import RequestValidator
 from twilio.rest import Client as TwilioSdk
 
 from onceward.http import GuardedClient, Response
-from onceward.providers.outbound import Absent, Accepted, Refused, Throttled, Unknown
-from onceward.providers.outbound.brevo import Brevo, Mailbox
-from onceward.providers.outbound.slack import Slack, SlackWebhook, judge_webhook
-from onceward.providers.outbound.slack import judge as judge_slack
-from onceward.providers.outbound.twilio import Twilio
-from onceward.providers.outbound.webpush import MAX_PLAIN_BYTES, Subscription, VapidKey, WebPush
-from onceward.providers.outbound.whatsapp import WhatsApp
-from onceward.providers.outbound.whatsapp import judge as judge_whatsapp
+from onceward.integrations.brevo import Brevo, Mailbox
+from onceward.integrations.slack import Slack, SlackWebhook
+from onceward.integrations.slack.client import judge as judge_slack
+from onceward.integrations.slack.client import judge_webhook
+from onceward.integrations.twilio import Twilio
+from onceward.integrations.twilio.simulator import INVALID_NUMBER
+from onceward.integrations.webpush.client import MAX_PLAIN_BYTES, Subscription, VapidKey, WebPush
+from onceward.integrations.whatsapp import WhatsApp
+from onceward.integrations.whatsapp.client import judge as judge_whatsapp
+from onceward.services.outcome import Absent, Accepted, Refused, Throttled, Unknown
 from onceward.testing.simulators import CustomerEndpoint
-from onceward.testing.simulators.twilio import INVALID_NUMBER
 
 VAPID_PRIVATE = (
     ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -10,10 +10,10 @@ from slack_sdk.errors import SlackApiError
 from twilio.base.exceptions import TwilioRestException
 from twilio.rest import Client as TwilioLibrary
 
-from onceward.providers.outbound import Accepted
-from onceward.providers.outbound.slack import Slack
-from onceward.providers.outbound.stripe import Stripe
-from onceward.providers.outbound.twilio import Twilio
+from onceward.integrations.slack import Slack
+from onceward.integrations.stripe.client import Stripe
+from onceward.integrations.twilio import Twilio
+from onceward.services.outcome import Accepted
 from onceward.testing.simulators import CustomerEndpoint, Simulators
 from tests.outcomes import detail_of, reference_of
 

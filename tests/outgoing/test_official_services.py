@@ -7,14 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from onceward.providers.outbound import Accepted
-from onceward.providers.outbound.analytics import AnalyticsEvent
-from onceward.providers.outbound.brevo import Brevo, Mailbox
-from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
-from onceward.providers.outbound.mixpanel import Mixpanel
-from onceward.providers.outbound.paypal import PayPal
-from onceward.providers.outbound.posthog import PostHog
-from onceward.providers.outbound.segment import Segment, SegmentCall
+from onceward.integrations.brevo import Brevo, Mailbox
+from onceward.integrations.hubspot import CrmRecord, HubSpot
+from onceward.integrations.mixpanel import Mixpanel
+from onceward.integrations.paypal import PayPal
+from onceward.integrations.posthog import PostHog
+from onceward.integrations.segment import Segment, SegmentCall
+from onceward.services.analytics import AnalyticsEvent
+from onceward.services.outcome import Accepted
 from tests.outcomes import detail_of, reference_of
 
 AT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)

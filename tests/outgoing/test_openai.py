@@ -6,8 +6,8 @@ import pytest
 from openai import AsyncOpenAI, RateLimitError
 from pydantic import BaseModel, ConfigDict
 
-from onceward.providers.outbound import Refused, Throttled, Unknown, Unreachable
-from onceward.providers.outbound.chat import (
+from onceward.integrations.openai import OpenAI
+from onceward.services.chat import (
     ChatBroken,
     ChatCut,
     ChatMessage,
@@ -18,7 +18,7 @@ from onceward.providers.outbound.chat import (
     ModelRefused,
     Usage,
 )
-from onceward.providers.outbound.openai import OpenAI
+from onceward.services.outcome import Refused, Throttled, Unknown, Unreachable
 
 SECRET = "sk-s3cret"
 

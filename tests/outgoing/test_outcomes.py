@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from onceward.http import Response, ServiceClient
-from onceward.providers.outbound import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
-from onceward.providers.outbound.analytics import AnalyticsEvent
-from onceward.providers.outbound.brevo import Brevo, Mailbox
-from onceward.providers.outbound.calcom import Attendee, CalCom
-from onceward.providers.outbound.call import flatten_form, judge_failure, retry_after
-from onceward.providers.outbound.daily import Daily
-from onceward.providers.outbound.ga4 import Ga4, Ga4Event
-from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
-from onceward.providers.outbound.mixpanel import Mixpanel
-from onceward.providers.outbound.paypal import PayPal
-from onceward.providers.outbound.posthog import PostHog
-from onceward.providers.outbound.segment import Segment, SegmentCall
-from onceward.providers.outbound.slack import Slack
-from onceward.providers.outbound.stripe import Stripe
-from onceward.providers.outbound.twilio import Twilio
-from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.integrations.brevo import Brevo, Mailbox
+from onceward.integrations.calcom import Attendee, CalCom
+from onceward.integrations.daily import Daily
+from onceward.integrations.ga4 import Ga4, Ga4Event
+from onceward.integrations.hubspot import CrmRecord, HubSpot
+from onceward.integrations.mixpanel import Mixpanel
+from onceward.integrations.paypal import PayPal
+from onceward.integrations.posthog import PostHog
+from onceward.integrations.segment import Segment, SegmentCall
+from onceward.integrations.slack import Slack
+from onceward.integrations.stripe.client import Stripe
+from onceward.integrations.twilio import Twilio
+from onceward.integrations.whatsapp import WhatsApp
+from onceward.services.analytics import AnalyticsEvent
+from onceward.services.call import flatten_form, judge_failure, retry_after
+from onceward.services.outcome import Accepted, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET = "xoxb-s3cret-0f-the-service"
@@ -35,7 +35,7 @@ class Case:
 
     name: str
     build: Callable[[Any, str], Any]
-    act: Callable[[Any], Awaitable[Outcome]]
+    act: Callable[[Any], Awaitable[ServiceAnswer]]
     done: Callable[[Any], int]
     warm_up: bool = False
 

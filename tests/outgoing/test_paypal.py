@@ -9,10 +9,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from onceward.providers.outbound import Accepted, Refused
-from onceward.providers.outbound.money import to_decimal, to_minor
-from onceward.providers.outbound.paypal import PayPal, request_id
-from onceward.testing.simulators import CustomerEndpoint, PayPalSimulator
+from onceward.integrations.paypal import PayPal, PayPalSimulator, to_decimal, to_minor
+from onceward.integrations.paypal.client import request_id
+from onceward.services.outcome import Accepted, Refused
+from onceward.testing.simulators import CustomerEndpoint
 from tests.outcomes import reference_of
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from onceward.providers.outbound.plain_mail import PlainMail
-from onceward.providers.outbound.smtp_session import _address, _as_lines  # pyright: ignore[reportPrivateUsage]
+from onceward.integrations.smtp.session import _address, _as_lines  # pyright: ignore[reportPrivateUsage]
+from onceward.messages.plain_mail import PlainMail
 
 ID = "<0123456789abcdef0123456789abcdef01234567@example.com>"
 DATE = "Tue, 17 Nov 2026 06:00:00 GMT"

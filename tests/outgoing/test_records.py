@@ -5,15 +5,17 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from onceward.http import Response
-from onceward.providers.outbound import Absent, Accepted, Refused, Unknown
-from onceward.providers.outbound.analytics import AnalyticsEvent
-from onceward.providers.outbound.calcom import Attendee, CalCom
-from onceward.providers.outbound.ga4 import Ga4, Ga4Event
-from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
-from onceward.providers.outbound.mixpanel import Mixpanel
-from onceward.providers.outbound.posthog import PostHog, event_uuid
-from onceward.providers.outbound.segment import Segment, SegmentCall, message_id
-from onceward.providers.outbound.segment import judge as judge_segment
+from onceward.integrations.calcom import Attendee, CalCom
+from onceward.integrations.ga4 import Ga4, Ga4Event
+from onceward.integrations.hubspot import CrmRecord, HubSpot
+from onceward.integrations.mixpanel import Mixpanel
+from onceward.integrations.posthog import PostHog
+from onceward.integrations.posthog.client import event_uuid
+from onceward.integrations.segment import Segment, SegmentCall
+from onceward.integrations.segment.client import judge as judge_segment
+from onceward.integrations.segment.client import message_id
+from onceward.services.analytics import AnalyticsEvent
+from onceward.services.outcome import Absent, Accepted, Refused, Unknown
 
 NOW = datetime.now(UTC)
 ADA = Attendee("Ada", "ada@example.com", time_zone="Europe/Vienna")

@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 
 from aiohttp import ClientSession
 
-from onceward.providers.outbound import Accepted
-from onceward.providers.outbound.analytics import AnalyticsEvent
-from onceward.providers.outbound.mixpanel import Mixpanel
-from onceward.providers.outbound.stripe import Stripe
-from onceward.testing.simulators import MixpanelSimulator, Simulators, StripeSimulator
+from onceward.integrations.mixpanel import Mixpanel, MixpanelSimulator
+from onceward.integrations.stripe import StripeSimulator
+from onceward.integrations.stripe.client import Stripe
+from onceward.services.analytics import AnalyticsEvent
+from onceward.services.outcome import Accepted
+from onceward.testing.simulators import Simulators
 from onceward.testing.simulators.state import decode, encode
 from tests.outcomes import detail_of, reference_of
 

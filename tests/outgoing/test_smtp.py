@@ -5,9 +5,10 @@ from email.message import EmailMessage
 
 import pytest
 
-from onceward.providers.outbound import Accepted, Refused, Throttled, Unknown, Unreachable
-from onceward.providers.outbound.smtp import Relay, Smtp, message_id
-from onceward.testing.simulators import SmtpSimulator
+from onceward.integrations.smtp import SmtpSimulator
+from onceward.integrations.smtp.client import Relay, Smtp
+from onceward.messages.mail_composer import message_id
+from onceward.services.outcome import Accepted, Refused, Throttled, Unknown, Unreachable
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from email.message import EmailMessage
 
 import pytest
 
-from onceward.providers.outbound import Accepted, Refused, Unknown, Unreachable
-from onceward.providers.outbound.smtp import Relay, Smtp
+from onceward.integrations.smtp.client import Relay, Smtp
+from onceward.services.outcome import Accepted, Refused, Unknown, Unreachable
 
 END = b"\r\n.\r\n"
 

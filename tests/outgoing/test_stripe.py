@@ -8,9 +8,10 @@ import pytest
 import stripe as sdk
 
 from onceward.http import Response
-from onceward.providers.outbound import Absent, Accepted, Refused, Unknown
-from onceward.providers.outbound.stripe import KEY_LIFETIME_S, Stripe, judge
-from onceward.testing.simulators import CustomerEndpoint, StripeSimulator
+from onceward.integrations.stripe import StripeSimulator
+from onceward.integrations.stripe.client import KEY_LIFETIME_S, Stripe, judge
+from onceward.services.outcome import Absent, Accepted, Refused, Unknown
+from onceward.testing.simulators import CustomerEndpoint
 from tests.outcomes import reference_of
 
 WEBHOOK_SECRET = "whsec_test_secret_of_the_simulator"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from onceward.providers.inbound.provider import Request, SourceConfig
-from onceward.providers.inbound.registry import PROVIDERS
-from onceward.testing.simulators.paypal import simulated_source
+from onceward.integrations.paypal.simulator import simulated_source
+from onceward.webhooks.provider import Request, SourceConfig
+from onceward.webhooks.registry import PROVIDERS
 
 NOW = 1_700_000_000.0
 KEY_A = "whsec_" + base64.b64encode(b"a" * 32).decode()
@@ -28,7 +28,7 @@ def _settings(name: str) -> dict[str, Any]:
             return {
                 "options": {
                     "header": "X-Signature",
-                    "content": "{timestamp}.{body}",
+                    "signed": "{timestamp}.{body}",
                     "timestamp": "X-Timestamp",
                 }
             }

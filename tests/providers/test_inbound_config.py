@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from onceward.providers.inbound.provider import ConfigError, Rejected, Request, SourceConfig
-from onceward.providers.inbound.registry import PROVIDERS, get_provider
+from onceward.webhooks.provider import ConfigError, Rejected, Request, SourceConfig
+from onceward.webhooks.registry import PROVIDERS, get_provider
 
 PRIVATE = Ed25519PrivateKey.generate()
 WHSK = "whsk_" + base64.b64encode(PRIVATE.private_bytes_raw()).decode()
@@ -53,13 +53,40 @@ def test_an_unknown_provider_is_answered_with_the_known_ones() -> None:
         ({"provider": "none", "options": {"allow_unsigned": "yes"}}, "allow_unsigned"),
         ({"provider": "generic"}, "header"),
         ({"provider": "generic", "options": {"header": "no spaces"}}, "header"),
-        ({"provider": "generic", "options": {"header": "h", "algorithm": "md5"}}, "algorithm"),
-        ({"provider": "generic", "options": {"header": "h", "content": "fixed"}}, "{body} once"),
-        ({"provider": "generic", "options": {"header": "h", "content": "{body}{body}"}}, "{body} once"),
-        ({"provider": "generic", "options": {"header": "h", "content": "{timestamp}.{body}"}}, "no header"),
+        ({"provider": "generic", "options": {"header": "h", "algorithm": "crc32"}}, "algorithm"),
+        (
+            {"provider": "generic", "options": {"header": "h", "signed": "fixed"}},
+            "option signed is 'fixed': it must contain",
+        ),
+        ({"provider": "generic", "options": {"header": "h", "signed": "{body}{body}"}}, "option signed"),
+        (
+            {"provider": "generic", "options": {"header": "h", "signed": "{timestamp}.{body}"}},
+            "give the option timestamp",
+        ),
         ({"provider": "generic", "options": {"header": "h", "timestamp": "t"}}, "not protect it"),
-        ({"provider": "generic", "options": {"header": "h", "content": "{url}{body}"}}, "{url}"),
-        ({"provider": "generic", "options": {"header": "h", "form": "pairs"}}, "label"),
+        ({"provider": "generic", "options": {"header": "h", "signed": "{place}{body}"}}, "{place} is not known"),
+        ({"provider": "generic", "options": {"header": "h", "signed": "{url}{body}"}}, "public_url is missing"),
+        ({"provider": "generic", "options": {"header": "h", "timestamp_entry": "t="}}, "option separator"),
+        (
+            {"provider": "generic", "options": {"header": "h", "query": "s"}},
+            "one of the options header, query and field",
+        ),
+        ({"provider": "generic", "options": {"header": ["a b"]}}, "option header is 'a b'"),
+        ({"provider": "generic", "options": {"family": "hmack"}}, "option family of generic source is 'hmack'"),
+        ({"provider": "generic", "options": {"family": "token", "signed": "{body}"}}, "signed: Extra inputs"),
+        ({"provider": "generic", "options": {"family": "token"}}, "header, query and field"),
+        ({"provider": "generic", "options": {"family": "jwt", "algorithms": ["HS256", "RS256"]}}, "option algorithms"),
+        ({"provider": "generic", "options": {"family": "jwt"}}, "body_claim"),
+        ({"provider": "generic", "options": {"family": "public_key", "header": "h", "raw": True}}, "option raw"),
+        (
+            {"provider": "generic", "options": {"header": "h", "timestamp_unit": "minutes"}},
+            "timestamp_unit: Input should be 's', 'ms', 'iso' or 'http'",
+        ),
+        ({"provider": "generic", "secrets": ("user",), "options": {"family": "basic"}}, "user:password"),
+        (
+            {"provider": "generic", "secrets": ("AAAA",), "options": {"family": "public_key", "header": "h"}},
+            "not a public key of the kind Ed25519",
+        ),
         (
             {"provider": "generic", "secrets": ("xyz",), "options": {"header": "h", "key_encoding": "hex"}},
             "hex",
@@ -149,31 +176,39 @@ def test_a_shared_token_is_taken_from_header_or_query() -> None:
     "options",
     [
         {"header": "X-Sig", "encoding": "base64", "algorithm": "sha512"},
-        {"header": "X-Sig", "encoding": "base64url", "algorithm": "sha384", "label": "sig="},
+        {"header": "X-Sig", "encoding": "base64url", "algorithm": "sha384", "prefix": "sig="},
         {"header": "X-Sig", "algorithm": "sha1", "key_encoding": "base64"},
         {"header": "X-Sig", "key_encoding": "hex"},
         {
             "header": "X-Sig",
-            "form": "pairs",
-            "label": "v1",
-            "timestamp": "T",
-            "content": "{timestamp},{body}",
+            "separator": ",",
+            "prefix": "v1=",
+            "timestamp_entry": "T=",
+            "signed": "{timestamp},{body}",
         },
         {
             "header": "X-Sig",
-            "form": "list",
-            "label": "v1",
+            "separator": " ",
+            "prefix": "v1,",
             "timestamp": "X-Time",
             "timestamp_unit": "ms",
             "signed_id_header": "X-Id",
-            "content": "{id}.{timestamp}.{body}",
+            "signed": "{id}.{timestamp}.{body}",
         },
+        {"header": "X-Sig", "timestamp": "X-Time", "timestamp_unit": "iso", "signed": "{body}{timestamp}"},
+        {"header": "X-Sig", "timestamp": "Date", "timestamp_unit": "http", "signed": "{timestamp}\n{sha256}"},
+        {"header": "X-Sig", "signed": "{method} {path} {header:X-Request-Id} {body}"},
+        {"header": "X-Sig", "algorithm": "named"},
+        {"header": "X-Sig", "algorithm": "md5", "keyed": False, "signed": "{body}{secret}"},
+        {"family": "standard"},
+        {"family": "standard", "key_encoding": "text", "header_prefixes": ["svix"]},
+        {"family": "jwt", "header": "X-Jwt", "prefix": "", "algorithms": ["HS512"], "body_claim": "hash"},
     ],
 )
 def test_generic_schemes_verify_what_they_sign(options: dict[str, Any]) -> None:
     config = SourceConfig(provider="generic", secrets=("00aa11bb",), options=options)
     provider, body = get_provider("generic"), b'{"id":"1"}'
-    headers = provider.sign(config, body, 1_700_000_000)
+    headers = provider.sign(config, body, 1_700_000_000, path="/")
     provider.verify(config, Request("POST", "/", "", headers, body), 1_700_000_000)
     with pytest.raises(Rejected):
         provider.verify(config, Request("POST", "/", "", headers, body + b" "), 1_700_000_000)

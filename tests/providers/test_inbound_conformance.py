@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onceward.providers.inbound.payload import is_storable
-from onceward.providers.inbound.provider import (
+from onceward.webhooks.payload import is_storable
+from onceward.webhooks.provider import (
     MAX_HEADER_CHARS,
     REASONS,
     ProviderReply,
@@ -23,7 +23,7 @@ from onceward.providers.inbound.provider import (
     Request,
     SourceConfig,
 )
-from onceward.providers.inbound.registry import PROVIDERS, get_provider
+from onceward.webhooks.registry import PROVIDERS, get_provider
 
 Make = Callable[..., SourceConfig]
 Genuine = Callable[..., Request]

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from onceward.providers.inbound.provider import REASONS, STATUS
-from onceward.providers.inbound.registry import PROVIDERS
-from onceward.providers.inbound.samples import parse_field
+from onceward.integrations.generic.webhooks import options_of
+from onceward.webhooks.families import FAMILIES
+from onceward.webhooks.provider import REASONS, STATUS
+from onceward.webhooks.registry import PROVIDERS
+from onceward.webhooks.samples import parse_field
 from tests.docs.documented_commands import in_page
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
@@ -21,7 +23,9 @@ def test_every_provider_has_a_page_with_its_options_and_a_sample(name: str) -> N
     page = (PAGES / f"{name}.md").read_text()
     for part in ("## Set it up", "## Which event", "## Sample", "## Try it"):
         assert part in page
-    options = PROVIDERS[name].options_model.model_fields
+    provider = PROVIDERS[name]
+    models = [options_of(family) for family in FAMILIES] if name == "generic" else [provider.options_model]
+    options = {option for model in models for option in model.model_fields}
     assert all(f"`{option}`" in page for option in options)
     assert options or "There are no options." in page
     assert f"[`{name}`]({name}.md)" in OVERVIEW

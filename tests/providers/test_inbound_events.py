@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from onceward.providers.inbound.provider import ProviderReply, ReceivedItem, Rejected, Request, SourceConfig
-from onceward.providers.inbound.registry import get_provider
-from onceward.providers.inbound.samples import apply_fields, parse_field
+from onceward.webhooks.provider import ProviderReply, ReceivedItem, Rejected, Request, SourceConfig
+from onceward.webhooks.registry import get_provider
+from onceward.webhooks.samples import apply_fields, parse_field
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -162,9 +162,20 @@ def test_each_status_of_a_message_is_an_event_of_its_own() -> None:
     assert inbound.payload["ToCity"] == ""
 
 
-def test_the_idempotency_token_of_twilio_goes_before_the_fields() -> None:
+def test_a_captured_twilio_request_cannot_come_again_under_another_id() -> None:
+    """The signature covers the sorted fields without separators, and no header."""
+    token = {"i-twilio-idempotency-token": "another"}
     fields = {"MessageSid": "SM1", "MessageStatus": "sent"}
-    assert twilio(fields, **{"i-twilio-idempotency-token": "tok-1"}).event_id == "tok-1"
+    assert twilio(fields, **token).event_id == "SM1:sent"
+    changed = {"EventType": "onMessageUpdated", "MessageSid": "IM1", "Body": "b"}
+    reordered = dict(reversed(changed.items()))
+    assert twilio(changed).event_id == twilio(reordered, **token).event_id
+    assert twilio(changed).event_id != twilio({**changed, "Body": "c"}).event_id, "each change of a message is an event"
+    sid = "SM" + "0" * 32
+    joined = [{"MessageSid": f"{sid}NumMedia0"}, {"MessageSid": f"{sid}NumMedia", "0": ""}]
+    assert {twilio(each).event_id.startswith("sha256:") for each in joined} == {True}
+    event = {"type": "x", "id": "EZ1"}
+    assert only(read("twilio", event, {"content-type": "application/json"} | token)).event_id == "EZ1"
 
 
 def test_twilio_calls_streams_and_repeated_fields() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from onceward.providers.inbound.paypal import PayPal
-from onceward.providers.inbound.provider import ConfigError, Rejected, Request, SourceConfig
-from onceward.testing.simulators.paypal import CERTIFICATE_URL, simulated_source
+from onceward.integrations.paypal.simulator import CERTIFICATE_URL, simulated_source
+from onceward.integrations.paypal.webhooks import PayPal
+from onceward.webhooks.provider import ConfigError, Rejected, Request, SourceConfig
 
 SIMULATED = simulated_source("4JH86294D6297924G")
 OTHER_AUTHORITY = simulated_source("4JH86294D6297924G")

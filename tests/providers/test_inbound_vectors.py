@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onceward.providers.inbound import signature
-from onceward.providers.inbound.paypal import signed_content
-from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
-from onceward.providers.inbound.registry import get_provider
+from onceward.integrations.paypal.webhooks import signed_content
+from onceward.webhooks.families.hmac_signature import mac
+from onceward.webhooks.provider import Rejected, Request, SourceConfig
+from onceward.webhooks.registry import get_provider
 
 STANDARD_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 STANDARD_ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -277,8 +277,8 @@ def test_whatsapp_signature_covers_the_escapes_as_sent() -> None:
 
 
 def test_hook0_and_convoy_signatures_are_a_matter_of_options() -> None:
-    hook0 = {"header": "X-Hook0-Signature", "form": "pairs", "label": "v0", "timestamp": "t"}
-    config = SourceConfig(provider="generic", secrets=("secret",), options=hook0 | {"content": "{timestamp}.{body}"})
+    hook0 = {"header": "X-Hook0-Signature", "separator": ",", "prefix": "v0=", "timestamp_entry": "t="}
+    config = SourceConfig(provider="generic", secrets=("secret",), options=hook0 | {"signed": "{timestamp}.{body}"})
     digest = "1b3d69df55f1e52f05224ba94a5162abeb17ef52cd7f4948c390f810d6a87e98"
     verify(config, {"x-hook0-signature": f"t=1636936200,v0={digest}"}, b"hello !", 1636936200)
 
@@ -294,4 +294,4 @@ def test_paypal_checksum_is_the_unsigned_decimal_of_the_raw_body() -> None:
 @example(key=b"k" * 64, content=b"")
 @example(key=b"k" * 65, content=b"")
 def test_the_short_way_to_an_hmac_is_an_hmac(key: bytes, content: bytes) -> None:
-    assert signature.sha256_hex(key, content) == hmac.new(key, content, hashlib.sha256).hexdigest()
+    assert mac("sha256", "hex", key, content) == hmac.new(key, content, hashlib.sha256).hexdigest()

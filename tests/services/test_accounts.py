@@ -5,9 +5,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from onceward.providers.outbound.twilio import Twilio
-from onceward.services import CATALOG, NotSet, Services, check_secret_name, services
-from onceward.settings import Settings
+from onceward.integrations.twilio import Twilio
+from onceward.services import NotSet, Services, callable_services, check_secret_name, service_settings, services
+from onceward.settings import Settings, prefix_of
 
 ORG, OTHER = uuid4(), uuid4()
 
@@ -37,9 +37,7 @@ async def made(store) -> AsyncIterator[Services]:
             twilio_account_sid="ACinstallation",
             twilio_auth_token="installation-token",  # pyright: ignore[reportArgumentType]
             twilio_from="+15550100",
-            openai_api_key="sk-installation",  # pyright: ignore[reportArgumentType]
-            openai_model="small",
-        )
+        ).using(service_settings("openai", api_key="sk-installation", model="small"))
     )
     made.use_secrets(store)
     yield made
@@ -50,18 +48,18 @@ async def test_every_service_of_the_catalog_has_an_accessor_that_builds_its_clie
     made = Services()
     made.configure(Settings())
     made.use_secrets(store)
-    store.secrets[ORG] = {name: "x" for declared in CATALOG.values() for name in declared.secret_names}
-    for name, declared in CATALOG.items():
+    store.secrets[ORG] = {name: "x" for declared in callable_services().values() for name in declared.secret_names}
+    for name, declared in callable_services().items():
         accessor = getattr(made, name)
         client = await accessor(ORG)
         assert type(client).__name__.lower() == name
-        assert await made.is_configured(name, ORG)  # pyright: ignore[reportArgumentType]
-        assert not await made.is_configured(name, None)  # pyright: ignore[reportArgumentType]
-        with pytest.raises(NotSet, match=f"ONCEWARD_{declared.fields[0].setting.upper()} is not set") as error:
+        assert await made.is_configured(name, ORG)
+        assert not await made.is_configured(name, None)
+        with pytest.raises(NotSet, match=f"{prefix_of(name)}{declared.account[0].name.upper()} is not set") as error:
             await accessor(None)
         assert f"onceward secrets set ORG {declared.secret_names[0]}" in str(error.value)
         replacement = object()
-        made.use(name, replacement)  # pyright: ignore[reportArgumentType]
+        made.use(name, replacement)
         assert await accessor(None) is replacement
     await made.aclose()
 

@@ -11,6 +11,7 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
+from onceward.services import service_settings
 from onceward.settings import Settings
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
@@ -28,9 +29,7 @@ async def test_an_account_set_over_http_is_used_at_once_and_only_by_its_organiza
         data_dir=tmp_path,
         port=0,
         pool_min=1,
-        openai_api_key=SecretStr("sk-installation"),
-        openai_model="small",
-    )
+    ).using(service_settings("openai", api_key="sk-installation", model="small"))
     app = Onceward("test")
     process = Process(app, settings, FEATURES)
     await process.start({"web"})

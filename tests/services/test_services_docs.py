@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import PROVIDERS, get_provider
-from onceward.services import CATALOG
-from onceward.services.catalog import ServiceDeclaration
+from onceward.services import callable_services
+from onceward.settings import prefix_of
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import PROVIDERS, get_provider
 
 DOCS = Path(__file__).parents[2] / "docs"
 STANDARD_SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
@@ -25,28 +25,13 @@ VERIFIED = {"stripe": "charge.succeeded", "calcom": "BOOKING_CREATED", "formbric
 }
 
 
-def row(declared: ServiceDeclaration) -> str:
-    fields = []
-    for each in declared.fields:
-        text = f"`{declared.name}.{each.name}` = `ONCEWARD_{each.setting.upper()}`"
-        fields.append(f"*{text}*" if each.shared else text if each.required else f"{text} (optional)")
-    url = f"`ONCEWARD_{declared.url_setting.upper()}`"
-    return f"| {declared.title} | `{declared.name}` | {', '.join(fields)} | {url} |"
-
-
-def test_the_table_lists_every_service_with_its_fields() -> None:
-    page = (DOCS / "services.md").read_text()
-    rows = [line for line in page.splitlines() if re.match(r"\| [^|]+ \| `[a-z0-9]+` \| \*?`", line)]
-    assert rows == [row(declared) for declared in CATALOG.values()]
-
-
-@pytest.mark.parametrize("name", sorted(set(CATALOG) & set(PROVIDERS)))
+@pytest.mark.parametrize("name", sorted(set(callable_services()) & set(PROVIDERS)))
 def test_the_page_of_a_provider_has_its_outgoing_half(name: str) -> None:
     page = (DOCS / "integrations" / f"{name}.md").read_text()
     half = page.partition("## Our calls")[2]
     assert f"await app.services.{name}(organization)" in half
-    for each in CATALOG[name].fields:
-        assert f"ONCEWARD_{each.setting.upper()}" in half
+    for each in callable_services()[name].account:
+        assert f"{prefix_of(name)}{each.name.upper()}" in half
         assert f"`{name}.{each.name}`" in half
 
 

@@ -72,5 +72,13 @@ async def enqueue_batch(engine: Engine) -> None:
     await engine.enqueue_many([index.call(n=n) for n in range(3)])
 
 
+async def enqueue_group(engine: Engine) -> None:
+    """Handlers that share a transaction; one of them fails in it."""
+    await engine.enqueue_many([second.call(n=n) for n in range(2)])
+    await engine.enqueue(stumbles, n=7)
+    await engine.enqueue_many([second.call(n=n) for n in range(2, 4)])
+
+
 job = scenario(app, enqueue_jobs)
+group = scenario(app, enqueue_group)
 batch = scenario(app, enqueue_batch)

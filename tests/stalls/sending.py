@@ -10,7 +10,7 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.messages import Letter, Sender, SendingOptions
 from onceward.messages.recipient import ChannelName
-from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome
+from onceward.services.outcome import Absent, Accepted, Lookup, ServiceAnswer
 from onceward.testing import StallScenario, drain
 from onceward.testing.simulators import CustomerEndpoint
 from tests.messages.conftest import TEMPLATES
@@ -29,7 +29,7 @@ class KnowsKeys:
     def turn(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
-    async def send(self, letter: Letter) -> Outcome:
+    async def send(self, letter: Letter) -> ServiceAnswer:
         await call(letter.key)
         return Accepted(letter.key)
 

@@ -19,6 +19,7 @@ from tests.stalls.tables import TABLES
 SCENARIOS = [
     "jobs:job",
     "jobs:batch",
+    "jobs:group",
     "webhooks:event",
     "webhooks:inline",
     "webhooks:inline_refused",
@@ -36,6 +37,7 @@ SCENARIOS = [
 
 MOST_DANGEROUS = {
     "jobs:job": ["before-commit", "after-run", "fenced-before-commit"],
+    "jobs:group": ["before-join", "after-join", "before-commit"],
     "webhooks:inline": ["inline-before-commit"],
     "items:item": ["item-before-commit"],
     "flows:waiting_child": ["workflow-after-commit", "workflow-before-child"],

@@ -9,9 +9,9 @@ from typing import Any
 
 from onceward import Event, Onceward, Permanent, Tx
 from onceward.db import Database
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.testing import StallScenario, drain
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from tests.inbox.conftest import SECRET, Office
 from tests.stalls.tables import everything, reset
 

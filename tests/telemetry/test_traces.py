@@ -15,10 +15,10 @@ from onceward.db import Database
 from onceward.inbox.sending import compose
 from onceward.inbox.sources import NewSource, add
 from onceward.outbox import EndpointFields
-from onceward.providers.inbound.provider import SourceConfig
 from onceward.telemetry import tracing
 from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
+from onceward.webhooks.provider import SourceConfig
 from tests.web.operating import started
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

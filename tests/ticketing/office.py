@@ -17,17 +17,18 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
+from onceward.integrations.paypal import PayPalSimulator
+from onceward.integrations.stripe import StripeSimulator
 from onceward.ledger import balance
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.settings import Settings
 from onceward.testing import drain
-from onceward.testing.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust import SecretBox
-from onceward_apps.ticketing import buying, organizing
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
+from onceward_apps.ticketing import baskets, event_setup
 from onceward_apps.ticketing.codes import new_basket
+from onceward_apps.ticketing.event_setup import NewEvent, Section
 from onceward_apps.ticketing.model import Policy
-from onceward_apps.ticketing.organizing import NewEvent, Section
 
 SECRET = "whsec_a_secret_of_the_tests_32_chars"
 BOX = SecretBox(["a key of the tests, which is long enough"])
@@ -102,11 +103,7 @@ class Office:
             Settings(
                 data_dir=folder,
                 public_url="https://tickets.example",
-                stripe_secret_key="sk_test_1",  # pyright: ignore[reportArgumentType]
-                stripe_url=made.stripe.url,
-                paypal_client_id="client",
-                paypal_client_secret="secret",  # pyright: ignore[reportArgumentType]
-                paypal_url=made.paypal.url,
+                simulators={"stripe": made.stripe.url, "paypal": made.paypal.url},
             )
         )
         await made.engine.start()
@@ -142,8 +139,8 @@ class Office:
         organization = await self.organization(slug or self.slug)
         async with self.engine.transaction(organization=organization) as tx:
             now = await tx.fetchval("select onceward.now()")
-            venue = await organizing.add_venue(tx, "Hall", address="1 Quay", actor="test")
-            event = await organizing.add_event(
+            venue = await event_setup.add_venue(tx, "Hall", address="1 Quay", actor="test")
+            event = await event_setup.add_event(
                 tx,
                 NewEvent(
                     venue_id=venue["id"],
@@ -157,7 +154,7 @@ class Office:
                 ),
                 actor="test",
             )
-            await organizing.set_status(tx, event["id"], "on_sale", actor="test")
+            await event_setup.set_status(tx, event["id"], "on_sale", actor="test")
         return Show(organization, event["id"], currency)
 
     # -- buyers ------------------------------------------------------------------------------------------------------
@@ -173,7 +170,7 @@ class Office:
         basket = basket or new_basket()
         seats = await self.seats(show, *labels)
         async with self.engine.transaction(organization=show.organization) as tx:
-            await buying.hold(tx, show.id, basket, seats=seats, places=places)
+            await baskets.hold(tx, show.id, basket, seats=seats, places=places)
         return basket
 
     async def checkout(
@@ -182,8 +179,8 @@ class Office:
         """Hold these seats and start a checkout over them."""
         basket = basket or await self.hold(show, *labels, places=places)
         async with self.engine.transaction(organization=show.organization) as tx:
-            buyer = buying.Buyer(email="buyer@example.org", name="Thandi")
-            return await buying.start_checkout(tx, show.id, basket, buyer, coupon=coupon)
+            buyer = baskets.Buyer(email="buyer@example.org", name="Thandi")
+            return await baskets.start_checkout(tx, show.id, basket, buyer, coupon=coupon)
 
     # -- payments ----------------------------------------------------------------------------------------------------
 

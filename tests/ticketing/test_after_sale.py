@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from onceward.trust import verify
-from onceward_apps.ticketing import checks, refunding, scanning, schedules
+from onceward_apps.ticketing import after_sale, checks, scans, schedules
 from onceward_apps.ticketing.codes import qr_payload
 from onceward_apps.ticketing.errors import NotRefundable
 from onceward_apps.ticketing.model import Policy, revenue_account
@@ -34,7 +34,7 @@ async def sold(office: Office) -> Sold:
 async def refund(sold: Sold, **options: Any) -> Any:
     office, show, checkout = sold
     async with office.engine.transaction(organization=show.organization) as tx:
-        return await refunding.refund(tx, checkout["id"], reason="asked", actor="test", **options)
+        return await after_sale.refund(tx, checkout["id"], reason="asked", actor="test", **options)
 
 
 async def assert_all_is_well(office: Office) -> None:
@@ -143,7 +143,7 @@ async def test_a_void_ticket_admits_nobody_and_its_seat_is_free(sold: Sold) -> N
     office, show, checkout = sold
     [ticket, *_] = await office.tickets(checkout)
     async with office.engine.transaction(organization=show.organization) as tx:
-        await refunding.void(tx, ticket["id"], reason="lost", actor="test")
+        await after_sale.void(tx, ticket["id"], reason="lost", actor="test")
     assert (await scan(office, show, ticket["ticket_code"])).outcome == "void"
     assert (
         await office.db.fetchval("select status from ticketing.seats where id = $1", ticket["seat_id"]) == "available"
@@ -155,7 +155,7 @@ async def test_a_ticket_handed_on_has_a_new_code_and_the_old_one_admits_nobody(s
     office, show, checkout = sold
     [ticket, *_] = await office.tickets(checkout)
     async with office.engine.transaction(organization=show.organization) as tx:
-        new_id = await refunding.transfer(tx, ticket["id"], email="sipho@example.org", name="Sipho", actor="buyer")
+        new_id = await after_sale.transfer(tx, ticket["id"], email="sipho@example.org", name="Sipho", actor="buyer")
     new = await office.db.fetchrow("select * from ticketing.tickets where id = $1", new_id)
     assert new is not None
     assert new["ticket_code"] != ticket["ticket_code"]
@@ -167,11 +167,9 @@ async def test_a_ticket_handed_on_has_a_new_code_and_the_old_one_admits_nobody(s
 # -- scanning --------------------------------------------------------------------------------------------------------
 
 
-async def scan(
-    office: Office, show: Show, presented: str, *, scan_id: Any = None, gate: str = "North"
-) -> scanning.Scan:
+async def scan(office: Office, show: Show, presented: str, *, scan_id: Any = None, gate: str = "North") -> scans.Scan:
     async with office.engine.transaction(organization=show.organization) as tx:
-        return await scanning.scan(tx, show.id, presented, scan_id=scan_id or uuid4(), gate=gate, by="test")
+        return await scans.scan(tx, show.id, presented, scan_id=scan_id or uuid4(), gate=gate, by="test")
 
 
 async def test_a_ticket_admits_once_and_then_says_when_and_where(sold: Sold) -> None:

@@ -18,10 +18,10 @@ from onceward.capacity import CHECKS as CAPACITY
 from onceward.db import Database
 from onceward.ledger import check
 from onceward.trust import verify
-from onceward_apps.ticketing import buying, checks, refunding, scanning
+from onceward_apps.ticketing import after_sale, baskets, checks, scans
 from onceward_apps.ticketing.errors import TicketingError
+from onceward_apps.ticketing.event_setup import Section, add_coupon
 from onceward_apps.ticketing.model import Policy
-from onceward_apps.ticketing.organizing import Section, add_coupon
 from tests.state_machines import ALL_HEALTH_CHECKS
 from tests.ticketing.office import Office, Show, charge
 from tests.ticketing.test_refunds_elsewhere import about
@@ -66,10 +66,10 @@ class Crowd:
         basket = f"basket-{uuid4().hex}"
         try:
             async with self.office.engine.transaction(organization=self.show.organization) as tx:
-                await buying.hold(tx, self.show.id, basket, seats=wanted, places=places)
+                await baskets.hold(tx, self.show.id, basket, seats=wanted, places=places)
             async with self.office.engine.transaction(organization=self.show.organization) as tx:
-                buyer = buying.Buyer(email="b@example.org")
-                return await buying.start_checkout(tx, self.show.id, basket, buyer, **options)
+                buyer = baskets.Buyer(email="b@example.org")
+                return await baskets.start_checkout(tx, self.show.id, basket, buyer, **options)
         except TicketingError:
             return None
 
@@ -114,7 +114,7 @@ class Crowd:
         total = checkout["total_cents"]
         if name == "abandoned":
             async with self.office.engine.transaction(organization=self.show.organization) as tx:
-                await buying.abandon(tx, checkout["id"])
+                await baskets.abandon(tx, checkout["id"])
         if name == "late":
             self.minutes += 16
             await self.office.later(minutes=self.minutes)
@@ -150,12 +150,12 @@ class Crowd:
         try:
             async with self.office.engine.transaction(organization=self.show.organization) as tx:
                 if name == "scan":
-                    await scanning.scan(tx, self.show.id, ticket["ticket_code"], scan_id=uuid4(), gate="", by="test")
+                    await scans.scan(tx, self.show.id, ticket["ticket_code"], scan_id=uuid4(), gate="", by="test")
                 elif name == "pass":
-                    await refunding.transfer(tx, ticket["id"], email="c@example.org", name="", actor="test")
+                    await after_sale.transfer(tx, ticket["id"], email="c@example.org", name="", actor="test")
                 else:
                     chosen = None if name == "refund" else [ticket["id"]]
-                    await refunding.refund(
+                    await after_sale.refund(
                         tx, checkout["id"], tickets=chosen, reason="asked", actor="test", used_too=True
                     )
         except TicketingError:

@@ -16,11 +16,11 @@ from onceward.runtime import FEATURES
 from onceward.testing import Crash, give_back
 from onceward.trust import verify
 from onceward.work import gate
+from onceward_apps.ticketing import after_sale, cancellations, checkout_payments, checks, workflows
 from onceward_apps.ticketing import app as TICKETING
-from onceward_apps.ticketing import cancelling, checks, paying, refunding, workflows
 from onceward_apps.ticketing.errors import NotFound, NotOnSale
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.model import Policy
-from onceward_apps.ticketing.organizing import Section
 from tests.ticketing.crashing import CrashAt
 from tests.ticketing.office import Office, Show, charge
 from tests.ticketing.test_edge_cases import assert_given_back, paid_at_stripe
@@ -43,11 +43,11 @@ class Sold:
 
     async def cancel(self, reason: str = "The stage was flooded.") -> Any:
         async with self.office.engine.transaction(organization=self.show.organization) as tx:
-            return await cancelling.cancel(tx, self.show.id, reason=reason, actor="test")
+            return await cancellations.cancel(tx, self.show.id, reason=reason, actor="test")
 
     async def progress(self) -> Any:
         async with self.office.engine.transaction(organization=self.show.organization) as tx:
-            return await cancelling.progress(tx, self.show.id)
+            return await cancellations.progress(tx, self.show.id)
 
 
 async def sell(office: Office) -> Sold:
@@ -61,7 +61,7 @@ async def sell(office: Office) -> Sold:
         "select id from ticketing.sections where event_id = $1 and name = 'Children'", show.id
     )
     free = await office.checkout(show, places={children: 2})
-    await paying.open_payment(office.engine, show.organization, free["id"], "stripe")
+    await checkout_payments.open_payment(office.engine, show.organization, free["id"], "stripe")
     return Sold(office, show, paid, free, await office.checkout(show, "Hall A5"))
 
 
@@ -124,10 +124,10 @@ async def test_nothing_is_sold_any_more(sold: Sold) -> None:
     with pytest.raises(NotOnSale):
         await office.hold(show, "Hall A6")
     with pytest.raises(NotOnSale):
-        await paying.open_payment(office.engine, show.organization, sold.open["id"], "stripe")
+        await checkout_payments.open_payment(office.engine, show.organization, sold.open["id"], "stripe")
     with pytest.raises(NotFound):
         async with office.engine.transaction(organization=await office.organization("other")) as tx:
-            await cancelling.cancel(tx, show.id, reason="not theirs", actor="test")
+            await cancellations.cancel(tx, show.id, reason="not theirs", actor="test")
 
 
 @pytest.mark.parametrize("worked_off", [False, True])
@@ -136,7 +136,7 @@ async def test_a_payment_that_comes_after_is_refunded_with_400_once(office: Offi
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     async with office.engine.transaction(organization=show.organization) as tx:
-        await cancelling.cancel(tx, show.id, reason="rain", actor="test")
+        await cancellations.cancel(tx, show.id, reason="rain", actor="test")
     if worked_off:
         await finish(office)
         await office.db.execute("truncate onceward.notices")
@@ -167,7 +167,7 @@ async def test_a_sale_under_way_while_the_event_is_cancelled_is_refunded_with_th
 
     async def cancel() -> Any:
         async with office.engine.transaction(organization=show.organization) as tx:
-            return await cancelling.cancel(tx, show.id, reason="rain", actor="test")
+            return await cancellations.cancel(tx, show.id, reason="rain", actor="test")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sales, "items", pause)
@@ -191,7 +191,7 @@ async def test_what_was_refunded_before_is_not_refunded_again(sold: Sold) -> Non
     office, show = sold.office, sold.show
     [ticket, _] = await office.tickets(sold.paid[0])
     async with office.engine.transaction(organization=show.organization) as tx:
-        await refunding.refund(tx, sold.paid[0]["id"], tickets=[ticket["id"]], reason="asked", actor="test")
+        await after_sale.refund(tx, sold.paid[0]["id"], tickets=[ticket["id"]], reason="asked", actor="test")
     await office.drain()
     await sold.cancel()
     await finish(office)
@@ -206,7 +206,7 @@ async def test_the_new_holder_of_a_ticket_is_notified_and_the_buyer_gets_the_mon
     office, show = sold.office, sold.show
     [ticket] = await office.tickets(sold.paid[1])
     async with office.engine.transaction(organization=show.organization) as tx:
-        new = await refunding.transfer(tx, ticket["id"], email="sipho@example.org", name="Sipho", actor="buyer")
+        new = await after_sale.transfer(tx, ticket["id"], email="sipho@example.org", name="Sipho", actor="buyer")
     await sold.cancel()
     await finish(office)
     mail = "select data from onceward.messages where key = $1"
@@ -218,7 +218,7 @@ async def test_the_new_holder_of_a_ticket_is_notified_and_the_buyer_gets_the_mon
 
 async def test_an_order_that_cannot_be_refunded_is_reported_and_does_not_hold_up_the_others(sold: Sold) -> None:
     office = sold.office
-    refund = refunding.refund
+    refund = after_sale.refund
 
     async def broken(tx: Any, checkout_id: Any, **options: Any) -> Any:
         if checkout_id == sold.paid[0]["id"]:
@@ -226,7 +226,7 @@ async def test_an_order_that_cannot_be_refunded_is_reported_and_does_not_hold_up
         return await refund(tx, checkout_id, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refunding, "refund", broken)
+        patch.setattr(after_sale, "refund", broken)
         await sold.cancel()
         for minutes in range(1, 30, 3):
             await finish(office, minutes=minutes)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward_apps.ticketing.organizing import Section
+from onceward_apps.ticketing.event_setup import Section
 from tests.ticketing.crashing import deliver
 from tests.ticketing.office import Office, Show, charge
 

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from pypdf import PdfReader
 
-from onceward.providers.outbound.money import PAYPAL, STRIPE, exponent, is_taken_by, step
-from onceward.services import from_stripe, to_minor
+from onceward.integrations.paypal import to_minor
+from onceward.integrations.stripe import from_stripe
+from onceward.money import exponent
 from onceward.trust import verify
-from onceward_apps.ticketing import checks, documents, organizing, paying, refunding
+from onceward_apps.ticketing import after_sale, checkout_payments, checks, documents, event_setup
+from onceward_apps.ticketing.currencies import PAYPAL, STRIPE, is_taken_by, step
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.model import Policy
-from onceward_apps.ticketing.organizing import Section
-from onceward_apps.ticketing.store import reading
+from onceward_apps.ticketing.store import views
 from tests.ticketing.office import Office
 
 ONE_OF_A_KIND = ("EUR", "JPY", "ISK", "UGX", "KWD", "HUF", "TWD", "MGA", "RSD")
@@ -29,7 +31,7 @@ async def sell_and_refund(office: Office, currency: str, provider: Any) -> None:
     slug = f"{currency}-{provider}".lower()  # an organization and books of its own
     show = await office.show(currency=currency, policy=POLICY, sections=(hall,), slug=slug)
     checkout = await office.checkout(show, "Hall A1", "Hall A2")
-    await paying.open_payment(office.engine, show.organization, checkout["id"], provider)
+    await checkout_payments.open_payment(office.engine, show.organization, checkout["id"], provider)
     assert charged(office, provider) == checkout["total_cents"]
     found = await office.db.fetchrow("select * from ticketing.checkouts where id = $1", checkout["id"])
     assert found is not None
@@ -40,11 +42,11 @@ async def sell_and_refund(office: Office, currency: str, provider: Any) -> None:
     async with office.engine.transaction(organization=show.organization) as tx:
         payment = await paying_payment(found)
         assert (payment.amount_cents, payment.currency) == (checkout["total_cents"], currency)
-        await paying.fulfil(tx, checkout["id"], payment)
+        await checkout_payments.fulfil(tx, checkout["id"], payment)
     assert await office.balance(show, "cash") == checkout["total_cents"]
     one, _ = await office.tickets(checkout)
     async with office.engine.transaction(organization=show.organization) as tx:
-        await refunding.refund(tx, checkout["id"], tickets=[one["id"]], reason="test", actor="test")
+        await after_sale.refund(tx, checkout["id"], tickets=[one["id"]], reason="test", actor="test")
     await office.drain()
     refund = await office.db.fetchrow("select * from ticketing.refunds where checkout_id = $1", checkout["id"])
     assert refund is not None
@@ -52,14 +54,14 @@ async def sell_and_refund(office: Office, currency: str, provider: Any) -> None:
     assert given_back(office, provider, refund["provider_refund_id"], currency) == refund["amount_cents"]
     assert await office.balance(show, "cash") == checkout["total_cents"] - refund["amount_cents"]
     async with office.engine.transaction(organization=show.organization) as tx:
-        order = await reading.order(tx, checkout["id"])
-        receipt = documents.receipt(order, await reading.items(tx, checkout["id"]))
+        order = await views.order(tx, checkout["id"])
+        receipt = documents.receipt(order, await views.items(tx, checkout["id"]))
     written = f"{Decimal(checkout['total_cents']).scaleb(-exponent(currency)):,.{exponent(currency)}f} {currency}"
     assert written in text_of(receipt)
 
 
 async def paying_payment(checkout: Any) -> Any:
-    payment = await paying.look_up(checkout)
+    payment = await checkout_payments.look_up(checkout)
     assert payment is not None
     return payment
 
@@ -101,7 +103,7 @@ async def test_what_is_shown_is_charged_booked_and_given_back(office: Office, cu
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_every_currency_is_sold_in_at_every_service_that_takes_it(office: Office) -> None:
-    for currency in sorted(STRIPE | PAYPAL):
+    for currency in sorted(STRIPE.currencies | PAYPAL.currencies):
         for provider in ("stripe", "paypal"):
             if is_taken_by(provider, currency):
                 await sell_and_refund(office, currency, provider)
@@ -120,5 +122,5 @@ async def test_an_event_that_nobody_could_pay_for_is_refused(
     office: Office, currency: str, price_cents: int, says: str
 ) -> None:
     section = Section(name="Hall", price_cents=price_cents, rows={"A": 1})
-    with pytest.raises(organizing.Invalid, match=says):
+    with pytest.raises(event_setup.Invalid, match=says):
         await office.show(currency=currency, sections=(section,))

@@ -14,14 +14,15 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import verify
+from onceward.work.settings import WorkSettings
 from onceward_apps import all as bundled
 from onceward_apps.ticketing import checks
 from onceward_apps.ticketing.demo import FATES, TicketingDemo
 
 
 async def test_every_kind_of_simulated_buyer_ends_with_correct_books(database_url: str, tmp_path: Path) -> None:
-    settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8).using(
+        WorkSettings(poll_interval_ms=100)
     )
     demos: list[TicketingDemo] = []
 

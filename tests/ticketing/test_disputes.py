@@ -10,9 +10,9 @@ import pytest
 
 from onceward.ledger import check
 from onceward.trust import verify
-from onceward_apps.ticketing import checks, refunding
+from onceward_apps.ticketing import after_sale, checks
 from onceward_apps.ticketing.errors import NotRefundable
-from onceward_apps.ticketing.organizing import Section
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.store import disputes
 from tests.ticketing.office import Office, Show, charge
 from tests.ticketing.test_after_sale import scan
@@ -70,7 +70,7 @@ async def test_a_dispute_takes_the_money_and_freezes_the_tickets(sold: Sold) -> 
         await refund(sold)
     with pytest.raises(NotRefundable, match="disputed"):
         async with office.engine.transaction(organization=show.organization) as tx:
-            await refunding.transfer(tx, ticket["id"], email="a@example.org", name="A", actor="buyer")
+            await after_sale.transfer(tx, ticket["id"], email="a@example.org", name="A", actor="buyer")
 
 
 async def test_a_dispute_that_is_won_gives_the_money_and_the_tickets_back(sold: Sold) -> None:

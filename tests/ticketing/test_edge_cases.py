@@ -1,6 +1,6 @@
 """What can go wrong with a payment: one test, or a few, for each row of the table in README.md.
 
-What happens when mail, Redis or the live nodes are away stands in test_outages.py.
+What happens when mail or the live nodes are away stands in test_outages.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from onceward.ledger import check
-from onceward_apps.ticketing import buying, jobs
-from onceward_apps.ticketing.organizing import Section
+from onceward_apps.ticketing import baskets, jobs
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.store import sales
 from tests.ticketing.office import Office, Show, charge
 
@@ -103,7 +103,7 @@ async def test_webhook_out_of_order_after_the_buyer_gave_up_is_refunded_with_400
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     async with office.engine.transaction(organization=show.organization) as tx:
-        await buying.abandon(tx, checkout["id"])
+        await baskets.abandon(tx, checkout["id"])
     payload = charge(checkout, payment_intent=await paid_at_stripe(office, checkout))
     first = await office.webhook(payload)
     assert (first.status, first.json["error"]) == (400, "checkout_abandoned")
@@ -132,8 +132,8 @@ async def test_checkout_expired_and_swept_still_sells_what_is_free(office: Offic
     await office.later(minutes=20)
     await office.db.execute("select onceward.capacity_reap(100)")
     async with office.engine.transaction(organization=show.organization) as tx:
-        await buying.end(tx, checkout["id"], "expired", of=("started",))
-        from onceward_apps.ticketing.store import buying as rows
+        await baskets.end(tx, checkout["id"], "expired", of=("started",))
+        from onceward_apps.ticketing.store import baskets as rows
 
         assert (await rows.expire_holds(tx))[0] == 1
     assert (await office.pay(checkout)).status == 200
@@ -159,7 +159,7 @@ async def test_seat_hold_expired_before_the_checkout_starts_asks_to_choose_again
     show = await office.show()
     basket = await office.hold(show, "Stalls A1")
     await office.later(minutes=5)
-    with pytest.raises(buying.NothingHeld):
+    with pytest.raises(baskets.NothingHeld):
         await office.checkout(show, basket=basket)
 
 
@@ -168,7 +168,7 @@ async def test_seat_hold_lasts_as_long_as_the_checkout_it_was_taken_to(office: O
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     await office.later(minutes=14)
-    with pytest.raises(buying.SeatTaken):
+    with pytest.raises(baskets.SeatTaken):
         await office.hold(show, "Stalls A1")
     assert (await office.pay(checkout)).status == 200
 

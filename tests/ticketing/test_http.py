@@ -17,11 +17,12 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.inbox.sources import NewSource, add
+from onceward.integrations.paypal import PayPalSimulator
+from onceward.integrations.stripe import StripeSimulator
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from onceward.settings import Settings
+from onceward.settings import load_settings
 from onceward.testing import until
-from onceward.testing.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import create_organization
 from onceward.trust.secrets import secret_box
@@ -124,18 +125,15 @@ async def opened_shop(
     stripe, paypal = StripeSimulator(), PayPalSimulator()
     await stripe.start()
     await paypal.start()
-    settings = Settings(
+    settings = load_settings(
+        FEATURES.settings,
         database_url=SecretStr(database_url),
         data_dir=folder,
         port=0,
         pool_min=1,
         pool_max=8,
+        simulators={"stripe": stripe.url, "paypal": paypal.url},
         poll_interval_ms=100,
-        stripe_secret_key=SecretStr("sk_test_1"),
-        stripe_url=stripe.url,
-        paypal_client_id="client",
-        paypal_client_secret=SecretStr("secret"),
-        paypal_url=paypal.url,
         **options,
     )
     app = Onceward("demo")

@@ -1,35 +1,25 @@
-"""What a sale does not need is away while it happens: the mail relay, Redis, the nodes that tell browsers."""
+"""What a sale does not need is away while it happens: the mail relay, the nodes that tell browsers."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-import socket
-import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
-from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from onceward import Onceward
 from onceward.db import Database
+from onceward.integrations.smtp import SmtpSimulator
 from onceward.messages.service import MessageService
 from onceward.settings import Settings
-from onceward.testing import until
-from onceward.testing.simulators import SmtpSimulator
 from onceward.work.dead_letters import DeadLetterFilter, replay
 from onceward_apps.ticketing import app as ticketing
 from tests.live.conftest import Client, Site
 from tests.ticketing.office import Office, Show, charge
-from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
-
-REDIS = shutil.which("valkey-server") or shutil.which("redis-server")
-
 
 # -- email delivery fails ------------------------------------------------------------------------------------------
 
@@ -141,88 +131,6 @@ async def test_email_delivery_fails_for_good_the_staff_is_notified_and_the_order
 def _words(mail: Any) -> list[str]:
     body = mail.message.get_body(("plain",))
     return [] if body is None else body.get_content().split()
-
-
-# -- Redis unavailable ---------------------------------------------------------------------------------------------
-
-
-async def sell_over_http(shop: Shop, seat: int) -> float:
-    """From the seat map to the tickets; returns how long it took."""
-    began = time.monotonic()
-    shown = await shop.call(f"{PUBLIC}/events/{shop.event_id}")
-    wanted = [f"{shown['sections'][0]['rows'][0]['label']}{seat + 1}"]
-    held = await shop.call(f"{PUBLIC}/events/{shop.event_id}/holds", {"seats": wanted})
-    checkout = await shop.call(
-        f"{PUBLIC}/checkouts", {"event_id": shop.event_id, "email": "b@example.org"}, basket=held["basket"]
-    )
-    opened = await shop.call(f"{PUBLIC}/checkouts/{checkout['id']}/pay", {"token": checkout["token"]})
-    async with aiohttp.ClientSession() as http, http.post(opened["url"], data={"choice": "pay"}) as response:
-        assert response.status == 200
-    await shop.stripe.webhooks.settle()
-
-    async def sold() -> Any:
-        query = "select status from ticketing.checkouts where id = $1"
-        return await shop.runtime.database.fetchval(query, checkout["id"]) == "completed"
-
-    await until(sold)
-    return time.monotonic() - began
-
-
-async def test_redis_unavailable_from_the_start_and_then_cut_off_does_not_touch_a_sale(
-    database_url: str, tmp_path: Path
-) -> None:
-    """No step of a checkout asks Redis (what it may do is refuse early at admission limits, which nothing here has).
-
-    Something accepts connections where Redis should be and never answers; then even that is gone.
-    """
-    open_sockets: list[asyncio.StreamWriter] = []
-
-    async def mute(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_sockets.append(writer)
-
-    listener = await asyncio.start_server(mute, "127.0.0.1", 0)
-    port = listener.sockets[0].getsockname()[1]
-    url = SecretStr(f"redis://127.0.0.1:{port}/0")
-    async with opened_shop(database_url, tmp_path, redis_url=url) as shop:
-        assert shop.runtime.engine.early is not None, "Redis is configured, or this proves nothing"
-        assert await sell_over_http(shop, 0) < 10
-        listener.close()
-        for writer in open_sockets:
-            writer.transport.abort()
-        assert await sell_over_http(shop, 1) < 10
-        assert await shop.runtime.database.fetchval("select count(*) from ticketing.tickets") == 2
-
-
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], SecretStr]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(REDIS), "--port", str(port), "--save", "", "--appendonly", "no", "--dir", str(tmp_path)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    yield server, SecretStr(f"redis://127.0.0.1:{port}/0")
-    server.kill()
-    server.wait()
-
-
-@pytest.mark.peer
-@pytest.mark.skipif(REDIS is None, reason="Redis is not installed: apt install redis-server")
-async def test_redis_stopped_between_two_sales_is_warned_of_and_both_are_sold(
-    database_url: str, tmp_path: Path, redis: tuple[subprocess.Popen[bytes], SecretStr]
-) -> None:
-    server, url = redis
-    async with opened_shop(database_url, tmp_path, redis_url=url) as shop:
-        await sell_over_http(shop, 0)
-        early = shop.runtime.engine.early
-        assert early is not None
-        with capture_logs() as logs:
-            server.kill()
-            server.wait()
-            await early.sync()
-        warned = [each["log_level"] for each in logs if each["event"] == "early_refusal.suspended"]
-        assert warned == ["warning"]
-        await sell_over_http(shop, 1)
-        assert await shop.runtime.database.fetchval("select count(*) from ticketing.tickets") == 2
 
 
 # -- broadcast fails -----------------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ from uuid import UUID
 import pytest
 
 from onceward.trust import verify
-from onceward_apps.ticketing import buying, checks, paying
+from onceward_apps.ticketing import baskets, checkout_payments, checks
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.errors import BadCoupon, SeatTaken, TicketingError, TooMany
-from onceward_apps.ticketing.organizing import Section, add_coupon
-from onceward_apps.ticketing.store import buying as rows
+from onceward_apps.ticketing.event_setup import Section, add_coupon
+from onceward_apps.ticketing.store import baskets as rows
 from onceward_apps.ticketing.store import coupons
 from tests.ticketing.office import Office, Show, charge
 from tests.ticketing.test_edge_cases import paid_at_stripe
@@ -31,7 +31,7 @@ async def lawn(office: Office, places: int = 1, **more: Any) -> tuple[Show, UUID
 
 async def start(office: Office, show: Show, basket: str, email: str = "b@example.org", **more: Any) -> Any:
     async with office.engine.transaction(organization=show.organization) as tx:
-        return await buying.start_checkout(tx, show.id, basket, buying.Buyer(email=email), **more)
+        return await baskets.start_checkout(tx, show.id, basket, baskets.Buyer(email=email), **more)
 
 
 async def at_once(*calls: Any) -> list[Any]:
@@ -117,7 +117,7 @@ async def test_a_second_checkout_after_a_declined_card_closes_the_first_payment_
     show, section = await lawn(office)
     basket = await office.hold(show, places={section: 1})
     first = await start(office, show, basket)
-    await paying.open_payment(office.engine, show.organization, first["id"], "stripe")
+    await checkout_payments.open_payment(office.engine, show.organization, first["id"], "stripe")
     await office.pay(first, type="payment_intent.payment_failed", id="pi_declined", status="requires_payment_method")
     assert await office.status(first) == "failed"
     second = await start(office, show, basket, "another@example.org")
@@ -168,7 +168,7 @@ async def test_giving_up_a_replaced_checkout_leaves_the_holds_of_its_successor(o
     first = await start(office, show, basket)
     second = await start(office, show, basket, "another@example.org")
     async with office.engine.transaction(organization=show.organization) as tx:
-        await buying.abandon(tx, first["id"])
+        await baskets.abandon(tx, first["id"])
     assert (await office.pay(second)).status == 200
 
 
@@ -177,7 +177,7 @@ async def test_releasing_a_hold_ends_the_checkout_over_it(office: Office) -> Non
     basket = await office.hold(show, places={section: 1})
     checkout = await start(office, show, basket)
     async with office.engine.transaction(organization=show.organization) as tx:
-        await buying.let_go(tx, show.id, basket)
+        await baskets.let_go(tx, show.id, basket)
     assert await office.status(checkout) == "abandoned"
     await office.hold(show, places={section: 1})
 
@@ -297,9 +297,9 @@ async def test_a_free_order_whose_seats_are_gone_is_refused_without_an_entry(off
     checkout = await office.checkout(show, "Hall A1")
     claim = await office.db.fetchval("select claim_id from ticketing.seat_holds")
     async with office.engine.transaction(organization=show.organization) as tx:
-        await buying.release(tx, [claim])
+        await baskets.release(tx, [claim])
     with pytest.raises(SeatTaken, match="choose seats again"):
-        await paying.open_payment(office.engine, show.organization, checkout["id"], "stripe")
+        await checkout_payments.open_payment(office.engine, show.organization, checkout["id"], "stripe")
     assert await office.db.fetchval("select count(*) from onceward.ledger_journals") == 0
     assert await office.db.fetchval("select count(*) from ticketing.refunds") == 0
 

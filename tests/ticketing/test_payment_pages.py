@@ -7,18 +7,18 @@ import time
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from onceward_apps.ticketing import buying, paying
+from onceward.services import service_settings
+from onceward_apps.ticketing import baskets, checkout_payments
 from onceward_apps.ticketing.errors import CurrencyNotTaken, NotPayable
-from onceward_apps.ticketing.organizing import Section
-from onceward_apps.ticketing.store import buying as rows
+from onceward_apps.ticketing.event_setup import Section
+from onceward_apps.ticketing.store import baskets as rows
 from tests.ticketing.office import Office, Show
 
 
-async def opened(office: Office, checkout: Any, provider: Any = "stripe") -> paying.Opened:
-    return await paying.open_payment(office.engine, checkout["organization_id"], checkout["id"], provider)
+async def opened(office: Office, checkout: Any, provider: Any = "stripe") -> checkout_payments.Opened:
+    return await checkout_payments.open_payment(office.engine, checkout["organization_id"], checkout["id"], provider)
 
 
 def sessions(office: Office) -> list[Any]:
@@ -80,7 +80,11 @@ async def test_an_opening_without_an_answer_is_repeated_soon_and_renewed_later(o
     async def opening() -> Any:
         async with office.engine.transaction(organization=show.organization) as tx:
             return await rows.begin_opening(
-                tx, checkout["id"], "stripe", lasts=paying.PAGE_LASTS, joined_for=paying.OPENING_LASTS
+                tx,
+                checkout["id"],
+                "stripe",
+                lasts=checkout_payments.PAGE_LASTS,
+                joined_for=checkout_payments.OPENING_LASTS,
             )
 
     first, joined = await opening(), await opening()
@@ -98,7 +102,7 @@ async def test_the_answer_of_an_opening_that_was_overtaken_closes_its_page(
 ) -> None:
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    open_page = paying.open_page
+    open_page = checkout_payments.open_page
     overtaken = False
 
     async def slowly(opening: Any) -> Any:
@@ -109,7 +113,7 @@ async def test_the_answer_of_an_opening_that_was_overtaken_closes_its_page(
             await office.db.execute("update ticketing.checkouts set payment_opening = payment_opening + 1")
         return outcome
 
-    monkeypatch.setattr(paying, "open_page", slowly)
+    monkeypatch.setattr(checkout_payments, "open_page", slowly)
     await opened(office, checkout)
     await office.drain()
     assert sorted(session["status"] for session in sessions(office)) == ["expired", "open"]
@@ -139,16 +143,16 @@ async def test_a_checkout_given_up_while_its_page_opens_leaves_no_open_page(
 ) -> None:
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    open_page = paying.open_page
+    open_page = checkout_payments.open_page
 
     async def given_up_meanwhile(opening: Any) -> Any:
         outcome = await open_page(opening)
         async with office.engine.transaction(organization=show.organization) as tx:
-            await buying.abandon(tx, checkout["id"])
+            await baskets.abandon(tx, checkout["id"])
         return outcome
 
-    monkeypatch.setattr(paying, "open_page", given_up_meanwhile)
-    with pytest.raises(buying.CheckoutClosed, match="abandoned"):
+    monkeypatch.setattr(checkout_payments, "open_page", given_up_meanwhile)
+    with pytest.raises(baskets.CheckoutClosed, match="abandoned"):
         await opened(office, checkout)
     await office.drain()
     assert [session["status"] for session in sessions(office)] == ["expired"]
@@ -159,7 +163,7 @@ async def test_a_checkout_given_up_while_its_page_opens_leaves_no_open_page(
 
 async def wrong_key(office: Office) -> Show:
     show = await office.show(currency="EUR", support_contact="help@hall.example")
-    settings = office.app.services.settings.model_copy(update={"stripe_secret_key": SecretStr("sk_test_invalid")})
+    settings = office.app.services.settings.using(service_settings("stripe", secret_key="sk_test_invalid"))
     office.app.services.configure(settings)
     return show
 

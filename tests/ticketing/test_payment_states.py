@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward_apps.ticketing import paying, schedules
+from onceward_apps.ticketing import checkout_payments, schedules
 from onceward_apps.ticketing.handlers import reconcile
 from tests.ticketing.office import Office, Show
 from tests.ticketing.test_refund_states import sell_by_paypal
@@ -21,7 +21,7 @@ async def opened(office: Office, provider: Any = "paypal") -> tuple[Show, Any, s
 
 
 async def open_page(office: Office, show: Show, checkout: Any, provider: Any) -> str:
-    await paying.open_payment(office.engine, show.organization, checkout["id"], provider)
+    await checkout_payments.open_payment(office.engine, show.organization, checkout["id"], provider)
     return await office.db.fetchval("select provider_session from ticketing.checkouts where id = $1", checkout["id"])
 
 

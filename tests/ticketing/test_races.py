@@ -12,10 +12,10 @@ import pytest
 
 from onceward.trust import verify
 from onceward_apps import ticketing
-from onceward_apps.ticketing import buying, checks
+from onceward_apps.ticketing import baskets, checks
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.errors import SeatTaken
-from onceward_apps.ticketing.organizing import Section
+from onceward_apps.ticketing.event_setup import Section
 from tests.ticketing.office import Office, charge
 
 CHECKED = (Path(ticketing.__file__).parent / "functions" / "sell_seats.sql").read_text(encoding="utf-8")
@@ -72,12 +72,12 @@ async def test_five_hundred_buyers_for_fifty_seats_sell_fifty(office: Office) ->
         basket = new_basket()
         try:
             async with office.engine.transaction(organization=show.organization) as tx:
-                await buying.hold(tx, show.id, basket, seats=[all_seats[n % 50]])
+                await baskets.hold(tx, show.id, basket, seats=[all_seats[n % 50]])
         except SeatTaken:
             outcomes["taken"] += 1
             return
         async with office.engine.transaction(organization=show.organization) as tx:
-            checkout: Any = await buying.start_checkout(tx, show.id, basket, buying.Buyer(email="b@example.org"))
+            checkout: Any = await baskets.start_checkout(tx, show.id, basket, baskets.Buyer(email="b@example.org"))
         payload = charge(checkout)
         told = await asyncio.gather(*(office.webhook(payload) for _ in range(1 + n % 3 // 2)))
         outcomes.update(str(each.status) for each in told[:1])

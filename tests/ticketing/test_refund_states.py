@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from onceward.trust import verify
-from onceward_apps.ticketing import checks, refunding, schedules
+from onceward_apps.ticketing import after_sale, checks, schedules
 from onceward_apps.ticketing.errors import NotRefundable
 from tests.outcomes import reference_of
 from tests.ticketing.crashing import deliver
@@ -158,7 +158,7 @@ async def test_an_operator_repeats_a_failed_refund_and_the_service_is_asked_agai
     failed = await move(office, "failed")
     await office.webhook(failed)
     async with office.engine.transaction(organization=show.organization) as tx:
-        assert await refunding.repeat(tx, refund_id, actor="test") == 2
+        assert await after_sale.repeat(tx, refund_id, actor="test") == 2
     await office.drain()
     assert [each["status"] for each in office.stripe.books.refunds.values()] == ["failed", "succeeded"]
     assert (await row(office))["status"] == "done"
@@ -175,13 +175,13 @@ async def test_an_operator_books_a_refund_that_was_paid_another_way(sold: Sold, 
     refund_id = await begin(sold, first)
     await office.webhook(await move(office, "failed"))
     async with office.engine.transaction(organization=show.organization) as tx:
-        await refunding.settle(tx, refund_id, note="bank transfer 4711", actor="test")
+        await after_sale.settle(tx, refund_id, note="bank transfer 4711", actor="test")
     found = await row(office)
     assert (found["status"], found["method"], found["note"]) == ("done", "manual", "bank transfer 4711")
     await assert_the_books_are_right(sold, cash=0)
     with pytest.raises(NotRefundable):
         async with office.engine.transaction(organization=show.organization) as tx:
-            await refunding.repeat(tx, refund_id, actor="test")
+            await after_sale.repeat(tx, refund_id, actor="test")
     await office.later(days=20)
     await assert_the_books_are_right(sold, cash=0)
 
@@ -192,7 +192,7 @@ async def test_a_late_webhook_about_the_failure_does_not_reopen_a_refund_that_wa
     failed = await move(office, "failed")
     await office.webhook(failed)
     async with office.engine.transaction(organization=show.organization) as tx:
-        await refunding.settle(tx, refund_id, note="bank transfer", actor="test")
+        await after_sale.settle(tx, refund_id, note="bank transfer", actor="test")
     for late in ({**failed, "id": "evt_late"}, {**failed, "id": "evt_later", "type": "refund.updated"}):
         assert (await office.webhook(late)).status == 200
     assert (await row(office))["status"] == "done"
@@ -225,7 +225,7 @@ async def test_money_refunded_twice_at_the_service_and_another_way_is_reported(s
     refund_id = await begin(sold, "pending")
     await office.webhook(await move(office, "failed"))
     async with office.engine.transaction(organization=show.organization) as tx:
-        await refunding.settle(tx, refund_id, note="cash", actor="test")
+        await after_sale.settle(tx, refund_id, note="cash", actor="test")
     [first] = office.stripe.books.refunds.values()
     made, _ = office.stripe.books.refund({"payment_intent": first["payment_intent"]})
     told = await office.webhook(refund_event("refund.created", made))
@@ -385,7 +385,7 @@ async def test_an_early_refund_from_a_source_of_another_organization_is_ignored(
     await office.source()
     checkout = await office.checkout(show, "Stalls A1")
     from onceward_apps.ticketing.model import Payment
-    from onceward_apps.ticketing.selling import fulfil
+    from onceward_apps.ticketing.sales import fulfil
 
     async with office.engine.transaction(organization=show.organization) as tx:
         amount, currency = checkout["total_cents"], checkout["currency"]
@@ -437,7 +437,7 @@ async def left_behind(office: Office, checkout_id: UUID) -> dict[str, Any]:
 
 @pytest.mark.timeout(240)
 async def test_webhooks_of_a_refund_killed_at_every_statement_come_out_the_same(office: Office) -> None:
-    from onceward_apps.ticketing.organizing import Section
+    from onceward_apps.ticketing.event_setup import Section
 
     await office.source()
     show = await office.show(sections=(Section(name="Hall", price_cents=100, rows={"R-": 90}),))

@@ -12,9 +12,9 @@ import pytest
 
 from onceward.ledger import check
 from onceward.trust import verify
-from onceward_apps.ticketing import checks, refunding
+from onceward_apps.ticketing import after_sale, checks
 from onceward_apps.ticketing.model import Payment, Policy, revenue_account
-from onceward_apps.ticketing.selling import fulfil
+from onceward_apps.ticketing.sales import fulfil
 from tests.ticketing.office import Office, Show, Told, charge, post
 from tests.ticketing.test_edge_cases import paid_at_stripe
 
@@ -63,7 +63,7 @@ async def hear(office: Office, payload: dict[str, Any]) -> None:
 async def refund(sold: Sold, **options: Any) -> Any:
     office, show, checkout = sold
     async with office.engine.transaction(organization=show.organization) as tx:
-        return await refunding.refund(tx, checkout["id"], reason="asked", actor="test", **options)
+        return await after_sale.refund(tx, checkout["id"], reason="asked", actor="test", **options)
 
 
 async def assert_the_books_are_right(sold: Sold, *, cash: int) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from onceward.ledger import statement
 from onceward.trust import verify
-from onceward_apps.ticketing import checks, paying
+from onceward_apps.ticketing import checkout_payments, checks
+from onceward_apps.ticketing.event_setup import Section, add_coupon
 from onceward_apps.ticketing.model import Policy, revenue_account
-from onceward_apps.ticketing.organizing import Section, add_coupon
 from tests.ticketing.office import Office, Show, charge
 
 
@@ -161,7 +161,7 @@ async def test_an_order_that_costs_nothing_completes_without_a_payment_service(o
         await add_coupon(tx, "friends", percent_bps=10_000, actor="test")
     checkout = await office.checkout(show, "Stalls A1", coupon="FRIENDS")
     assert checkout["total_cents"] == 0
-    opened = await paying.open_payment(office.engine, show.organization, checkout["id"], "stripe")
+    opened = await checkout_payments.open_payment(office.engine, show.organization, checkout["id"], "stripe")
     assert opened.provider == "none"
     assert await office.status(checkout) == "completed"
     assert len(await office.tickets(checkout)) == 1
@@ -197,7 +197,7 @@ async def test_a_lost_webhook_is_made_up_for_by_asking_the_payment_service(offic
 
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
-    await paying.open_payment(office.engine, show.organization, checkout["id"], "stripe")
+    await checkout_payments.open_payment(office.engine, show.organization, checkout["id"], "stripe")
     assert await perform(office.engine, reconcile, checkout_id=checkout["id"]) == {"message": "Not paid"}
     [session] = office.stripe.books.sessions
     office.stripe.pay(session)
@@ -207,14 +207,14 @@ async def test_a_lost_webhook_is_made_up_for_by_asking_the_payment_service(offic
 
 
 async def test_a_payment_page_that_has_closed_is_not_asked_about_again(office: Office) -> None:
-    from onceward_apps.ticketing import buying, schedules
+    from onceward_apps.ticketing import baskets, schedules
 
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    await paying.open_payment(office.engine, show.organization, checkout["id"], "stripe")
+    await checkout_payments.open_payment(office.engine, show.organization, checkout["id"], "stripe")
     await office.later(minutes=16)
     async with office.engine.transaction(organization=show.organization) as tx:
-        assert await buying.end(tx, checkout["id"], "expired", of=("started",))
+        assert await baskets.end(tx, checkout["id"], "expired", of=("started",))
     await office.drain()
     [session] = office.stripe.books.sessions.values()
     assert session["status"] == "expired"

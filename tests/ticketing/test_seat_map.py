@@ -13,12 +13,12 @@ from onceward.live import LiveNode
 from onceward.live.difference import apply
 from onceward.live.protocol import Drop, Hello, Subscribe
 from onceward.testing import until
-from onceward_apps.ticketing import buying, checks, organizing, refunding
+from onceward_apps.ticketing import after_sale, baskets, checks, event_setup
 from onceward_apps.ticketing.codes import new_basket
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.model import Payment
-from onceward_apps.ticketing.organizing import Section
-from onceward_apps.ticketing.selling import fulfil
-from onceward_apps.ticketing.store import buying as rows
+from onceward_apps.ticketing.sales import fulfil
+from onceward_apps.ticketing.store import baskets as rows
 from tests.ticketing.office import Office, Show
 
 HOUSE = (
@@ -110,12 +110,12 @@ async def test_the_map_equals_the_seats_after_every_step_and_sends_what_changed(
     basket = await office.hold(show, "Stalls 3-7")
     await viewer.shows_the_seats()
     async with office.engine.transaction(organization=show.organization) as tx:
-        await buying.let_go(tx, show.id, basket)
-        await organizing.block_seats(tx, show.id, ["Stalls 4-1"], actor="test")
+        await baskets.let_go(tx, show.id, basket)
+        await event_setup.block_seats(tx, show.id, ["Stalls 4-1"], actor="test")
     await viewer.shows_the_seats()
     async with office.engine.transaction(organization=show.organization) as tx:
-        await organizing.unblock_seats(tx, show.id, ["Stalls 4-1"], actor="test")
-        await refunding.refund(tx, checkout["id"], reason="ill", actor="test")
+        await event_setup.unblock_seats(tx, show.id, ["Stalls 4-1"], actor="test")
+        await after_sale.refund(tx, checkout["id"], reason="ill", actor="test")
     await viewer.shows_the_seats()
     assert viewer.data["seats"] == {next(iter(viewer.data["seats"])): "f" * 1200}
     assert viewer.differences
@@ -198,12 +198,12 @@ async def _rows_read(office: Office, show: Show) -> list[int]:
     async with office.engine.transaction(organization=show.organization) as tx:
         await tx.execute("set local enable_seqscan = off")
         before = await tx.fetchval(READ)
-        await buying.hold(tx, show.id, basket, seats=seats)
+        await baskets.hold(tx, show.id, basket, seats=seats)
         counts.append(await tx.fetchval(READ) - before)
     async with office.engine.transaction(organization=show.organization) as tx:
         await tx.execute("set local enable_seqscan = off")
         before = await tx.fetchval(READ)
-        checkout = await buying.start_checkout(tx, show.id, basket, buying.Buyer(email="b@example.org"))
+        checkout = await baskets.start_checkout(tx, show.id, basket, baskets.Buyer(email="b@example.org"))
         counts.append(await tx.fetchval(READ) - before)
     async with office.engine.transaction(organization=show.organization) as tx:
         await tx.execute("set local enable_seqscan = off")

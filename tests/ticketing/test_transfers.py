@@ -13,7 +13,7 @@ import pytest
 from onceward.limits import Rate
 from onceward.messages import public_forms
 from onceward_apps.ticketing.routes import requests
-from onceward_apps.ticketing.store.reading import LINK_DAYS
+from onceward_apps.ticketing.store.views import LINK_DAYS
 from tests.live.conftest import Client
 from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
 

@@ -310,7 +310,7 @@ def test_every_route_has_a_case() -> None:
 
 @pytest.fixture
 async def stage(database_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
-    async with opened_shop(database_url, tmp_path, ticketing_holds_per_minute=0) as shop:
+    async with opened_shop(database_url, tmp_path, holds_per_minute=0) as shop:
         yield Stage(shop)
 
 

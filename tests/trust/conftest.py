@@ -9,6 +9,9 @@ import pytest
 
 from onceward.db import Database
 from onceward.trust import create_organization
+from onceward.trust.secrets import SecretBox
+
+BOX = SecretBox(["k" * 32])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from onceward.settings import Settings
+from onceward.settings import load_settings
 from onceward.trust.sessions import link_for
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
@@ -65,7 +65,8 @@ async def running(database_url: str, **settings: Any) -> AsyncIterator[str]:
     """Run the web part of a process, and yield its URL."""
     process = Process(
         Onceward("test"),
-        Settings(
+        load_settings(
+            FEATURES.settings,
             database_url=SecretStr(database_url),
             port=0,
             pool_min=1,

@@ -12,7 +12,7 @@ from onceward.db import Cause, Database
 from onceward.trust import Sealer, list_entries, record
 from onceward.trust.chain import ChainReport, Head, prove
 from onceward.trust.sealer import head
-from tests.trust.conftest import Two
+from tests.trust.conftest import BOX, Two
 
 
 async def write(db: Database, count: int = 3, **options: object) -> list[int]:
@@ -24,11 +24,11 @@ async def write(db: Database, count: int = 3, **options: object) -> list[int]:
 
 async def proof(db: Database, *known: Head) -> ChainReport:
     async with db.acquire() as conn:
-        return await prove(conn, known=known)
+        return await prove(conn, BOX, known=known)
 
 
 async def seal_all(db: Database, batch: int = 1000) -> None:
-    sealer = Sealer(db, batch=batch)
+    sealer = Sealer(db, BOX, batch=batch)
     while await sealer.step():
         pass
 
@@ -106,7 +106,7 @@ async def test_the_session_time_zone_does_not_change_a_hash(db: Database) -> Non
     await seal_all(db)
     async with db.acquire() as conn:
         await conn.execute("set timezone = 'Asia/Kathmandu'; set datestyle = 'german'; set extra_float_digits = 0")
-        assert (await prove(conn)).ok
+        assert (await prove(conn, BOX)).ok
         await conn.execute("reset all")
 
 
@@ -202,7 +202,7 @@ async def test_entries_that_commit_out_of_order_are_all_sealed_once(db: Database
 
 async def test_sealers_on_many_nodes_make_one_chain(db: Database) -> None:
     await write(db, 40)
-    sealers = [Sealer(db, batch=3) for _ in range(4)]
+    sealers = [Sealer(db, BOX, batch=3) for _ in range(4)]
     while await db.fetchval("select count(*) from onceward.audit_pending"):
         await asyncio.gather(*(sealer.step() for sealer in sealers))
     report = await proof(db)
@@ -211,7 +211,7 @@ async def test_sealers_on_many_nodes_make_one_chain(db: Database) -> None:
 
 
 async def test_the_sealer_works_by_itself_until_stopped(db: Database) -> None:
-    sealer = Sealer(db, interval_s=0.01)
+    sealer = Sealer(db, BOX, interval_s=0.01)
     await sealer.start()
     await write(db, 2)
     async with asyncio.timeout(10):

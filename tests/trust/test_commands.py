@@ -96,12 +96,23 @@ def test_what_cannot_be_done_is_a_message_and_a_code(onceward: Run, arguments: t
     )
 
 
-def test_verify_and_audit_verify_pass_and_fail_after_tampering(onceward: Run, database_url: str) -> None:
+def test_verify_and_audit_verify_pass_and_fail_after_tampering(
+    onceward: Run, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     onceward("organizations", "add", "acme")
-    with_database(database_url, lambda db: Sealer(db).step())
+    with_database(database_url, lambda db: Sealer(db, secret_box(load_settings())).step())
     assert onceward("audit", "verify").exit_code == 0
     head = json.loads(onceward("audit", "verify", "--json").stdout)["head"]
     assert onceward("audit", "verify", "--head", head).exit_code == 0
+    anchors = tmp_path / "node.log"
+    anchors.write_text(f"audit.anchored head={head}\n")
+    assert onceward("audit", "verify", "--anchors", str(anchors)).exit_code == 0
+    monkeypatch.setenv("ONCEWARD_AUDIT_ANCHOR_URL", tmp_path.as_uri())
+    (tmp_path / "audit-head.txt").write_text(f"2:{'0' * 64}\n")
+    cut = onceward("audit", "verify")
+    assert (cut.exit_code, "its end was cut off" in cut.stdout) == (1, True)
+    monkeypatch.delenv("ONCEWARD_AUDIT_ANCHOR_URL")
+    assert onceward("audit", "verify").exit_code == 0
     results = json.loads(onceward("verify", "--json").stdout)
     assert all(result["ok"] for result in results), results
     with_database(

@@ -16,7 +16,7 @@ from onceward.trust.erasers import ERASERS
 from onceward.trust.export import export
 from onceward.trust.organizations import add_user, set_member
 from onceward.work.erasers import ERASERS as WORK
-from tests.trust.conftest import Two
+from tests.trust.conftest import BOX, Two
 
 ANN = "ann@example.org"
 
@@ -31,14 +31,14 @@ async def fill(db: Database, two: Two) -> None:
             tx, "mail.sent", entity_type="mail", entity_id=8, changes={"to": "bob@example.org"}, actor="op:bob"
         )
         await record(tx, "login", entity_type="person", entity_id=ANN, actor=f"user:{ANN}", changes={"ok": True})
-    await Sealer(db).step()
+    await Sealer(db, BOX).step()
 
 
 async def whole(db: Database) -> bool:
-    while await Sealer(db).step():
+    while await Sealer(db, BOX).step():
         pass
     async with db.acquire() as conn:
-        report = await prove(conn)
+        report = await prove(conn, BOX)
     assert report.problems == ()
     return report.ok
 

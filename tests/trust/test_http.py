@@ -28,6 +28,7 @@ from onceward.trust.keys import NewKey, create_key
 from onceward.trust.organizations import add_user, remove_member, set_disabled, set_member
 from onceward.trust.session_cookie import SESSION, is_loopback
 from onceward.trust.sessions import link_for
+from onceward.web.settings import WebSettings
 from tests.trust.conftest import Two
 
 JWT_SECRET = "j" * 64
@@ -55,8 +56,8 @@ class Site:
 
 @pytest.fixture
 async def site(database_url: str, db: Database, two: Two) -> AsyncIterator[Site]:
-    settings = Settings(
-        database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5, jwt_secret=SecretStr(JWT_SECRET)
+    settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5).using(
+        WebSettings(jwt_secret=SecretStr(JWT_SECRET))
     )
     keys: dict[str, str] = {}
     async with db.transaction(role="engine") as tx:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from onceward.db import Database
 from onceward.inbox.sources import NewSource, add
-from onceward.trust import NotAllowed, TrustError
+from onceward.trust import NotAllowed, NotAuthenticated, TrustError
 from onceward.trust.identity import KeyLimits
 from onceward.trust.key_restrictions import KeyRestrictions, allows
 from onceward.trust.keys import authenticate_key, create_key, forget_old_addresses
@@ -139,3 +141,21 @@ def test_restrictions_are_checked_and_written_in_one_form() -> None:
     assert limits.allow("/api/v1/ticketing/scan")
     for path in ("/api/v1/ticketing2", "/x/api/v1/events", "/api/v1/events", "/api/v1/ticketing/../keys", "/"):
         assert limits.allow(path) == (path == "/api/v1/ticketing/../keys"), path
+
+
+async def test_a_key_that_expires_soon_is_announced_once_a_day_and_then_ends(db: Database, two: Two) -> None:
+    text = await make(db, two, "viewer")
+    set_expiry = "update onceward.api_keys set expires_at = now() + $1::interval, last_used_at = $2"
+    today, yesterday = "select now()", "select now() - interval '1 day'"
+    for left_days, last_used, announced in ((15, yesterday, 0), (13, yesterday, 1), (13, today, 0)):
+        await db.execute(set_expiry, timedelta(days=left_days), await db.fetchval(last_used))
+        async with db.acquire() as conn:
+            with capture_logs() as lines:
+                await authenticate_key(conn, text, client="198.51.100.7")
+        found = [line for line in lines if line["event"] == "key.expires_soon"]
+        assert len(found) == announced, (left_days, last_used)
+        assert text not in str(found)
+    await db.execute(set_expiry, timedelta(seconds=-1), None)
+    async with db.acquire() as conn:
+        with pytest.raises(NotAuthenticated, match="is expired"):
+            await authenticate_key(conn, text, client="198.51.100.7")

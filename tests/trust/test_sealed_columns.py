@@ -28,6 +28,7 @@ from onceward.trust.checks import check_secrets_can_be_opened
 from onceward.trust.errors import BadSecretKey
 from onceward.trust.sealed_columns import SealedColumns
 from onceward.trust.secrets import KEY_FILE, key_id, rotate
+from onceward.trust.settings import TrustSettings
 from onceward.web.auth import install
 from tests.docs.test_code_blocks import ROOT, blocks_of
 
@@ -134,7 +135,9 @@ async def test_an_engine_without_keys_names_the_setting(db: Database) -> None:
 
 
 async def test_a_script_has_the_keys_of_the_settings(database_url: str, tmp_path: Path) -> None:
-    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, secret_key=SecretStr(f"{NEW},{OLD}"))
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path).using(
+        TrustSettings(secret_key=SecretStr(f"{NEW},{OLD}"))
+    )
     async with app.engine(settings=settings) as script:
         assert key_id(script.seal(TOKEN, b"x", row=1)) == SecretBox([NEW]).current
     assert names_in(tmp_path) == []
@@ -211,7 +214,9 @@ async def test_verify_and_doctor_find_values_without_their_key(shop: Database, t
     columns = FEATURES.plus(app.features()).sealed
 
     async def found(*keys: str) -> tuple[int, str, str]:
-        settings = Settings(data_dir=tmp_path, secret_key=SecretStr(",".join(keys)) if keys else None)
+        settings = Settings(data_dir=tmp_path).using(
+            TrustSettings(secret_key=SecretStr(",".join(keys)) if keys else None)
+        )
         async with shop.acquire() as conn:
             problems = await check_secrets_can_be_opened(SecretBox(keys or [OTHER]), columns).run(conn)
             finding = await check_secrets(conn, settings, columns)
@@ -223,7 +228,9 @@ async def test_verify_and_doctor_find_values_without_their_key(shop: Database, t
     assert await found(OTHER) == (2, "fail", lacking)
     assert await found() == (2, "fail", lacking)
     async with shop.acquire() as conn:
-        weak = await check_secrets(conn, Settings(data_dir=tmp_path, secret_key=SecretStr("short")), columns)
+        weak = await check_secrets(
+            conn, Settings(data_dir=tmp_path).using(TrustSettings(secret_key=SecretStr("short"))), columns
+        )
     assert (weak.status, weak.remedy) == ("fail", "correct ONCEWARD_SECRET_KEY")
     assert names_in(tmp_path) == []  # doctor creates no key
 

@@ -165,6 +165,47 @@ async def test_a_second_factor_completes_the_sign_in_and_each_code_works_once(
         assert {"second_factor.added", "second_factor.failed", "recovery_code.used"} <= set(written)
 
 
+async def test_an_owner_requires_a_second_factor_with_a_button(database_url: str, db: Database, two: Two) -> None:
+    await people(db, two)
+    requirement = "select second_factor_required from onceward.organizations where organization_id = $1"
+    path, press = "/dashboard/members/second-factor", {"required": "yes", "confirmed": "yes"}
+    async with running(database_url) as url, browser(url) as ann, browser(url) as bob:
+        await bob.log_in(db, "bob@example.org")
+        await bob.get("/dashboard/members")
+        assert bob.status == 403
+        await bob.post(path, **press)
+        assert bob.status == 403, "a viewer requires nothing of others"
+        await ann.log_in(db, "ann@example.org")
+        await add_app(ann)
+        page = await ann.get("/dashboard/members")
+        assert "bob@example.org" in page
+        assert "1 of 2 members has none" in page
+        await ann.post(path, required="yes")
+        assert (ann.status, await db.fetchval(requirement, two.a)) == (400, False), "not confirmed"
+        await later(db, "confirmed_at")
+        assert "Confirm that it is you" in await ann.get("/dashboard/members")
+        await ann.post(path, **press)
+        assert (ann.path, await db.fetchval(requirement, two.a)) == ("/login/confirm", False)
+        await db.execute("update onceward.sessions set confirmed_at = onceward.now()")
+        page = await ann.post(path, **press)
+        assert (ann.status, ann.path) == (200, "/dashboard/members")
+        assert "A second factor is now required." in page
+        assert await db.fetchval(requirement, two.b) is False
+        await bob.get("/")
+        assert bob.path == "/dashboard/account", "who has none adds one first"
+        await ann.post(path, required="no", confirmed="yes")
+        await bob.get("/")
+        assert bob.path == "/"
+    entries = await db.fetch(
+        "select actor, organization_id, changes from onceward.audit_log where action = 'organization.second_factor_required'"
+        " order by id"
+    )
+    assert [row["changes"] for row in entries] == [{"required": True}, {"required": False}]
+    assert {row["organization_id"] for row in entries} == {two.a}
+    ann_id = await db.fetchval("select user_id from onceward.users where email = 'ann@example.org'")
+    assert all(str(ann_id) in row["actor"] for row in entries)
+
+
 @pytest.mark.parametrize("by", ["instance", "organization"])
 async def test_a_required_second_factor_must_be_added_before_anything_else(
     database_url: str, db: Database, two: Two, by: str

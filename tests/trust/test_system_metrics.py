@@ -36,7 +36,7 @@ async def quick(tx: Tx, *, n: int) -> None:
 
 async def events(db: Database, name: str) -> list[Any]:
     return await db.fetch(
-        "select severity, job_id, user_id, course_id, metadata from onceward.system_metrics where event_type = $1 order by job_id",
+        "select severity, job_id, user_id, subject, metadata from onceward.system_metrics where event_type = $1 order by job_id",
         name,
     )
 
@@ -66,28 +66,27 @@ async def test_duplicate_job_detected_is_an_enqueue_that_meets_a_unique_key(db: 
 
 async def test_concurrency_limit_hit_is_a_refused_reservation(db: Database) -> None:
     engine = Engine(db, app.registry)
-    user, course = uuid4(), uuid4()
+    user = uuid4()
     async with engine.transaction() as tx:
-        await tx.reserve(await tx.enqueue(quick, n=1), key="user:1", tier="FREE")
+        await tx.reserve(await tx.enqueue(quick, n=1), key="user:1", at_most=1)
     with pytest.raises(LimitReached), calling(request="req-7", user=str(user)):
         async with engine.transaction() as tx:
-            details = {"rejected_course_id": str(course)}
-            await tx.reserve(await tx.enqueue(quick, n=2), key="user:1", tier="FREE", refusal=Refusal(metadata=details))
+            refusal = Refusal(subject="order-7", metadata={"rejected_order": "order-7"})
+            await tx.reserve(await tx.enqueue(quick, n=2), key="user:1", at_most=1, refusal=refusal)
     await engine.stop()
     [event] = await events(db, "concurrency_limit_hit")
-    assert (event["severity"], event["user_id"]) == ("warn", user)
+    assert (event["severity"], event["user_id"], event["subject"]) == ("warn", user, "order-7")
     global_limit = await db.fetchval("select at_most from onceward.limits where name = 'global'")
     assert event["metadata"] == {
         "key": "user:1",
         "limit": 1,
-        "tier": "FREE",
-        "user_limit": 1,
+        "key_limit": 1,
         "current_jobs": 1,
         "global_limit": global_limit,
         "requested_by": "user:1",
         "request": "req-7",
         "user": str(user),
-        "rejected_course_id": str(course),
+        "rejected_order": "order-7",
     }
 
 
@@ -132,7 +131,7 @@ async def test_orphaned_job_recovery_is_one_event_for_each_job_of_a_lost_worker(
 
 async def test_rpc_retry_exhausted_and_job_rollback_are_a_transaction_that_was_given_up(db: Database) -> None:
     engine = Engine(db, app.registry)
-    course, tries = uuid4(), 0
+    tries = 0
 
     async def deadlocked(tx: Tx) -> None:
         nonlocal tries
@@ -141,12 +140,12 @@ async def test_rpc_retry_exhausted_and_job_rollback_are_a_transaction_that_was_g
         await tx.execute("do $$ begin raise exception 'deadlock' using errcode = '40P01'; end $$")
 
     with pytest.raises(asyncpg.DeadlockDetectedError):
-        await engine.transact(deadlocked, first_pause=0.001, course_id=course)
+        await engine.transact(deadlocked, first_pause=0.001, subject="order-7")
     assert tries == 3
     assert await db.fetchval("select count(*) from onceward.jobs") == 0
     for name in ("rpc_retry_exhausted", "job_rollback"):
         [event] = await events(db, name)
-        assert (event["severity"], event["course_id"]) == ("error", course)
+        assert (event["severity"], event["subject"]) == ("error", "order-7")
         assert event["metadata"]["attempts"] == 3
         assert event["metadata"]["last_error"] == "DeadlockDetectedError"
         assert event["metadata"]["rollback_timestamp"]

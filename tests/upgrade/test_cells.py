@@ -25,6 +25,8 @@ from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import TestDatabases, until
 from onceward.trust.keys import create_key
+from onceward.trust.settings import TrustSettings
+from onceward.work.settings import WorkSettings
 from tests.upgrade.webhooks import add_source, send
 from tools.chaos.ports import free_ports
 
@@ -48,14 +50,9 @@ class Cell:
 @asynccontextmanager
 async def cell(url: str, organization: str) -> AsyncIterator[Cell]:
     """An installation with one organization, its source and its key."""
-    settings = Settings(
-        database_url=SecretStr(url),
-        secret_key=SecretStr(f"the key of the cell of {organization} which is long enough"),
-        port=0,
-        pool_min=1,
-        pool_max=5,
-        poll_interval_ms=50,
-        shutdown_grace_s=0.1,
+    settings = Settings(database_url=SecretStr(url), port=0, pool_min=1, pool_max=5, shutdown_grace_s=0.1).using(
+        TrustSettings(secret_key=SecretStr(f"the key of the cell of {organization} which is long enough")),
+        WorkSettings(poll_interval_ms=50),
     )
     process = Process(app, settings, FEATURES)
     await process.start({"web", "worker"})

@@ -189,7 +189,7 @@ def test_declarations_after_the_first_statement_are_comments(tmp_path: Path) -> 
 
 
 def test_every_migration_of_ours_after_the_first_declares_its_kind() -> None:
-    folders = [*ROOT.glob("onceward/*/migrations"), *ROOT.glob("onceward_apps/*/migrations")]
+    folders = [*ROOT.glob("onceward/*/migrations"), *ROOT.glob("apps/onceward_apps/*/migrations")]
     later = [each for folder in folders for each in read(Migrations("ours", folder)) if each.number > 1]
     assert later
     assert [str(each) for each in later if each.requires is None] == []

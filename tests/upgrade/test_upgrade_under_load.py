@@ -7,6 +7,7 @@ made-up release on top (tools/upgrade/trees.py); `versions.origin` says which, a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,12 @@ LONG = Shape(acknowledged_between_steps=60)
 
 
 @pytest.fixture
-def empty(server_url: str) -> str:
+def empty(server_url: str) -> Iterator[str]:
     """The URL of an empty database."""
-    return TestDatabases(server_url, []).create()
+    with TestDatabases(server_url, []) as databases:
+        url = databases.create()
+        yield url
+        databases.release(url)
 
 
 async def upgraded(folder: Path, shape: Shape, url: str) -> None:

@@ -9,10 +9,10 @@ import aiohttp
 
 from onceward.db import Database
 from onceward.inbox import sources
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.settings import Settings
 from onceward.trust.secrets import secret_box
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 
 SECRET = "whsec_of_the_tests_which_is_long_enough"
 

@@ -11,6 +11,7 @@ from onceward.ledger import checks as ledger
 from onceward.testing import until
 from onceward.trust import Result, Sealer, create_organization, invariants, verify
 from onceward.trust.chain import prove
+from tests.trust.conftest import BOX
 from tests.trust.test_audit import seal_all, tamper, write
 
 EVENTS = [check for check in inbox.CHECKS if check.name == "inbox.unfinished_events_have_work"]
@@ -32,16 +33,16 @@ async def test_only_entries_since_the_last_proof_are_read_and_a_full_proof_reads
     old = await write(db, 3)
     await seal_all(db)
     async with db.acquire() as conn:
-        first = await prove(conn, full=False)
+        first = await prove(conn, BOX, full=False)
     assert (first.ok, first.entries, first.earlier) == (True, 3, 0)
     await write(db, 2)
     await seal_all(db)
     await tamper(db, "update onceward.audit_log set actor = 'nobody' where id = $1", old[0])
     async with db.acquire() as conn:
-        later = await prove(conn, full=False)
+        later = await prove(conn, BOX, full=False)
         assert (later.ok, later.entries, later.earlier) == (True, 2, 3), "the change is below the mark"
-        assert (await prove(conn, full=True)).problems == (f"entry {old[0]} of seal 1: its who was changed",)
-        again = await prove(conn, full=False)
+        assert (await prove(conn, BOX, full=True)).problems == (f"entry {old[0]} of seal 1: its who was changed",)
+        again = await prove(conn, BOX, full=False)
         assert (again.ok, again.entries) == (False, 5), "after a problem everything is checked until it is repaired"
 
 
@@ -49,33 +50,33 @@ async def test_new_tampering_is_found_without_full(db: Database) -> None:
     await write(db, 3)
     await seal_all(db)
     async with db.acquire() as conn:
-        assert (await prove(conn, full=False)).ok
+        assert (await prove(conn, BOX, full=False)).ok
     ids = await write(db, 3)
     await seal_all(db)
     await tamper(db, "delete from onceward.audit_log where id = $1", ids[-1])
     async with db.acquire() as conn:
-        assert (await prove(conn, full=False)).problems == (f"entry {ids[-1]} of seal 2 was deleted",)
+        assert (await prove(conn, BOX, full=False)).problems == (f"entry {ids[-1]} of seal 2 was deleted",)
 
 
 async def test_a_chain_that_was_rewritten_up_to_the_mark_is_found_without_full(db: Database) -> None:
     await write(db, 3)
     await seal_all(db)
     async with db.acquire() as conn:
-        assert (await prove(conn, full=False)).ok
+        assert (await prove(conn, BOX, full=False)).ok
         await tamper(db, "update onceward.audit_seals set hash = sha256('x') where number = 1")
-        assert any("the chain was rewritten" in each for each in (await prove(conn, full=False)).problems)
+        assert any("the chain was rewritten" in each for each in (await prove(conn, BOX, full=False)).problems)
 
 
 async def test_an_entry_that_was_never_sealed_is_found_above_the_mark(db: Database) -> None:
     await write(db, 2)
     await seal_all(db)
     async with db.acquire() as conn:
-        assert (await prove(conn, full=False)).ok
+        assert (await prove(conn, BOX, full=False)).ok
     ids = await write(db, 1)
     await db.execute("delete from onceward.audit_pending")
-    await Sealer(db).step()
+    await Sealer(db, BOX).step()
     async with db.acquire() as conn:
-        found = (await prove(conn, full=False)).problems
+        found = (await prove(conn, BOX, full=False)).problems
     assert found == (f"entry {ids[-1]} is neither sealed nor pending: its seal was removed",)
 
 

@@ -12,7 +12,7 @@ from onceward import Job, Onceward, Permanent, Run, Tx
 from onceward.db import Database
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from onceward.settings import Settings
+from onceward.settings import load_settings
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 
@@ -37,14 +37,15 @@ def make_app() -> Onceward:
 
 
 async def started(database_url: str, *, roles: set[Any], app: Onceward | None = None, **options: Any) -> Process:
-    settings = Settings(
+    settings = load_settings(
+        FEATURES.settings,
         database_url=SecretStr(database_url),
-        secret_key=SecretStr("a key that is long enough for the tests"),
         port=0,
         pool_min=1,
         pool_max=8,
         allow_loopback_endpoints=True,
         shutdown_grace_s=0.1,
+        secret_key=SecretStr("a key that is long enough for the tests"),
         poll_interval_ms=50,
         **options,
     )

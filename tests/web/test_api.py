@@ -23,6 +23,7 @@ from onceward.settings import Settings
 from onceward.web import Dispatcher, Problem, database_of, engine_of
 from onceward.web.asgi import Mount
 from onceward.web.health import MetricsGuard, health_routes
+from onceward.web.settings import WebSettings
 
 
 class Order(BaseModel):
@@ -65,7 +66,9 @@ async def outage() -> None:
 
 @pytest.fixture
 async def runtime(database_url: str) -> AsyncIterator[Process]:
-    settings = Settings(database_url=SecretStr(database_url), port=0, max_body_bytes=2048, pool_min=1, pool_max=5)
+    settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5).using(
+        WebSettings(max_body_bytes=2048)
+    )
     runtime = Process(app, settings, FEATURES)
     await runtime.start({"web"})
     yield runtime

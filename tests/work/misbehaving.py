@@ -1,47 +1,220 @@
-"""An app whose handlers misbehave, for `onceward worker tests.work.misbehaving:app` in a process of its own."""
+"""An app whose handlers misbehave in every place where a user's code runs: in tests, and in processes of `tests.work.fleet`."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
 import sys
 import time
+from typing import Any
 
-from onceward import Onceward, Tx
+from onceward import Event, Job, JobEnd, Onceward, Run, Tx, Workflow
+from onceward.live import Query
+from tests.work.cells import WAYS
 
 app = Onceward("misbehaving")
 
-
-@app.job(timeout=60)
-async def block() -> None:
-    """Block the event loop."""
-    time.sleep(60)  # noqa: ASYNC251
+TIMEOUT_S = float(os.environ.get("MISBEHAVING_TIMEOUT_S", "60"))
 
 
-@app.job(timeout=60)
-async def innocent(tx: Tx) -> None:
+class Own(BaseException):
+    """An exception of a library that does not derive from `Exception`."""
+
+
+async def misbehave(how: str, tx: Tx | None = None) -> None:
+    """Do what a handler must not do."""
+    match how:
+        case "cancelled":
+            other = asyncio.create_task(asyncio.sleep(60))
+            await asyncio.sleep(0)
+            other.cancel()
+            await other
+        case "generator":
+            raise GeneratorExit
+        case "closed":  # Python closes a coroutine that awaits such a task, instead of raising there
+            await asyncio.create_task(misbehave("generator"))
+        case "own":
+            raise Own("not an Exception")
+        case "exit":
+            sys.exit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "own task":
+            cancel_own_task()
+            await asyncio.sleep(0)
+        case "own task and success":
+            cancel_own_task()
+        case "subtask":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(misbehave("generator"))
+        case "ended":
+            assert tx is not None
+            await tx.execute("rollback")
+        case "committed":
+            assert tx is not None
+            await tx.execute("commit")
+        case "begun again":
+            assert tx is not None
+            await tx.execute("rollback")
+            await tx.execute("begin")
+            raise ValueError("after the end")
+        case "idle":  # PostgreSQL ends the session of a transaction that waits too long for its next statement
+            assert tx is not None
+            await tx.execute("set local idle_in_transaction_session_timeout = 20")
+            await asyncio.sleep(0.1)
+            await tx.execute("select 1")
+        case "exit in task":  # the exception ends the event loop, not the handler
+            await asyncio.create_task(misbehave("exit"))
+        case "swallow":
+            while True:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    continue
+        case _:
+            misbehave_in_thread(how)
+
+
+def misbehave_in_thread(how: str) -> None:
+    """Do what a plain function must not do. In a coroutine it blocks the event loop."""
+    match how:
+        case "cancelled":
+            raise asyncio.CancelledError
+        case "generator":
+            raise GeneratorExit
+        case "own":
+            raise Own("not an Exception")
+        case "exit":
+            sys.exit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "stop":
+            raise StopIteration
+        case "block" | "hang":
+            time.sleep(60)
+        case "_exit":
+            os._exit(3)
+        case "segfault":
+            ctypes.string_at(0)
+        case "memory":
+            bytearray(300 << 20)
+        case _:
+            return
+
+
+def cancel_own_task() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+@app.job(retry=[0.0], timeout=TIMEOUT_S)
+async def without_tx(*, how: str) -> None:
+    await misbehave(how)
+
+
+@app.job(retry=[0.0], timeout=TIMEOUT_S)
+async def with_tx(tx: Tx, *, how: str) -> None:
     await tx.execute("select 1")
-    await asyncio.sleep(60)
+    await misbehave(how, tx)
 
 
-@app.job(timeout=60)
-async def exit_in_task() -> None:
-    """Exit from a task of its own: the exception ends the event loop, not the handler."""
-
-    async def leave() -> None:
-        sys.exit(3)
-
-    await asyncio.create_task(leave())
+@app.job(retry=[0.0], timeout=TIMEOUT_S)
+def threaded(*, how: str) -> None:
+    misbehave_in_thread(how)
 
 
-@app.job(timeout=0.2)
-def hang() -> None:
-    time.sleep(60)
+@app.job(process=True, retry=[0.0], memory_mb=100, timeout=1)
+def isolated(*, how: str) -> None:
+    misbehave_in_thread(how)
 
 
-@app.job(timeout=0.2)
-async def swallow() -> None:
-    while True:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            continue
+@app.job(batch=5, retry=[0.0], timeout=TIMEOUT_S)
+async def batched(jobs: list[Job], tx: Tx) -> None:
+    await tx.execute("select 1")
+    for job in jobs:
+        await misbehave(job.args["how"], tx)
+
+
+@app.job(retry=[0.0])
+async def hooked(tx: Tx, *, how: str) -> None:
+    await tx.execute("select 1")
+
+
+@hooked.on_end
+async def after_hooked(tx: Tx, end: JobEnd) -> None:
+    await misbehave(end.arguments["how"], tx)
+
+
+@app.job
+async def innocent(tx: Tx) -> str:
+    return await tx.fetchval("select 'done'")
+
+
+@app.job(timeout=120)
+async def patient(tx: Tx, *, seconds: float) -> None:
+    """An innocent job that runs while another handler ends the process."""
+    await tx.execute("select 1")
+    await asyncio.sleep(seconds)
+
+
+@app.on("stripe", "charge.succeeded", retry=[0.0], timeout=TIMEOUT_S)
+async def event(event: Event[Any], tx: Tx) -> None:
+    await tx.execute("select 1")
+    await misbehave(event.payload["data"]["object"]["description"], tx)
+
+
+@app.on("stripe", "charge.refunded")
+async def good_event(event: Event[Any], tx: Tx) -> None:
+    await tx.execute("select 1")
+
+
+async def step(how: str) -> None:
+    await misbehave(how)
+
+
+async def step_with_tx(tx: Tx, how: str) -> None:
+    await tx.execute("select 1")
+    await misbehave(how, tx)
+
+
+def step_in_thread(how: str) -> None:
+    misbehave_in_thread(how)
+
+
+STEPS = {"step": step, "step with tx": step_with_tx, "step in thread": step_in_thread}
+
+
+@app.workflow
+async def stepwise(wf: Workflow, *, where: str, how: str) -> None:
+    await wf.options(retry=[0.0], timeout=TIMEOUT_S).step(STEPS[where], how)
+
+
+@app.query(allow="anyone")
+async def ask(q: Query, *, how: str) -> str:
+    await misbehave(how)
+    return await q.fetchval("select 'answered'")
+
+
+def scheduled(how: str, where: str) -> str:
+    """Return the name of the schedule that misbehaves so, because a schedule takes no arguments."""
+    return f"{where}-{how}".replace(" ", "-")
+
+
+def declare_schedule(how: str) -> None:
+    async def item(_item: int, tx: Tx) -> None:
+        await tx.execute("select 1")
+        await misbehave(how, tx)
+
+    @app.cron("0 0 1 1 *", name=scheduled(how, "schedule"), retry=[0.0], timeout=TIMEOUT_S)
+    async def schedule(run: Run) -> None:
+        await misbehave(how)
+
+    @app.cron("0 0 1 1 *", name=scheduled(how, "item of a schedule"), retry=[0.0], timeout=TIMEOUT_S)
+    async def schedule_of_items(run: Run) -> None:
+        await run.each([1], item, key=str)
+
+
+for each in WAYS:
+    declare_schedule(each)

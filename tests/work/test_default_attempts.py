@@ -11,6 +11,7 @@ from onceward.inbox.handlers import task_name
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.work.settings import WorkSettings
 
 
 async def test_the_settings_decide_for_tasks_that_declare_nothing(database_url: str, tmp_path: Path) -> None:
@@ -26,12 +27,8 @@ async def test_the_settings_decide_for_tasks_that_declare_nothing(database_url: 
     async def paid(tx: Tx) -> None: ...
 
     for events, jobs in ((7, 3), (5, 12)):
-        settings = Settings(
-            database_url=SecretStr(database_url),
-            data_dir=tmp_path,
-            pool_max=4,
-            max_attempts=events,
-            job_max_attempts=jobs,
+        settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, pool_max=4).using(
+            WorkSettings(max_attempts=events, job_max_attempts=jobs)
         )
         process = Process(app, settings, FEATURES)
         await process.start({"scheduler"})

@@ -1,4 +1,8 @@
-"""Handlers that stop a whole process: it ends, others rescue its work, and only the culprit is charged."""
+"""The cells of the matrix in which nothing but the end of the process helps (see test_misbehaving.py).
+
+A supervisor starts the process again. The culprit crashes until it is a dead letter, good work is done, and where the process
+knows the culprit, nobody else is charged.
+"""
 
 from __future__ import annotations
 
@@ -6,107 +10,256 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
 
+import aiohttp
 import pytest
 
 from onceward import Engine
 from onceward.db import Database
+from onceward.schedules import Scheduler
+from onceward.schedules.operations import run_now
+from onceward.testing import TestInbox
+from onceward.testing.inbox import KEY, SECRET
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from tests.child import ROOT, command, end
+from tests.live.conftest import Client
 from tests.queries import until_query
-from tests.work.misbehaving import app, block, exit_in_task, hang, innocent, swallow
+from tests.work.misbehaving import STEPS, app, innocent, patient, scheduled, stepwise
+from tests.work.test_misbehaving import TASKS
+from tools.chaos.ports import free_ports
 
-HELD = "select count(*) from onceward.work where lease is not null"
+ENDED_BY_HANDLER = 70
+PLACES = ("job with tx", "batch", "event acked", "item of a schedule", "step with tx", "on_end hook", "job", "schedule")
+DEAD = "select count(*) from onceward.work where dead_reason = 'worker_lost' and id = any($1::bigint[])"
+CHARGED = "select array_agg(distinct work_id) from onceward.attempts where outcome in ('crashed', 'dead_letter')"
+
+
+class Fleet:
+    """A process of the app, started again after its end, and what it prints."""
+
+    def __init__(self, db: Database, process: subprocess.Popen[str], port: int) -> None:
+        self.db = db
+        self.process = process
+        self.address = f"127.0.0.1:{port}"
+        self.lines: list[str] = []
+        self.exits: list[int] = []
+
+    async def until_exit(self, *, within_s: float = 30.0) -> int:
+        """Wait for the end of the current process. Return its exit code."""
+        async with asyncio.timeout(within_s):
+            while True:
+                line = await asyncio.to_thread(self._read)
+                if line.startswith("exit "):
+                    self.exits.append(int(line.removeprefix("exit ")))
+                    return self.exits[-1]
+
+    async def start_again(self) -> None:
+        """Rescue the work of the dead process, as another worker does after a few seconds, and start the next one."""
+        for worker in await self.db.fetch("select id, beat from onceward.workers"):
+            await self.db.fetch("select * from onceward.rescue($1, $2)", worker["id"], worker["beat"])
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the current process."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGTERM)
+
+    def text(self) -> str:
+        return "".join(self.lines)
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the fleet has ended: " + self.text()[-2000:]
+        self.lines.append(line)
+        return line
 
 
 @pytest.fixture
-def start(database_url: str, tmp_path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    started: list[subprocess.Popen[str]] = []
-
-    def begin(**settings: str) -> subprocess.Popen[str]:
-        environment = {
-            **os.environ,
-            "ONCEWARD_DATABASE_URL": database_url,
-            "ONCEWARD_DATA_DIR": str(tmp_path),
-            "ONCEWARD_SHUTDOWN_GRACE_S": "0.5",
-            "ONCEWARD_LOG_FORMAT": "json",
-            **settings,
-        }
-        started.append(
-            subprocess.Popen(
-                command("onceward", "worker", "tests.work.misbehaving:app"),
-                cwd=ROOT,
-                env=environment,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-        )
-        return started[-1]
-
-    yield begin
-    for process in started:
-        end(process)
+async def fleet(db: Database, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Fleet]:
+    [port] = free_ports(1)
+    settings = {
+        "ONCEWARD_DATABASE_URL": db.url,
+        "ONCEWARD_DATA_DIR": str(tmp_path),
+        "ONCEWARD_SHUTDOWN_GRACE_S": "0.5",
+        "ONCEWARD_LOG_FORMAT": "json",
+        "ONCEWARD_BLOCKED_WARN_S": "0.3",
+        "ONCEWARD_BLOCKED_LIMIT_S": "0.9",
+        "ONCEWARD_PORT": str(port),
+        "ONCEWARD_SECRET_KEY": KEY,
+        **getattr(request, "param", {}),
+    }
+    process = subprocess.Popen(  # noqa: ASYNC220
+        command("tests.work.fleet", "up", "tests.work.misbehaving:app"),
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    yield Fleet(db, process, port)
+    end(process)
 
 
 @pytest.fixture
-async def engine(db: Database):
+async def engine(db: Database) -> AsyncIterator[Engine]:
     engine = Engine(db, app.registry)
     await engine.start()
+    await Scheduler(db, app.schedules.values(), waker=engine.waker).register()
     yield engine
     await engine.stop()
 
 
-async def ended(process: subprocess.Popen[str], *, within_s: float = 30.0) -> str:
-    output, _ = await asyncio.to_thread(process.communicate, None, within_s)
-    return output
+async def start(engine: Engine, place: str, how: str) -> int:
+    """Start the work of a cell and return its id."""
+    if place in TASKS:
+        return await engine.db.fetchval("select onceward.enqueue($1, $2)", TASKS[place], {"how": how})
+    async with engine.transaction() as tx:
+        if place in STEPS:
+            return (await tx.start_workflow(stepwise, where=place, how=how)).id
+        await tx.become_engine()
+        return await run_now(tx, app.schedules[scheduled(how, place)], by="test", waker=engine.waker)
 
 
-async def rescue(db: Database) -> dict[int, int]:
-    """Rescue the work of the dead worker. Return the crashes of each."""
-    [worker] = await db.fetch("select id, beat from onceward.workers")
-    rows = await db.fetch("select * from onceward.rescue($1, $2)", worker["id"], worker["beat"])
-    return {row["id"]: row["crashes"] for row in rows}
+async def receive(engine: Engine, how: str) -> int:
+    async with TestInbox(engine, app) as inbox:
+        await inbox.add_source("acked", provider="stripe")
+        await inbox.trigger("charge.succeeded", source="acked", **{"data.object.description": how})
+    return await engine.db.fetchval("select max(seq) from onceward.webhook_events")
 
 
-async def test_a_blocked_event_loop_is_reported_and_ends_the_process_and_only_the_culprit_is_charged(
-    engine: Engine, db: Database, start
+async def crash_until_dead(fleet: Fleet, culprits: list[int], *, most: int) -> None:
+    """Start the process again until every culprit is a dead letter."""
+    for _ in range(most):
+        await fleet.until_exit()
+        await fleet.start_again()
+        if await fleet.db.fetchval(DEAD, culprits) == len(culprits):
+            return
+    raise AssertionError(f"after {most} crashes: {await fleet.db.fetch('select id, task, crashes from onceward.work')}")
+
+
+@pytest.mark.parametrize(
+    "places",
+    [("job with tx",), pytest.param(PLACES, marks=[pytest.mark.slow, pytest.mark.timeout(300)])],
+    ids=["short", "all"],
+)
+async def test_a_handler_that_blocks_the_event_loop_is_charged_alone(
+    engine: Engine, db: Database, fleet: Fleet, places: tuple[str, ...]
 ) -> None:
-    process = start(ONCEWARD_BLOCKED_WARN_S="0.4", ONCEWARD_BLOCKED_LIMIT_S="1.2")
-    good = [await engine.enqueue(innocent) for _ in range(3)]
-    await until_query(db, HELD, 3)
-    bad = await engine.enqueue(block)
-    output = await ended(process)
-    assert process.returncode == 70, output
-    assert "event_loop.blocked" in output
-    assert "tests/work/misbehaving.py" in output
-    assert f'"id":{bad.id}' in output.replace(" ", "")
-    crashes = await rescue(db)
-    assert crashes == {bad.id: 1} | {job.id: 0 for job in good}
-    message = await db.fetchval("select error->>'message' from onceward.attempts where work_id = $1", bad.id)
-    assert message == "the handler blocked its worker, which ended itself"
+    good = [(await engine.enqueue(patient, seconds=2.0)).id for _ in range(3)]
+    culprits = [await (receive(engine, "block") if p == "event acked" else start(engine, p, "block")) for p in places]
+    await crash_until_dead(fleet, culprits, most=3 * len(places) + 3)
+    good.append((await engine.enqueue(innocent)).id)
+    for id in good:
+        assert (await engine.wait(id, timeout=30)).outcome == "success"
+    assert set(fleet.exits) == {ENDED_BY_HANDLER}
+    assert set(await db.fetchval(CHARGED)) - set(culprits) <= set(await hook_jobs(db))
+    text = fleet.text().replace(" ", "")
+    assert "tests/work/misbehaving.py" in text
+    for id in culprits:
+        assert f'"id":{id},' in text
+        message = await db.fetchval("select error->>'message' from onceward.attempts where work_id = $1 limit 1", id)
+        assert message == "the handler blocked its worker, which ended itself"
 
 
-async def test_a_handler_whose_task_exits_ends_the_process_and_counts_a_crash(
-    engine: Engine, db: Database, start
+async def hook_jobs(db: Database) -> list[int]:
+    return [row["id"] for row in await db.fetch("select id from onceward.work where task = 'hooked#on_end'")]
+
+
+@pytest.mark.parametrize("place", ["event inline", pytest.param("live query", marks=pytest.mark.slow)])
+async def test_a_request_that_blocks_the_event_loop_charges_no_work(
+    engine: Engine, db: Database, fleet: Fleet, place: str
 ) -> None:
-    process = start()
-    bad = await engine.enqueue(exit_in_task)
-    output = await ended(process)
-    assert process.returncode == 70, output
-    assert "process.ended_by_handler" in output
-    assert await rescue(db) == {bad.id: 1}
+    """Nothing of it is stored: the sender or the browser tries again, and the log names the line."""
+    good = [(await engine.enqueue(patient, seconds=2.0)).id for _ in range(3)]
+    await until_query(db, "select count(*) from onceward.work where lease is not null", 3)
+    if place == "live query":
+        client = await Client.open(f"ws://{fleet.address}/live", None)
+        await client.subscribe("ask", how="block")
+        assert await fleet.until_exit() == ENDED_BY_HANDLER
+    else:
+        url, body, headers = await signed(engine, "block")
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientError):
+                await session.post(f"http://{fleet.address}{url}", data=body, headers=headers)
+        assert await fleet.until_exit() == ENDED_BY_HANDLER
+        assert await db.fetchval("select count(*) from onceward.webhook_events") == 0
+        assert '"task":"stripe/charge.succeeded"' in fleet.text().replace(" ", "")
+    assert "tests/work/misbehaving.py" in fleet.text()
+    await fleet.start_again()
+    for id in good:
+        assert (await engine.wait(id, timeout=30)).outcome == "success"
+    assert await db.fetchval(CHARGED) is None
 
 
-@pytest.mark.parametrize("jobs", [(hang,), pytest.param((hang, swallow), marks=pytest.mark.slow)])
+async def signed(engine: Engine, how: str) -> tuple[str, bytes, dict[str, str]]:
+    """Add a source that is handled inside its requests. Return the address, body and headers of a webhook for it."""
+    provider = get_provider("stripe")
+    async with TestInbox(engine, app) as inbox:
+        await inbox.add_source("inline", provider="stripe", mode="inline")
+    body = provider.encode(provider.sample("charge.succeeded", {"data.object.description": how}))
+    config = SourceConfig(provider="stripe", secrets=(SECRET,))
+    return "/webhooks/inline", body, dict(provider.sign(config, body, time.time()))
+
+
+@pytest.mark.parametrize(
+    ("how", "places"),
+    [
+        ("exit in task", ("job",)),
+        pytest.param("exit in task", PLACES, marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param(
+            "_exit", ("job in thread", "step in thread", *PLACES), marks=[pytest.mark.slow, pytest.mark.timeout(300)]
+        ),
+    ],
+)
+async def test_a_handler_that_ends_its_process_is_a_dead_letter_after_three_crashes(
+    engine: Engine, fleet: Fleet, how: str, places: tuple[str, ...]
+) -> None:
+    """What ran beside it counts a crash too, but no innocent work ends by it."""
+    good = [(await engine.enqueue(innocent)).id for _ in range(3)]
+    culprits = [await (receive(engine, how) if p == "event acked" else start(engine, p, how)) for p in places]
+    await crash_until_dead(fleet, culprits, most=3 * len(places) + 3)
+    good.append((await engine.enqueue(innocent)).id)
+    for id in good:
+        assert (await engine.wait(id, timeout=30)).outcome == "success"
+    assert set(fleet.exits) == {3 if how == "_exit" else ENDED_BY_HANDLER}
+    assert how == "_exit" or "process.ended_by_handler" in fleet.text()
+
+
+ONE_SLOT = {"ONCEWARD_WORKER_CONCURRENCY": "1", "MISBEHAVING_TIMEOUT_S": "0.2"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fleet", [ONE_SLOT], indirect=True)
+@pytest.mark.parametrize(("place", "how"), [("job in thread", "hang"), ("job", "swallow"), ("step in thread", "hang")])
+async def test_a_handler_that_holds_the_last_slot_of_its_queue_ends_the_process_and_is_charged(
+    engine: Engine, fleet: Fleet, place: str, how: str
+) -> None:
+    culprit = await start(engine, place, how)
+    await crash_until_dead(fleet, [culprit], most=3)
+    good = await engine.enqueue(innocent)
+    assert (await engine.wait(good.id, timeout=30)).outcome == "success"
+    assert fleet.exits == [ENDED_BY_HANDLER] * 3
+    assert "worker.ended_itself" in fleet.text()
+
+
+@pytest.mark.parametrize("fleet", [{"MISBEHAVING_TIMEOUT_S": "0.2"}], indirect=True)
+@pytest.mark.parametrize("hows", [("hang",), pytest.param(("hang", "swallow"), marks=pytest.mark.slow)])
 async def test_a_process_with_handlers_that_cannot_be_stopped_ends_at_a_signal(
-    engine: Engine, db: Database, start, jobs
+    engine: Engine, db: Database, fleet: Fleet, hows: tuple[str, ...]
 ) -> None:
-    process = start()
-    stuck = [await engine.enqueue(job) for job in jobs]
-    await until_query(db, "select coalesce(sum(cardinality(overdue)), 0)::int from onceward.workers", 1)
-    process.send_signal(signal.SIGTERM)
-    output = await ended(process)
-    assert process.returncode == 0, output
-    assert output.count("handler.not_stopped") == len(jobs)
-    assert await rescue(db) == {job.id: 1 for job in stuck}
+    stuck = [await start(engine, "job in thread" if how == "hang" else "job", how) for how in hows]
+    await until_query(db, "select coalesce(sum(cardinality(overdue)), 0)::int from onceward.workers", len(hows))
+    fleet.terminate()
+    assert await fleet.until_exit() == 0
+    assert fleet.text().count("handler.not_stopped") == len(hows)
+    await fleet.start_again()
+    assert set(await db.fetchval(CHARGED)) == set(stuck)

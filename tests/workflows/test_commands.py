@@ -76,7 +76,7 @@ def test_limits_are_listed_and_set(command: Command, database_url: str) -> None:
         db = await Database.open(database_url)
         engine = Engine(db, app.registry)
         async with engine.transaction() as tx:
-            await tx.reserve(await tx.enqueue(generate), key="user:1", tier="BASIC")
+            await tx.reserve(await tx.enqueue(generate), key="user:1", at_most=2)
         await db.close()
 
     asyncio.run(take())

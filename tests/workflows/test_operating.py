@@ -21,7 +21,7 @@ from onceward.web import create_api
 from onceward.work.unserved import UnservedWalk
 from onceward.workflows import WorkflowState, operate
 from onceward.workflows.checks import CHECKS as workflow_checks
-from onceward.workflows.routes import workflows_router
+from onceward.workflows.routes import router as workflows_router
 
 Make = Callable[[Onceward], Any]
 broken = True
@@ -177,7 +177,7 @@ async def test_api_shows_signals_and_cancels_within_the_organization(bench: Make
             tx, name="k", organization=ours.organization_id, scopes=["operator"], actor="operator:test"
         )
     api = create_api(
-        settings=Settings(), database=b.db, engine=b.engine, health=Health(), version="t", routers=[workflows_router()]
+        settings=Settings(), database=b.db, engine=b.engine, health=Health(), version="t", routers=[workflows_router]
     )
     mine = (await b.engine.start_workflow(approval.for_organization(ours.organization_id))).id
     second = (await b.engine.start_workflow(approval.for_organization(ours.organization_id))).id

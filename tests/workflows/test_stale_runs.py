@@ -43,7 +43,9 @@ class Stale:
         return work
 
     async def run(self, work: Claimed) -> str:
-        return await self._executor.run(self._bench.engine.registry.tasks[work.task], work)
+        outcome = await self._executor.run(self._bench.engine.registry.tasks[work.task], work)
+        assert isinstance(outcome, str)
+        return outcome
 
 
 async def undo(tx: Tx) -> None:

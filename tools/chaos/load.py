@@ -13,8 +13,8 @@ import aiohttp
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from tools.chaos.history import Request
 from tools.chaos.nodes import SECRET
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from aiohttp import web
 
-from onceward.testing.simulators.smtp import SmtpSimulator
+from onceward.integrations.smtp.simulator import SmtpSimulator
 from tools.chaos.history import Call
 
 

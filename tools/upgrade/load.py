@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from tools.upgrade.nodes import SECRET
 
 ANSWER_WITHIN_S = 30.0

@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 
 export const ARGUMENT = { a: "x".repeat(142) }; // 150 bytes as JSON
+export const WRITES = process.env.BENCH_WRITES ?? ""; // what a handler writes, as in harness.py
 const PER_CALL = 10_000;
 const DEADLINE_MS = 300_000;
 const REPORT_MS = 20;
@@ -231,3 +232,15 @@ async function vacuum(peer, url) {
   });
 }
 
+
+// Write what a handler of this case writes, in a commit of its own: `client` is a pg.Client or pg.Pool.
+export async function write(client, number) {
+  if (WRITES === "insert" || WRITES === "ordered") {
+    await client.query({ name: "row", text: "insert into onceward_bench.sink (body) values ($1)", values: [ARGUMENT.a] });
+    return;
+  }
+  await client.query("begin");
+  await client.query({ name: "lock", text: "select n from onceward_bench.hot where id = $1 for update", values: [number % 100] });
+  await client.query({ name: "update", text: "update onceward_bench.hot set n = n + 1 where id = $1", values: [number % 100] });
+  await client.query("commit");
+}

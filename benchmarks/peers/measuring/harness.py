@@ -22,6 +22,12 @@ import uvloop
 ARGUMENT = {"a": "x" * 142}
 """150 bytes as compact JSON."""
 
+WRITES = os.environ.get("BENCH_WRITES", "")
+"""What a handler writes: nothing, `insert` (one row) or `update` (one of a hundred rows, locked first)."""
+INSERT = "insert into onceward_bench.sink (body) values ($1)"
+LOCK = "select n from onceward_bench.hot where id = $1 for update"
+UPDATE = "update onceward_bench.hot set n = n + 1 where id = $1"
+
 PER_CALL = 10_000
 """The largest number of jobs in one call of a peer's bulk API."""
 

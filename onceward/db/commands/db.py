@@ -12,7 +12,7 @@ import typer
 
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
-from onceward.cli.session import features_here, opened_database, run
+from onceward.cli.session import features_here, opened_database, run, settings_here
 from onceward.db.commands import compact, schema
 from onceward.settings.database_url import libpq_variables
 
@@ -78,9 +78,8 @@ def upgrade(
     """Upgrade the embedded database from an older PostgreSQL to the embedded version. The old data are kept."""
     from onceward.db.embedded.switching import NOTE
     from onceward.db.embedded.upgrade import upgrade as upgrade_embedded
-    from onceward.settings import load_settings
 
-    settings = load_settings()
+    settings = settings_here()
     if settings.database_url is not None:
         raise CommandFailed("ONCEWARD_DATABASE_URL is set: this command upgrades the embedded database only")
     if not any((settings.data_dir / name).exists() for name in ("pg", NOTE)):

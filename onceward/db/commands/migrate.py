@@ -9,7 +9,7 @@ import typer
 
 from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import JsonOption, listing
-from onceward.cli.session import configure_process, features_here, features_with, opened, run
+from onceward.cli.session import configure_process, features_here, features_with, opened, run, settings_here
 from onceward.feature import Migrations
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ def migrate(
     A file that contracts the schema is deferred while a process runs that needs what it removes: run the command again when
     all nodes have the new version.
     """
-    from onceward.settings import load_settings
 
-    settings = load_settings()
+    settings = settings_here()
     configure_process(settings)
     features = features_here() if app is None else features_with(load_app(app))
     applied, pending = run(_migrate(features.migrations, settings, only_plan=plan, reapply_functions=reapply_functions))

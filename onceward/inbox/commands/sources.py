@@ -13,7 +13,7 @@ import typer
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.moments import UNITS
 from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import opened_database, run
+from onceward.cli.session import opened_database, run, settings_here
 
 if TYPE_CHECKING:
     from onceward.inbox.sources import Listed
@@ -69,7 +69,7 @@ def add(
         list[str] | None, typer.Option("--option", help="PATH=VALUE; the provider's page lists them.")
     ] = None,
     public_url: Annotated[
-        str | None, typer.Option("--public-url", help="Our URL as the sender uses it (Twilio signs it).")
+        str | None, typer.Option("--public-url", help="Our URL as the sender uses it (some senders sign it).")
     ] = None,
     ordering: Annotated[
         bool, typer.Option("--ordering", help="Handle events of one subject one after the other.")
@@ -87,10 +87,10 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Add a source and print the URL to enter at the sender."""
-    from onceward.providers.inbound.samples import parse_field
+    from onceward.webhooks.samples import parse_field
 
     chosen = provider or name
-    secret_text = None if unsigned else read_secret(secret, secret_file, needed=chosen != "paypal")
+    secret_text = None if unsigned else read_secret(secret, secret_file, needed=_needs_secret(chosen))
     try:
         options = dict(parse_field(each) for each in option or ())
     except ValueError as error:
@@ -98,12 +98,11 @@ def add(
 
     async def work() -> Listed:
         from onceward.inbox import sources
-        from onceward.providers.inbound.provider import ConfigError
-        from onceward.settings import load_settings
         from onceward.trust import find_organization
         from onceward.trust.secrets import secret_box
+        from onceward.webhooks.provider import ConfigError
 
-        settings = load_settings()
+        settings = settings_here()
         async with opened_database() as db, db.transaction(role="engine") as tx:
             owner = None if organization is None else await find_organization(tx.conn, organization)
             new = sources.NewSource(
@@ -160,13 +159,12 @@ def rotate(
 
     async def work() -> int:
         from onceward.inbox import sources
-        from onceward.providers.inbound.provider import ConfigError
-        from onceward.settings import load_settings
         from onceward.trust.secrets import secret_box
+        from onceward.webhooks.provider import ConfigError
 
         async with opened_database() as db, db.transaction(role="engine") as tx:
             try:
-                box = secret_box(load_settings())
+                box = secret_box(settings_here())
                 live = await sources.rotate(tx, box, name, text or "", overlap=duration(overlap), actor="operator:cli")
             except ConfigError as error:
                 raise CommandFailed(str(error)) from None
@@ -186,7 +184,7 @@ def assign(
 
     async def work() -> Listed:
         from onceward.inbox import sources
-        from onceward.providers.inbound.provider import ConfigError
+        from onceward.webhooks.provider import ConfigError
 
         async with opened_database() as db, db.transaction(role="engine") as tx:
             try:
@@ -216,7 +214,7 @@ def remove(name: Name) -> None:
 
     async def work() -> None:
         from onceward.inbox import sources
-        from onceward.providers.inbound.provider import ConfigError
+        from onceward.webhooks.provider import ConfigError
 
         async with opened_database() as db, db.transaction(role="engine") as tx:
             try:
@@ -247,6 +245,11 @@ def duration(text: str) -> timedelta:
 
 
 def _base() -> str:
-    from onceward.settings import load_settings
 
-    return load_settings().url
+    return settings_here().url
+
+
+def _needs_secret(provider: str) -> bool:
+    from onceward.webhooks import PROVIDERS
+
+    return provider not in PROVIDERS or PROVIDERS[provider].needs_secret

@@ -11,12 +11,12 @@ import typer
 
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.rendering import JsonOption, document, say
-from onceward.cli.session import opened_database, run
+from onceward.cli.session import opened_database, run, settings_here
 from onceward.inbox.commands.sources import duration
 
 if TYPE_CHECKING:
     from onceward.inbox.sending import Outgoing
-    from onceward.providers.inbound.provider import SourceConfig
+    from onceward.webhooks.provider import SourceConfig
 
 MOST_IN_FLIGHT = 256
 
@@ -66,8 +66,8 @@ def trigger(
 ) -> None:
     """Send a signed test webhook to this installation. Exit with 1 if the answer is not the expected one."""
     from onceward.inbox.sending import compose
-    from onceward.providers.inbound.provider import ConfigError
-    from onceward.providers.inbound.samples import parse_field
+    from onceward.webhooks.provider import ConfigError
+    from onceward.webhooks.samples import parse_field
 
     name = source or provider
     try:
@@ -95,10 +95,9 @@ def trigger(
 
 def _config(provider: str, name: str, secret: str | None, url: str | None) -> SourceConfig:
     """Return the source's configuration in this installation. A secret from the command line replaces the stored one."""
-    from onceward.providers.inbound.provider import SourceConfig
-    from onceward.settings import load_settings
+    from onceward.webhooks.provider import SourceConfig
 
-    settings = load_settings()
+    settings = settings_here()
     if secret is not None and url is not None and settings.database_url is None:
         # Only another installation is involved: its public URL is the origin of --url.
         return SourceConfig(provider=provider, secrets=(secret,), public_url=_origin(url))
@@ -124,9 +123,8 @@ def _config(provider: str, name: str, secret: str | None, url: str | None) -> So
 
 
 def _default_url(name: str) -> str:
-    from onceward.settings import load_settings
 
-    settings = load_settings()
+    settings = settings_here()
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     return f"http://{host}:{settings.port}/webhooks/{name}"
 

@@ -1,5 +1,6 @@
 -- Record how an external program finished an event: success, failed, dead_letter (shown to operators), pending (retry by the
 -- policy) or processing (renew the claim).
+-- A worker of one organization marks events of that organization's sources only; other events do not exist for it.
 -- With a lease, only the holder of the lease can do this.
 create or replace function webhook.mark_event_result(
     p_id uuid, p_status public.webhook_event_status, p_error text default null, p_lease bigint default null
@@ -8,14 +9,17 @@ declare
     v record;
     v_waits int[] := '{2, 5, 15, 60}';
     v_outcome text;
+    v_own uuid[] := onceward.worker_sources();  -- null: all sources
     v_reason text := onceward.dead_reason_of(p_error);
 begin
     select w.id, w.lease, w.claimed_at, w.attempts, coalesce(w.max_attempts, 5) as most, w.queue, e.webhook_id, e.provider into v
       from onceward.webhook_events e join onceward.work w on w.id = e.seq
-     where e.id = p_id
+     where e.id = p_id and (v_own is null or e.webhook_id = any(v_own))
        for update of w;
     if not found then
-        if p_lease is not null or not exists (select from onceward.webhook_events e where e.id = p_id) then
+        if p_lease is not null or not exists (
+            select from onceward.webhook_events e where e.id = p_id and (v_own is null or e.webhook_id = any(v_own))
+        ) then
             raise exception 'event % is not held under this lease', p_id using errcode = 'OW001';
         end if;
         return;                            -- it has already ended
@@ -48,4 +52,4 @@ end
 $$;
 
 revoke all on function webhook.mark_event_result(uuid, public.webhook_event_status, text, bigint) from public;
-grant execute on function webhook.mark_event_result(uuid, public.webhook_event_status, text, bigint) to onceward_sql_worker, onceward_engine;
+grant execute on function webhook.mark_event_result(uuid, public.webhook_event_status, text, bigint) to onceward_sql_worker, onceward_organization_worker, onceward_engine;

@@ -8,4 +8,4 @@ comment on view public.webhook_events is
     'Show every event and its status. Rows can be inserted; setting the status moves an event through its states.';
 
 grant select on public.webhook_events to onceward_app, onceward_engine;
-grant select, insert, update on public.webhook_events to onceward_sql_worker;
+grant select, insert, update on public.webhook_events to onceward_sql_worker, onceward_organization_worker;

@@ -22,6 +22,7 @@ create table onceward.sources (
     changed_at timestamptz not null default clock_timestamp(),
     deleted_at timestamptz                 -- a deleted source keeps its row, so that its events keep its name
 );
+create index sources_organization on onceward.sources (organization_id) where organization_id is not null;
 -- The name of a deleted source can be used again.
 create unique index sources_name on onceward.sources (name) where deleted_at is null;
 comment on table onceward.sources is
@@ -166,8 +167,27 @@ grant update (status, attempts, last_attempt_at, processed_at, error, result) on
 create policy sql_worker on onceward.webhook_events for all to onceward_sql_worker
     using (onceward.is_external(webhook_id)) with check (onceward.is_external(webhook_id));
 
+-- A login of one organization handles the events of that organization's sources, and sees no other events.
+create table onceward.worker_logins (
+    login name primary key,
+    organization_id uuid not null,         -- no foreign key: without its organization a login sees nothing, instead of everything
+    created_at timestamptz not null default clock_timestamp()
+);
+comment on table onceward.worker_logins is
+    'Logins of workers in other languages that belong to one organization. The owner of the tables writes them (`onceward sql-workers`).';
+select onceward.protect('onceward.worker_logins');
+revoke all on onceward.worker_logins from onceward_app;
+revoke insert, update, delete on onceward.worker_logins from onceward_engine;
+grant select on onceward.webhook_events to onceward_organization_worker;
+grant insert (id, webhook_id, event_id, payload, signature, status, attempts, last_attempt_at, processed_at, error, received_at,
+              type, caused_by) on onceward.webhook_events to onceward_organization_worker;
+grant update (status, attempts, last_attempt_at, processed_at, error, result) on onceward.webhook_events to onceward_organization_worker;
+create policy organization_worker on onceward.webhook_events for all to onceward_organization_worker
+    using (webhook_id = any ((select onceward.worker_sources())::uuid[]))
+    with check (webhook_id = any ((select onceward.worker_sources())::uuid[]));
+
 create schema webhook;
-grant usage on schema webhook to onceward_sql_worker, onceward_engine;
+grant usage on schema webhook to onceward_sql_worker, onceward_organization_worker, onceward_engine;
 
 -- A vacuum is due after 2 % of the rows have changed, not after the default 20 %: of 100 million rows that would be 20 million,
 -- and the indexes would grow meanwhile.

@@ -10,8 +10,6 @@ from typing import Any, get_args
 from onceward.db import Transaction
 from onceward.inbox import sources
 from onceward.inbox.source import Mode
-from onceward.providers.inbound.provider import ConfigError
-from onceward.providers.inbound.registry import PROVIDERS
 from onceward.statements import read_statement
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
@@ -20,6 +18,8 @@ from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 from onceward.web.exposure import ANYTHING, NOTHING
+from onceward.webhooks.provider import ConfigError
+from onceward.webhooks.registry import PROVIDERS
 
 PATH = "/dashboard/sources"
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 
 from onceward.context import Context
 from onceward.inbox import Inbox
-from onceward.inbox.routes.events import events_router
+from onceward.inbox.routes.events import router as events_router
 from onceward.inbox.routes.sources import sources_router
 
 
 def routers(context: Context) -> Sequence[APIRouter]:
-    return (sources_router(context.part(Inbox), context.box), events_router())
+    return (sources_router(context.part(Inbox), context.box), events_router)

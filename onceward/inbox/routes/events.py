@@ -83,100 +83,96 @@ class ReplayAnswer(BaseModel):
     dry_run: bool
 
 
-def events_router() -> APIRouter:
-    """`/api/v1/events`: list, show, replay."""
-    router = APIRouter(prefix="/api/v1/events", tags=["inbox: events"])
-    _reading(router)
-    _replaying(router)
-    return router
+router = APIRouter(prefix="/api/v1/events", tags=["inbox: events"])
+"""`/api/v1/events`: list, show, replay."""
 
 
-def _reading(router: APIRouter) -> None:
-    @router.get("")
-    async def listed(  # pyright: ignore[reportUnusedFunction]
-        db: Db,
-        request: Request,
-        response: Response,
-        identity: Viewer,
-        source: Short | None = None,
-        type: Short | None = None,
-        status: Annotated[list[Status] | None, Query(max_length=5)] = None,
-        error: Short | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        before: Number | None = None,
-        limit: Limit = 50,
-    ) -> list[FoundEvents]:
-        """List events, newest first. `status` may be repeated.
+@router.get("")
+async def listed(
+    db: Db,
+    request: Request,
+    response: Response,
+    identity: Viewer,
+    source: Short | None = None,
+    type: Short | None = None,
+    status: Annotated[list[Status] | None, Query(max_length=5)] = None,
+    error: Short | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    before: Number | None = None,
+    limit: Limit = 50,
+) -> list[FoundEvents]:
+    """List events, newest first. `status` may be repeated.
 
-        A request examines about 100,000 events at most. If there may be more matches, the header `Link` has the URL of the
-        next page with `rel="next"`; a page can have fewer events than `limit`, or none, and still have a next page.
-        """
-        identity.require_source(source)
-        criteria = EventFilter(
-            source=source,
-            type=type,
-            statuses=status,
-            error=error,
-            since=since,
-            until=until,
-            organization=identity.organization,
-        )
-        async with _bounded(db, identity) as tx:
-            page = await search(tx, criteria, limit=limit, before=before, most=MOST_EXAMINED)
-        link_next(request, response, before=page.next)
-        return page.events
-
-    @router.get("/{event}")
-    async def one(db: Db, identity: Viewer, event: Short) -> Shown:  # pyright: ignore[reportUnusedFunction]
-        """Show an event by its `seq`, its id, or the sender's event id."""
-        return _shown(await _find(db, identity, event))
+    A request examines about 100,000 events at most. If there may be more matches, the header `Link` has the URL of the
+    next page with `rel="next"`; a page can have fewer events than `limit`, or none, and still have a next page.
+    """
+    identity.require_source(source)
+    criteria = EventFilter(
+        source=source,
+        type=type,
+        statuses=status,
+        error=error,
+        since=since,
+        until=until,
+        organization=identity.organization,
+    )
+    async with _bounded(db, identity) as tx:
+        page = await search(tx, criteria, limit=limit, before=before, most=MOST_EXAMINED)
+    link_next(request, response, before=page.next)
+    return page.events
 
 
-def _replaying(router: APIRouter) -> None:
-    @router.post("/replay")
-    @exposed(*ANYTHING)
-    async def many(db: Db, identity: Replayer, body: ReplayMany) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
-        """Handle events again, oldest first, under the same event id. Each replay is written to the audit log."""
-        if not body.reason and not body.dry_run:
-            raise invalid_request([("body.reason", "give a reason for the audit log; only a dry run needs none")])
-        identity.require_source(body.source)
-        statuses = ["success"] if body.unhandled or body.as_new else ["dead_letter", "failed"]
-        criteria = EventFilter(
-            ids=body.ids,
-            source=body.source,
-            type=body.type,
-            statuses=None if body.ids else statuses,
-            error=body.error,
-            since=body.since,
-            until=body.until,
-            unhandled=True if body.unhandled else None,
-            organization=identity.organization,
-        )
-        if criteria.empty:
-            raise invalid_request([("body.ids", "give at least one filter: ids, source, type, error, since or until")])
-        done = await replay.replay(
-            db,
-            criteria,
-            actor=identity,
-            reason=body.reason or "dry run",
-            limit=body.limit,
-            as_new=body.as_new,
-            dry_run=body.dry_run,
-        )
-        return ReplayAnswer(done=done.done, skipped=done.skipped, dry_run=body.dry_run)
+@router.get("/{event}")
+async def one(db: Db, identity: Viewer, event: Short) -> Shown:
+    """Show an event by its `seq`, its id, or the sender's event id."""
+    return _shown(await _find(db, identity, event))
 
-    @router.post("/{event}/replay", status_code=202)
-    @exposed(*ANYTHING)
-    async def one(db: Db, identity: Replayer, event: Short, body: ReplayOne) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
-        """Handle one event again. 409 says why it was not replayed."""
-        shown = await _find(db, identity, event)
-        criteria = EventFilter(ids=[shown.seq], unhandled=_unhandled(shown), organization=identity.organization)
-        done = await replay.replay(db, criteria, actor=identity, reason=body.reason, as_new=body.as_new)
-        if not done.done:
-            why = done.skipped.get(shown.seq, "it does not exist any more")
-            raise Problem(409, f"event {shown.seq} was not replayed: {why}", title="Not replayed")
-        return ReplayAnswer(done=done.done, skipped={}, dry_run=False)
+
+@router.post("/replay")
+@exposed(*ANYTHING)
+async def many(db: Db, identity: Replayer, body: ReplayMany) -> ReplayAnswer:
+    """Handle events again, oldest first, under the same event id. Each replay is written to the audit log."""
+    if not body.reason and not body.dry_run:
+        raise invalid_request([("body.reason", "give a reason for the audit log; only a dry run needs none")])
+    identity.require_source(body.source)
+    statuses = ["success"] if body.unhandled or body.as_new else ["dead_letter", "failed"]
+    criteria = EventFilter(
+        ids=body.ids,
+        source=body.source,
+        type=body.type,
+        statuses=None if body.ids else statuses,
+        error=body.error,
+        since=body.since,
+        until=body.until,
+        unhandled=True if body.unhandled else None,
+        organization=identity.organization,
+    )
+    if criteria.empty:
+        raise invalid_request([("body.ids", "give at least one filter: ids, source, type, error, since or until")])
+    done = await replay.replay(
+        db,
+        criteria,
+        actor=identity,
+        reason=body.reason or "dry run",
+        limit=body.limit,
+        as_new=body.as_new,
+        dry_run=body.dry_run,
+    )
+    return ReplayAnswer(done=done.done, skipped=done.skipped, dry_run=body.dry_run)
+
+
+@router.post("/{event}/replay", status_code=202)
+@exposed(*ANYTHING)
+async def replay_one(db: Db, identity: Replayer, event: Short, body: ReplayOne) -> ReplayAnswer:
+    """Handle one event again. 409 says why it was not replayed."""
+    shown = await _find(db, identity, event)
+    criteria = EventFilter(ids=[shown.seq], unhandled=_unhandled(shown), organization=identity.organization)
+    done = await replay.replay(db, criteria, actor=identity, reason=body.reason, as_new=body.as_new)
+    if not done.done:
+        why = done.skipped.get(shown.seq, "it does not exist any more")
+        raise Problem(409, f"event {shown.seq} was not replayed: {why}", title="Not replayed")
+    return ReplayAnswer(done=done.done, skipped={}, dry_run=False)
 
 
 @asynccontextmanager

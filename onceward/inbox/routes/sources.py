@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field
 from onceward.db import Database
 from onceward.inbox import Inbox, sources
 from onceward.inbox.source import Mode
-from onceward.providers.inbound.provider import ConfigError
 from onceward.settings import Settings
 from onceward.trust import Identity, SecretBox, transaction_for
 from onceward.web.api import database_of, settings_of
@@ -20,6 +19,7 @@ from onceward.web.auth import require
 from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import Json, Text, example
 from onceward.web.problems import Problem, invalid_request
+from onceward.webhooks.provider import ConfigError
 
 Db = Annotated[Database, Depends(database_of)]
 TheSettings = Annotated[Settings, Depends(settings_of)]

@@ -2,7 +2,7 @@
 insert into onceward.sources as s
     (webhook_id, organization_id, name, provider, mode, public_url, tolerance_s, ordering, rate_per_s, max_body_bytes,
      retention_days, app, origin)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'environment')
+values ($webhook_id, $organization, $name, $provider, $mode, $public_url, $tolerance_s, $ordering, $rate_per_s, $max_body_bytes, $retention_days, $app, 'environment')
 on conflict (name) where deleted_at is null do update
    set organization_id = excluded.organization_id, provider = excluded.provider, mode = excluded.mode,
        public_url = excluded.public_url, tolerance_s = excluded.tolerance_s, ordering = excluded.ordering,

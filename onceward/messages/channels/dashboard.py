@@ -7,7 +7,7 @@ from typing import Literal
 
 from onceward.db import FAILED, Database
 from onceward.messages.channel import Letter
-from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome, Unreachable
+from onceward.services.outcome import Absent, Accepted, Lookup, ServiceAnswer, Unreachable
 from onceward.statements import read_statement
 
 INSERT = read_statement("messages", "add_dashboard_message")
@@ -27,7 +27,7 @@ class DashboardChannel:
     def turn(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
-    async def send(self, letter: Letter) -> Outcome:
+    async def send(self, letter: Letter) -> ServiceAnswer:
         severity = str(letter.data.get("severity", "info"))
         try:
             await self._db.execute(

@@ -11,6 +11,7 @@ import typer
 from onceward.cli.exits import CommandFailed
 from onceward.cli.loading import AppOption, load_app
 from onceward.cli.rendering import JsonOption, listing, say
+from onceward.cli.session import settings_here
 
 if TYPE_CHECKING:
     from onceward.messages import Templates
@@ -64,10 +65,10 @@ def preview(
 ) -> None:
     """Show a template as it would be sent."""
     from onceward.messages import render
-    from onceward.settings import load_settings
+    from onceward.messages.settings import MessagesSettings
     from onceward.work import PayloadInvalid
 
-    settings = load_settings()
+    settings = settings_here().of(MessagesSettings)
     try:
         template = _templates(app).get(name)
         values: dict[str, Any] = dict(template.sample) if data is None else orjson.loads(data.read_bytes())

@@ -36,38 +36,38 @@ class ReadMarks(BaseModel):
     up_to: Number | None = None
 
 
-def inbox_router() -> APIRouter:
-    """Return the routes under `/api/v1/inbox`."""
-    router = APIRouter(prefix="/api/v1/inbox", tags=["inbox of notifications"])
+router = APIRouter(prefix="/api/v1/inbox", tags=["inbox of notifications"])
+"""The routes under `/api/v1/inbox`."""
 
-    @router.get("")
-    async def list_notifications(  # pyright: ignore[reportUnusedFunction]
-        db: Db,
-        identity: User,
-        unread: bool = False,
-        before: Number | None = None,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    ) -> list[InboxMessage]:
-        """List the caller's notifications, newest first. `before` is the last id of the previous page."""
-        async with transaction_for(db, identity) as tx:
-            recipients = inbox.recipients_of(identity)
-            return await inbox.list_inbox(tx, recipients, before=before, unread=unread, limit=limit)
 
-    @router.get("/unread")
-    async def count_unread_notifications(db: Db, identity: User) -> Unread:  # pyright: ignore[reportUnusedFunction]
-        """Count the caller's unread notifications."""
-        async with transaction_for(db, identity) as tx:
-            return Unread(unread=await inbox.count_unread(tx, inbox.recipients_of(identity)))
-
-    @router.post("/read")
-    @exposed("nothing")
-    async def mark_notifications_as_read(db: Db, identity: User, marks: ReadMarks) -> Unread:  # pyright: ignore[reportUnusedFunction]
-        """Mark notifications as read, and return how many are still unread."""
-        if not marks.ids and marks.up_to is None:
-            raise invalid_request([("body.ids", "give ids or up_to")])
+@router.get("")
+async def list_notifications(
+    db: Db,
+    identity: User,
+    unread: bool = False,
+    before: Number | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> list[InboxMessage]:
+    """List the caller's notifications, newest first. `before` is the last id of the previous page."""
+    async with transaction_for(db, identity) as tx:
         recipients = inbox.recipients_of(identity)
-        async with transaction_for(db, identity) as tx:
-            await inbox.mark_read(tx, recipients, ids=marks.ids, up_to=marks.up_to)
-            return Unread(unread=await inbox.count_unread(tx, recipients))
+        return await inbox.list_inbox(tx, recipients, before=before, unread=unread, limit=limit)
 
-    return router
+
+@router.get("/unread")
+async def count_unread_notifications(db: Db, identity: User) -> Unread:
+    """Count the caller's unread notifications."""
+    async with transaction_for(db, identity) as tx:
+        return Unread(unread=await inbox.count_unread(tx, inbox.recipients_of(identity)))
+
+
+@router.post("/read")
+@exposed("nothing")
+async def mark_notifications_as_read(db: Db, identity: User, marks: ReadMarks) -> Unread:
+    """Mark notifications as read, and return how many are still unread."""
+    if not marks.ids and marks.up_to is None:
+        raise invalid_request([("body.ids", "give ids or up_to")])
+    recipients = inbox.recipients_of(identity)
+    async with transaction_for(db, identity) as tx:
+        await inbox.mark_read(tx, recipients, ids=marks.ids, up_to=marks.up_to)
+        return Unread(unread=await inbox.count_unread(tx, recipients))

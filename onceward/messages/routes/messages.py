@@ -53,68 +53,63 @@ class MessageDone(BaseModel):
     outcome: str = Field(examples=["cancelled", "sent", "resend"])
 
 
-def messages_router() -> APIRouter:
-    """Return the routes under `/api/v1/messages`."""
-    router = APIRouter(prefix="/api/v1/messages", tags=["messages"])
-    _reading(router)
-    _changing(router)
-    return router
+router = APIRouter(prefix="/api/v1/messages", tags=["messages"])
+"""The routes under `/api/v1/messages`."""
 
 
-def _reading(router: APIRouter) -> None:
-    @router.get("")
-    async def list_messages(  # pyright: ignore[reportUnusedFunction]
-        db: Db,
-        identity: Viewer,
-        status: Status | None = None,
-        channel: ChannelName | None = None,
-        template: Short | None = None,
-        before: Number | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    ) -> list[MessageRow]:
-        """List messages, newest first. `before` is the last id of the previous page."""
-        async with transaction_for(db, identity) as tx:
-            rows = await operations.list_messages(
-                tx, status=status, channel=channel, template=template, before=before, limit=limit
-            )
-        return [MessageRow(**row) for row in rows]
-
-    @router.get("/parked")
-    async def list_parked_channels(db: Db, _identity: Admin) -> list[dict[str, Any]]:  # pyright: ignore[reportUnusedFunction]
-        """List the channels that are paused because their service is unreachable or asked for a pause."""
-        return await operations.parked(db)
-
-    @router.get("/{id}")
-    async def show_message(db: Db, identity: Viewer, id: Number) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        """Show one message with its data and all its attempts, without its address."""
-        return await _find(db, identity, id)
+@router.get("")
+async def list_messages(
+    db: Db,
+    identity: Viewer,
+    status: Status | None = None,
+    channel: ChannelName | None = None,
+    template: Short | None = None,
+    before: Number | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> list[MessageRow]:
+    """List messages, newest first. `before` is the last id of the previous page."""
+    async with transaction_for(db, identity) as tx:
+        rows = await operations.list_messages(
+            tx, status=status, channel=channel, template=template, before=before, limit=limit
+        )
+    return [MessageRow(**row) for row in rows]
 
 
-def _changing(router: APIRouter) -> None:
-    @router.post("/{id}/cancel")
-    @exposed("nothing")
-    async def cancel_message(db: Db, identity: Operator, id: Number, why: Why) -> MessageDone:  # pyright: ignore[reportUnusedFunction]
-        """Cancel a message that has not been sent."""
-        message = await _find(db, identity, id)
-        async with db.transaction(role="engine") as tx:
-            key, organization = message["key"], message["organization_id"]
-            cancelled = await operations.cancel_by_key(
-                tx, key, organization=organization, by=identity, reason=why.reason
-            )
-        if not cancelled:
-            raise Problem(409, f"message {id} is not waiting to be sent: its state is {message['status']}")
-        return MessageDone(id=id, outcome="cancelled")
+@router.get("/parked")
+async def list_parked_channels(db: Db, _identity: Admin) -> list[dict[str, Any]]:
+    """List the channels that are paused because their service is unreachable or asked for a pause."""
+    return await operations.parked(db)
 
-    @router.post("/{id}/resolve")
-    @exposed("mail")
-    async def resolve_message(db: Db, identity: Operator, id: Number, body: MessageVerdict) -> MessageDone:  # pyright: ignore[reportUnusedFunction]
-        """Record the outcome of a message whose send the service never answered."""
-        await _find(db, identity, id)
-        async with db.transaction(role="engine") as tx:
-            resolved = await resolve(tx, id, body.verdict, by=identity.actor, reason=body.reason)
-        if not resolved:
-            raise Problem(409, f"the outcome of message {id} is not unknown")
-        return MessageDone(id=id, outcome=body.verdict)
+
+@router.get("/{id}")
+async def show_message(db: Db, identity: Viewer, id: Number) -> dict[str, Any]:
+    """Show one message with its data and all its attempts, without its address."""
+    return await _find(db, identity, id)
+
+
+@router.post("/{id}/cancel")
+@exposed("nothing")
+async def cancel_message(db: Db, identity: Operator, id: Number, why: Why) -> MessageDone:
+    """Cancel a message that has not been sent."""
+    message = await _find(db, identity, id)
+    async with db.transaction(role="engine") as tx:
+        key, organization = message["key"], message["organization_id"]
+        cancelled = await operations.cancel_by_key(tx, key, organization=organization, by=identity, reason=why.reason)
+    if not cancelled:
+        raise Problem(409, f"message {id} is not waiting to be sent: its state is {message['status']}")
+    return MessageDone(id=id, outcome="cancelled")
+
+
+@router.post("/{id}/resolve")
+@exposed("mail")
+async def resolve_message(db: Db, identity: Operator, id: Number, body: MessageVerdict) -> MessageDone:
+    """Record the outcome of a message whose send the service never answered."""
+    await _find(db, identity, id)
+    async with db.transaction(role="engine") as tx:
+        resolved = await resolve(tx, id, body.verdict, by=identity.actor, reason=body.reason)
+    if not resolved:
+        raise Problem(409, f"the outcome of message {id} is not unknown")
+    return MessageDone(id=id, outcome=body.verdict)
 
 
 async def _find(db: Database, identity: Identity, id: int) -> dict[str, Any]:

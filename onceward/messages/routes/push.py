@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.db import Database
+from onceward.integrations.webpush.client import VapidKey
 from onceward.messages import Recipient
 from onceward.messages.preferences import forget_push, save_recipient
-from onceward.providers.outbound.webpush import VapidKey
 from onceward.settings import Settings
 from onceward.trust import Identity, NotAllowed, transaction_for
 from onceward.web.api import database_of, settings_of

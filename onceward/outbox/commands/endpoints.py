@@ -13,7 +13,7 @@ import typer
 
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import run
+from onceward.cli.session import run, settings_here
 
 if TYPE_CHECKING:
     from onceward.outbox import Outbox
@@ -41,7 +41,6 @@ async def opened_outbox(organization: str | None) -> AsyncGenerator[tuple[Outbox
     from onceward.cli.session import opened_database
     from onceward.outbox import Catalogue
     from onceward.outbox.parts import outbox_for_commands
-    from onceward.settings import load_settings
     from onceward.trust import find_organization
     from onceward.trust.secrets import secret_box
 
@@ -50,7 +49,7 @@ async def opened_outbox(organization: str | None) -> AsyncGenerator[tuple[Outbox
         if organization is not None:
             async with db.acquire() as conn:
                 organization_id = (await find_organization(conn, organization)).organization_id
-        settings = load_settings()
+        settings = settings_here()
         outbox = outbox_for_commands(db, settings, secret_box(settings), Catalogue())
         try:
             yield outbox, organization_id

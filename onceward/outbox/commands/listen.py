@@ -48,7 +48,7 @@ class ListenReceiver:
     """Verifies webhooks with the same code as the inbox."""
 
     def __init__(self, secret: str | None, *, status: int = 200) -> None:
-        from onceward.providers.inbound.provider import ConfigError, SourceConfig
+        from onceward.webhooks.provider import ConfigError, SourceConfig
 
         try:
             self._config = None if secret is None else SourceConfig(provider="standard", secrets=(secret,))
@@ -77,8 +77,8 @@ class ListenReceiver:
         return web.Response(status=self._status, text="ok")
 
     def _problem(self, request: web.Request, body: bytes) -> str | None:
-        from onceward.providers.inbound.provider import Rejected, Request
-        from onceward.providers.inbound.registry import get_provider
+        from onceward.webhooks.provider import Rejected, Request
+        from onceward.webhooks.registry import get_provider
 
         if self._config is None:
             return None

@@ -1,7 +1,7 @@
 -- Store a schedule as the app declares it. A pause stays.
 insert into onceward.schedules as s
     (name, task, queue, cron, every_s, tz, missed, window_s, most, overlap, jitter_s, decided_until, next_at, severity)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, onceward.now(), onceward.now(), $12)
+values ($name, $task, $queue, $cron, $every_s, $tz, $missed, $window_s, $most, $overlap, $jitter_s, onceward.now(), onceward.now(), $severity)
 on conflict (name) do update
     set task = excluded.task, queue = excluded.queue, cron = excluded.cron, every_s = excluded.every_s, tz = excluded.tz,
         missed = excluded.missed, window_s = excluded.window_s, most = excluded.most, overlap = excluded.overlap,

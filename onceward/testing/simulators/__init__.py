@@ -1,72 +1,55 @@
 """Simulators of external services: HTTP and SMTP servers on loopback that follow the services' rules and can fail.
 
-    async with Simulators() as sims:
-        stripe = Stripe(client, secret_key="sk_test_1", base_url=sims.stripe.url)
-        sims.stripe.drop_after_send()
-
-Imports nothing else of Onceward.
+async with Simulators() as sims:
+    app.services.simulate("acme", sims.acme.url)
+    sims.acme.drop_after_send()
 """
 
 import asyncio
-from importlib.util import find_spec
-from typing import Self
+from typing import Any, Self
 
-from .analytics import Ga4Simulator, MixpanelSimulator, PostHogSimulator, SegmentSimulator
-from .brevo import BrevoSimulator
-from .calcom import CalComSimulator
+from onceward.extras import find_library
+from onceward.integration import integrations
+
 from .customer import CustomerEndpoint
-from .daily import DailySimulator
-from .formbricks import FormbricksSimulator
-from .hubspot import HubSpotSimulator
-from .openai import ChatCall, OpenAISimulator
-from .paypal import PayPalSimulator
 from .server import Received, Simulator
-from .slack import SlackSimulator
-from .smtp import SmtpSimulator
-from .stripe import StripeSimulator
-from .twilio import TwilioSimulator
-from .webpush import SimulatedBrowser, WebPushSimulator
-from .whatsapp import WhatsAppSimulator
 
 
 class Simulators:
-    """All simulators, each on a free port. The mail relay starts only if aiosmtpd is installed."""
+    """The simulators of all installed integrations by name, and a customer's endpoint, each on a free port.
+
+    One that needs a package which is not installed does not start.
+    """
 
     def __init__(self) -> None:
-        self.stripe = StripeSimulator()
-        self.paypal = PayPalSimulator()
-        self.calcom = CalComSimulator()
-        self.brevo = BrevoSimulator()
-        self.slack = SlackSimulator()
-        self.twilio = TwilioSimulator()
-        self.whatsapp = WhatsAppSimulator()
-        self.webpush = WebPushSimulator()
-        self.hubspot = HubSpotSimulator()
-        self.ga4 = Ga4Simulator()
-        self.mixpanel = MixpanelSimulator()
-        self.segment = SegmentSimulator()
-        self.posthog = PostHogSimulator()
-        self.daily = DailySimulator()
-        self.formbricks = FormbricksSimulator()
-        self.openai = OpenAISimulator()
         self.customer = CustomerEndpoint()
-        self.smtp = SmtpSimulator()
+        self._made: dict[str, Any] = {
+            each.name: integrations().load(each.name, "simulator")() for each in integrations().having("simulator")
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_made"][name]
+        except KeyError:
+            raise AttributeError(f"there is no simulator {name!r}") from None
+
+    @property
+    def all(self) -> tuple[Any, ...]:
+        return (self.customer, *self._made.values())
 
     @property
     def over_http(self) -> tuple[Simulator, ...]:
-        return tuple(part for part in vars(self).values() if isinstance(part, Simulator))
+        return tuple(part for part in self.all if isinstance(part, Simulator))
 
     async def start(self) -> None:
         try:
-            await asyncio.gather(*(simulator.start() for simulator in self.over_http))
-            if find_spec("aiosmtpd") is not None:
-                await self.smtp.start()
+            await asyncio.gather(*(each.start() for each in self.all if _is_available(each)))
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        await asyncio.gather(*(simulator.stop() for simulator in self.over_http), self.smtp.stop())
+        await asyncio.gather(*(each.stop() for each in self.all))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -76,28 +59,9 @@ class Simulators:
         await self.stop()
 
 
-__all__ = [
-    "BrevoSimulator",
-    "CalComSimulator",
-    "ChatCall",
-    "CustomerEndpoint",
-    "DailySimulator",
-    "FormbricksSimulator",
-    "Ga4Simulator",
-    "HubSpotSimulator",
-    "MixpanelSimulator",
-    "OpenAISimulator",
-    "PayPalSimulator",
-    "PostHogSimulator",
-    "Received",
-    "SegmentSimulator",
-    "SimulatedBrowser",
-    "Simulator",
-    "Simulators",
-    "SlackSimulator",
-    "SmtpSimulator",
-    "StripeSimulator",
-    "TwilioSimulator",
-    "WebPushSimulator",
-    "WhatsAppSimulator",
-]
+def _is_available(simulator: Any) -> bool:
+    package: str | None = getattr(simulator, "needs_package", None)
+    return package is None or find_library(package) is not None
+
+
+__all__ = ["CustomerEndpoint", "Received", "Simulator", "Simulators"]

@@ -1,4 +1,4 @@
-"""The payment pages of the Stripe and PayPal simulators."""
+"""The payment page of simulators of payment services."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,6 @@ from pathlib import Path
 
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from onceward.providers.outbound.money import stripe_decimals
 
 _templates = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=True, undefined=StrictUndefined
@@ -33,9 +31,8 @@ class Choice:
     hint: str
 
 
-def written_amount(amount: int, currency: str) -> str:
-    """Format an amount of Stripe's API with its currency."""
-    decimals = stripe_decimals(currency)
+def written_amount(amount: int, currency: str, *, decimals: int) -> str:
+    """Format an amount of a service's API with its currency."""
     return f"{Decimal(amount).scaleb(-decimals):,.{decimals}f} {currency.upper()}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.progress import progress
 from onceward.cli.rendering import JsonOption, document, listing, say, verdict
-from onceward.cli.session import opened_database, run
+from onceward.cli.session import opened_database, run, settings_here
 
 COLUMNS = ("id", "at", "actor", "action", "entity_type", "entity_id", "reason")
 
@@ -62,6 +63,15 @@ def verify(
         list[str] | None,
         typer.Option("--head", help="A head that was logged earlier and must be in the chain; can be repeated."),
     ] = None,
+    anchors: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--anchors",
+            exists=True,
+            dir_okay=False,
+            help="A file with heads that must be in the chain, for example a log; can be repeated.",
+        ),
+    ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Check every entry again, also those that an earlier run has proven.")
     ] = False,
@@ -69,19 +79,26 @@ def verify(
 ) -> None:
     """Prove that no sealed entry was changed, deleted or moved. Exits with 1 if one was.
 
-    Continues after the last proof. Only --full finds a change of an entry that was proven before.
+    Needs ONCEWARD_SECRET_KEY, and includes the anchor at ONCEWARD_AUDIT_ANCHOR_URL. Continues after the last proof. Only --full finds a change of an entry that was proven before.
     """
 
     async def work() -> Any:
-        from onceward.trust.chain import Head, prove
+        from onceward.trust.anchors import anchor_files, read_anchor
+        from onceward.trust.chain import Head, heads_in, prove
+        from onceward.trust.secrets import secret_box
 
+        settings = settings_here()
+        files = anchor_files(settings)
         try:
             known = [Head.parse(text) for text in head or []]
+            known += [each for path in anchors or [] for each in heads_in(path.read_text("utf-8", "replace"))]
+            anchor = None if files is None else await read_anchor(files)
         except ValueError as error:
             raise CommandFailed(str(error), Exit.USAGE) from error
+        known += [] if anchor is None else [anchor]
         async with opened_database() as db, db.acquire() as conn:
             with progress() as tell:
-                return await prove(conn, known=known, full=full, tell=tell)
+                return await prove(conn, secret_box(settings), known=known, full=full, tell=tell)
 
     report = run(work())
     if as_json:

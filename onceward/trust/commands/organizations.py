@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import opened_database, run
+from onceward.cli.session import opened_database, run, settings_here
 
 if TYPE_CHECKING:
     from onceward.db import Connection
@@ -205,9 +205,8 @@ def list_users(organization: OrganizationOption = None, as_json: JsonOption = Fa
 
 async def _login_url(conn: Connection, token: str) -> str:
     """Return the login link with the address of the running web server."""
-    from onceward.settings import load_settings
     from onceward.trust.sessions import find_web_address
 
-    settings = load_settings()
+    settings = settings_here()
     base = settings.public_url or await find_web_address(conn) or settings.url
     return f"{base}/login?token={token}"

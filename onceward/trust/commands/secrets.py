@@ -10,7 +10,7 @@ import typer
 
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import JsonOption, listing, say
-from onceward.cli.session import features_here, opened_database, run
+from onceward.cli.session import features_here, opened_database, run, settings_here
 
 ACTOR = "operator:cli"
 COLUMNS = ("organization_id", "name", "created_at", "changed_at")
@@ -37,7 +37,6 @@ def set_(
     value = typer.prompt("Value", hide_input=True) if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
 
     async def work() -> None:
-        from onceward.settings import load_settings
         from onceward.trust import find_organization
         from onceward.trust.organization_secrets import check_name, set_secret
         from onceward.trust.secrets import secret_box
@@ -46,7 +45,7 @@ def set_(
         async with opened_database() as db:
             async with db.acquire() as conn:
                 row = await find_organization(conn, organization)
-            box = secret_box(load_settings())
+            box = secret_box(settings_here())
             async with db.transaction(organization=row.organization_id) as tx:
                 await set_secret(tx, box, name, value.removesuffix("\r"), actor=ACTOR, custom=custom)
 
@@ -97,16 +96,22 @@ def rm(organization: Organization, name: Name) -> None:
 def rotate() -> None:
     """Encrypt all stored secrets with the first key of ONCEWARD_SECRET_KEY. You can then remove the other keys.
 
+    A new key seals the audit log from then on.
+
     The columns of the app that ONCEWARD_APP names are included. Exits with 1 if the database has tables of another app.
     """
 
     async def work() -> tuple[int, list[str]]:
-        from onceward.settings import load_settings
+        from onceward.trust.chain_keys import add_key
         from onceward.trust.secrets import rotate, secret_box
 
         features = features_here()
+        box = secret_box(settings_here())
         async with opened_database() as db:
-            changed = await rotate(db, secret_box(load_settings()), features.sealed)
+            changed = await rotate(db, box, features.sealed)
+            if changed:
+                async with db.acquire() as conn:
+                    await add_key(conn, box)
             rows = await db.fetch(OTHER_OWNERS, [line.owner for line in features.migrations])
         return changed, [row["owner"] for row in rows]
 

@@ -9,7 +9,7 @@ import typer
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.progress import progress
 from onceward.cli.rendering import JsonOption, document, verdict
-from onceward.cli.session import features_here, opened_database, run
+from onceward.cli.session import features_here, opened_database, run, settings_here
 
 if TYPE_CHECKING:
     from onceward.trust import Check, Result
@@ -71,13 +71,13 @@ def _holds(one: Result) -> str:
 
 
 def _chosen(only: list[str] | None) -> list[Check]:
-    from onceward.settings import load_settings
-    from onceward.trust.checks import check_secrets_can_be_opened
+    from onceward.trust.checks import check_audit_chain, check_secrets_can_be_opened
     from onceward.trust.secrets import secret_box
 
     features = features_here()
     checks: list[Check] = [check for checks in features.load("checks") for check in checks]
-    checks.append(check_secrets_can_be_opened(secret_box(load_settings()), features.sealed))
+    box = secret_box(settings_here())
+    checks += [check_audit_chain(box), check_secrets_can_be_opened(box, features.sealed)]
     chosen = [check for check in checks if not only or check.name.startswith(tuple(only))]
     if not chosen:
         raise CommandFailed(

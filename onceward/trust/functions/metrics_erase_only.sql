@@ -2,8 +2,8 @@
 create or replace function onceward.metrics_erase_only() returns trigger
     language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-    if (new.id, new.event_type, new.severity, new.course_id, new.job_id, new.timestamp) is not distinct from
-       (old.id, old.event_type, old.severity, old.course_id, old.job_id, old.timestamp)
+    if (new.id, new.event_type, new.severity, new.subject, new.job_id, new.timestamp) is not distinct from
+       (old.id, old.event_type, old.severity, old.subject, old.job_id, old.timestamp)
        and (new.user_id is null or new.user_id is not distinct from old.user_id)
        and (new.metadata = '{"erased": true}' or new.metadata = old.metadata)
     then

@@ -1,7 +1,7 @@
 -- Organizations, users and their access, the audit log, and the sequence of all ids.
 -- roles.sql creates the database roles before this file runs.
 
-grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker;
+grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker, onceward_organization_worker;
 
 grant select on onceward.migrations, onceward.functions, onceward.privileges to onceward_engine;
 grant select, insert, update, delete on onceward.processes to onceward_engine;
@@ -12,7 +12,7 @@ alter default privileges in schema onceward grant usage on sequences to onceward
 
 create sequence onceward.ids;
 comment on sequence onceward.ids is 'One sequence for events, jobs, messages, deliveries, runs and workflows, so that an id identifies one object.';
-grant usage on sequence onceward.ids to onceward_engine, onceward_app, onceward_sql_worker;
+grant usage on sequence onceward.ids to onceward_engine, onceward_app, onceward_sql_worker, onceward_organization_worker;
 
 create table onceward.organizations (
     organization_id uuid primary key default gen_random_uuid(),
@@ -242,15 +242,24 @@ comment on table onceward.audit_pending is
     'Entries that are not sealed yet. The sealer takes them when they become visible, so no order of commits loses an entry.';
 grant select, delete on onceward.audit_pending to onceward_engine;
 
+create table onceward.audit_keys (
+    key_id uuid primary key,
+    key bytea not null,                    -- encrypted: with the database alone nobody can make a link of the chain
+    created_at timestamptz not null default clock_timestamp()
+);
+comment on table onceward.audit_keys is 'The keys of the audit chain. The newest seals; all of them check.';
+grant select, insert, update on onceward.audit_keys to onceward_engine;
+
 create table onceward.audit_seals (
     number bigint primary key check (number > 0),
+    key_id uuid not null references onceward.audit_keys,
     ids bigint[] not null,
     hashes bytea not null,                 -- 32 bytes for each id
     previous bytea not null,
     hash bytea not null,
     sealed_at timestamptz not null default clock_timestamp()
 );
-comment on table onceward.audit_seals is 'The links of the chain: hash = sha256(previous, number, ids, hashes of the entries).';
+comment on table onceward.audit_seals is 'The links of the chain: hash = HMAC-SHA256(key, previous, key_id, number, ids, hashes of the entries).';
 grant select, insert on onceward.audit_seals to onceward_engine;
 
 create table onceward.proofs (
@@ -275,7 +284,7 @@ create table onceward.system_metrics (
         'worker_timeout', 'rpc_retry_exhausted', 'duplicate_job_detected')),
     severity text not null check (severity in ('info', 'warn', 'error', 'fatal')),
     user_id uuid,
-    course_id uuid,
+    subject text,
     job_id text,
     metadata jsonb not null default '{}',
     timestamp timestamptz not null default onceward.now()
@@ -283,7 +292,7 @@ create table onceward.system_metrics (
 create index system_metrics_event_type on onceward.system_metrics (event_type, timestamp);
 create index system_metrics_severity on onceward.system_metrics (severity, timestamp);
 create index system_metrics_timestamp on onceward.system_metrics (timestamp);
-create index system_metrics_course on onceward.system_metrics (course_id) where course_id is not null;
+create index system_metrics_subject on onceward.system_metrics (subject) where subject is not null;
 
 alter table onceward.system_metrics enable row level security;
 create policy engine on onceward.system_metrics for all to onceward_engine using (true) with check (true);

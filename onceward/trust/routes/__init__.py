@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from onceward.context import Context
-from onceward.trust.routes.access import access_router
+from onceward.trust.routes.access import router as access_router
 from onceward.trust.routes.evidence import evidence_router
 from onceward.trust.routes.login import login_router
 from onceward.trust.routes.passkeys import passkeys_router
@@ -22,7 +22,7 @@ def routers(context: Context) -> Sequence[APIRouter]:
         login_router(context),
         passkeys_router(context),
         *optional,
-        access_router(),
+        access_router,
         secrets_router(context),
-        evidence_router(),
+        evidence_router(context.box),
     )

@@ -95,97 +95,91 @@ class MadeKey(BaseModel):
     key: Key
 
 
-def access_router() -> APIRouter:
-    """`/api/v1/me`, `/organizations`, `/members`, `/keys`."""
-    router = APIRouter(prefix="/api/v1", tags=["access"])
+router = APIRouter(prefix="/api/v1", tags=["access"])
+"""`/api/v1/me`, `/organizations`, `/members`, `/keys`."""
 
-    @router.get("/me")
-    async def me(identity: Anybody) -> Me:  # pyright: ignore[reportUnusedFunction]
-        return Me(
-            kind=identity.kind,
+
+@router.get("/me")
+async def me(identity: Anybody) -> Me:
+    return Me(
+        kind=identity.kind,
+        organization=identity.organization,
+        scopes=sorted({*identity.scopes, *identity.permissions}),
+        user_id=identity.person,
+        label=identity.label,
+        csrf_token=identity.csrf,
+    )
+
+
+@router.get("/organizations")
+async def organizations(db: Db, identity: Viewer) -> list[Organization]:
+    async with transaction_for(db, identity) as tx:
+        return await list_organizations(tx.conn)
+
+
+@router.post("/organizations", status_code=201)
+@exposed("nothing")
+async def create(db: Db, identity: Admin, new: NewOrganization) -> Organization:
+    async with db.transaction(role="engine") as tx:
+        return await create_organization(tx, new.slug, name=new.name, actor=identity.actor)
+
+
+@router.put("/organizations/second-factor", status_code=204)
+@exposed("nothing")
+async def second_factor(db: Db, identity: RecentOwner, requirement: SecondFactorRequirement) -> None:
+    """Require a second factor of everybody who acts for the organization in a dashboard session, or no longer."""
+    async with db.transaction(role="engine") as tx:
+        await set_second_factor_required(tx, organization_of(identity), required=requirement.required, actor=identity)
+
+
+@router.get("/members")
+async def members(db: Db, identity: Owner) -> list[Member]:
+    async with db.acquire() as conn:
+        return await list_members(conn, organization_of(identity))
+
+
+@router.put("/members")
+@exposed("nothing")
+async def put(db: Db, identity: RecentOwner, new: NewMember) -> dict[str, Any]:
+    async with db.transaction(role="engine") as tx:
+        user_id = await set_member(tx, organization_of(identity), new.email, new.role, actor=identity.actor)
+    return {"user_id": user_id, "role": new.role}
+
+
+@router.delete("/members/{user_id}", status_code=204)
+@exposed("nothing")
+async def remove(db: Db, identity: Owner, user_id: UUID) -> None:
+    async with db.transaction(role="engine") as tx:
+        await remove_member(tx, organization_of(identity), user_id, actor=identity.actor)
+
+
+@router.get("/keys")
+async def keys(db: Db, identity: Owner) -> list[Key]:
+    async with transaction_for(db, identity) as tx:
+        return await list_keys(tx, organization=identity.organization)
+
+
+@router.post("/keys", status_code=201, dependencies=[withholds("secret")])
+@exposed("nothing")
+async def make(db: Db, identity: RecentOwner, new: NewApiKey) -> MadeKey:
+    async with db.transaction(role="engine") as tx:
+        created = await create_key(
+            tx,
+            name=new.name,
             organization=identity.organization,
-            scopes=sorted({*identity.scopes, *identity.permissions}),
-            user_id=identity.person,
-            label=identity.label,
-            csrf_token=identity.csrf,
+            scopes=new.scopes,
+            restrictions=KeyRestrictions.checked(new.apps, new.sources, new.addresses),
+            expires_at=new.expires_at if "expires_at" in new.model_fields_set else datetime.now(UTC) + DEFAULT_LIFETIME,
+            actor=identity,
         )
-
-    _organizations(router)
-    _members(router)
-    _keys(router)
-    return router
+    return MadeKey(secret=created.text, key=created.key)
 
 
-def _organizations(router: APIRouter) -> None:
-    @router.get("/organizations")
-    async def organizations(db: Db, identity: Viewer) -> list[Organization]:  # pyright: ignore[reportUnusedFunction]
-        async with transaction_for(db, identity) as tx:
-            return await list_organizations(tx.conn)
-
-    @router.post("/organizations", status_code=201)
-    @exposed("nothing")
-    async def create(db: Db, identity: Admin, new: NewOrganization) -> Organization:  # pyright: ignore[reportUnusedFunction]
-        async with db.transaction(role="engine") as tx:
-            return await create_organization(tx, new.slug, name=new.name, actor=identity.actor)
-
-    @router.put("/organizations/second-factor", status_code=204)
-    @exposed("nothing")
-    async def second_factor(db: Db, identity: RecentOwner, requirement: SecondFactorRequirement) -> None:  # pyright: ignore[reportUnusedFunction]
-        """Require a second factor of everybody who acts for the organization in a dashboard session, or no longer."""
-        async with db.transaction(role="engine") as tx:
-            await set_second_factor_required(
-                tx, organization_of(identity), required=requirement.required, actor=identity
-            )
-
-
-def _members(router: APIRouter) -> None:
-    @router.get("/members")
-    async def members(db: Db, identity: Owner) -> list[Member]:  # pyright: ignore[reportUnusedFunction]
-        async with db.acquire() as conn:
-            return await list_members(conn, organization_of(identity))
-
-    @router.put("/members")
-    @exposed("nothing")
-    async def put(db: Db, identity: RecentOwner, new: NewMember) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        async with db.transaction(role="engine") as tx:
-            user_id = await set_member(tx, organization_of(identity), new.email, new.role, actor=identity.actor)
-        return {"user_id": user_id, "role": new.role}
-
-    @router.delete("/members/{user_id}", status_code=204)
-    @exposed("nothing")
-    async def remove(db: Db, identity: Owner, user_id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
-        async with db.transaction(role="engine") as tx:
-            await remove_member(tx, organization_of(identity), user_id, actor=identity.actor)
-
-
-def _keys(router: APIRouter) -> None:
-    @router.get("/keys")
-    async def keys(db: Db, identity: Owner) -> list[Key]:  # pyright: ignore[reportUnusedFunction]
-        async with transaction_for(db, identity) as tx:
-            return await list_keys(tx, organization=identity.organization)
-
-    @router.post("/keys", status_code=201, dependencies=[withholds("secret")])
-    @exposed("nothing")
-    async def make(db: Db, identity: RecentOwner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
-        async with db.transaction(role="engine") as tx:
-            created = await create_key(
-                tx,
-                name=new.name,
-                organization=identity.organization,
-                scopes=new.scopes,
-                restrictions=KeyRestrictions.checked(new.apps, new.sources, new.addresses),
-                expires_at=new.expires_at
-                if "expires_at" in new.model_fields_set
-                else datetime.now(UTC) + DEFAULT_LIFETIME,
-                actor=identity,
-            )
-        return MadeKey(secret=created.text, key=created.key)
-
-    @router.delete("/keys/{key}", status_code=200)
-    @exposed("nothing")
-    async def revoke(db: Db, identity: Owner, key: str, reason: str | None = None) -> Key:  # pyright: ignore[reportUnusedFunction]
-        async with db.transaction(role="engine") as tx:
-            return await revoke_key(tx, key, organization=identity.organization, actor=identity, reason=reason)
+@router.delete("/keys/{key}", status_code=200)
+@exposed("nothing")
+async def revoke(db: Db, identity: Owner, key: str, reason: str | None = None) -> Key:
+    async with db.transaction(role="engine") as tx:
+        return await revoke_key(tx, key, organization=identity.organization, actor=identity, reason=reason)
 
 
 def organization_of(identity: Identity) -> UUID:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from onceward.db import Database
 from onceward.trust import AuditEntry, Identity, list_entries, transaction_for
 from onceward.trust.chain import Head, prove
+from onceward.trust.secrets import SecretBox
 from onceward.web.api import database_of
 from onceward.web.auth import require
 from onceward.web.fields import Moment, Number
@@ -42,13 +43,13 @@ class SystemMetric(BaseModel):
     event_type: str
     severity: str
     user_id: UUID | None
-    course_id: UUID | None
+    subject: str | None
     job_id: str | None
     metadata: dict[str, Any]
     timestamp: datetime
 
 
-def evidence_router() -> APIRouter:
+def evidence_router(box: SecretBox) -> APIRouter:
     """`/api/v1/audit`, `/audit/verify`, `/system-metrics`."""
     router = APIRouter(prefix="/api/v1", tags=["evidence"])
 
@@ -81,7 +82,7 @@ def evidence_router() -> APIRouter:
         except ValueError as error:
             raise Problem(400, str(error)) from error
         async with db.acquire() as conn:
-            report = await prove(conn, known=known, full=full)
+            report = await prove(conn, box, known=known, full=full)
         return Proof(
             ok=report.ok,
             head=str(report.head),

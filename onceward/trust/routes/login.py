@@ -17,6 +17,7 @@ from onceward.trust.identity import Identity
 from onceward.trust.second_factor import WRONG_CODES, WrongCode, check_code, list_factors
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import close_session, confirm_session, replace_token
+from onceward.trust.settings import TrustSettings
 from onceward.web.api import database_of
 from onceward.web.auth import WRONG_CREDENTIALS
 from onceward.web.cookies import delete_secret_cookie, secret_cookie
@@ -182,5 +183,6 @@ def sentence(error: TrustError) -> str:
 
 def _render(site: Site, request: Request, template: str, **context: Any) -> str:
     colours = theme(request.cookies.get(THEME_COOKIE, ""))
-    sign_on = site.settings.oidc_name if site.settings.oidc_issuer else ""
+    settings = site.settings.of(TrustSettings)
+    sign_on = settings.oidc_name if settings.oidc_issuer else ""
     return site.render(template, theme=colours, sign_on=sign_on, **context)

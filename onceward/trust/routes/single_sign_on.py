@@ -15,6 +15,7 @@ from onceward.trust.routes.login import login_page, member_of, sentence, session
 from onceward.trust.secrets import SecretBox
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import close_session, confirm_session, open_session
+from onceward.trust.settings import TrustSettings
 from onceward.trust.single_sign_on import NoAccount, Provider, ProviderFailed, SignOn, find_person
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, require_private_transport, secret_cookie, set_secret_cookie
@@ -31,7 +32,7 @@ PLACE = {"table": "cookie", "row": COOKIE, "column": "value"}
 
 def single_sign_on_router(context: Context) -> APIRouter | None:
     """Return the routes below `/login/single-sign-on`, or None if no provider is configured."""
-    settings, site = context.settings, context.part(Site)
+    settings, site = context.settings.of(TrustSettings), context.part(Site)
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
         return None
     secret = settings.oidc_client_secret
@@ -80,7 +81,7 @@ async def _sign_in(site: Site, provider: Provider, request: Request, started: Si
         )
     except ProviderFailed as error:
         return login_page(site, request, error=sentence(error), status_code=502)
-    has_second_factor = proven.has_second_factor or site.settings.oidc_has_second_factor
+    has_second_factor = proven.has_second_factor or site.settings.of(TrustSettings).oidc_has_second_factor
     reply = RedirectResponse(started.back, status_code=303)
     try:
         async with site.database.transaction(role="engine") as tx:

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from markupsafe import Markup
 
-from onceward.providers import exact_json
-from onceward.providers.outbound.money import format_number
+from onceward import exact_json
+from onceward.money import format_number
 
 SECRET = re.compile(
     r"(^|[_\-.])(secret|secrets|password|passwd|authorization|cookie|api[_-]?key|private[_-]?key|token|cvc|cvv)s?$",

@@ -24,6 +24,7 @@ from onceward.trust.errors import (
 )
 from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.trust.session_cookie import SESSION
+from onceward.trust.settings import TrustSettings
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, is_secure
 from onceward.web.dashboard import frame
@@ -154,7 +155,7 @@ def _action(site: Site, action: Action) -> Handler:
     async def act(request: Request) -> Response:
         identity = await identify(request, action.scope, instance=action.instance, allow_pending=action.allow_pending)
         if action.recent:
-            identity.require_recent(site.settings.reauthentication_minutes)
+            identity.require_recent(site.settings.of(TrustSettings).reauthentication_minutes)
         form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
         form.update({name: str(value) for name, value in request.path_params.items()})
         done = await action.run(site, identity, form)

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from onceward.context import Context
 from onceward.trust.identity import Identity
+from onceward.trust.settings import TrustSettings
 from onceward.web.dashboard import formats
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.navigation import navigation
@@ -97,7 +98,7 @@ class Site:
             may_act=identity.may("operator"),
             csrf=identity.csrf or "",
             needs_confirmation=identity.session is not None
-            and identity.session.confirmed_s_ago > self.settings.reauthentication_minutes * 60,
+            and identity.session.confirmed_s_ago > self.settings.of(TrustSettings).reauthentication_minutes * 60,
             **frame,
             **context,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -122,66 +122,45 @@ def show(id: Annotated[int, typer.Argument(metavar="ID")]) -> None:
     document(letter)
 
 
-@group.command("replay")
-def replay(
-    ids: Ids = None,
-    kind: Kind = None,
-    task: Task = None,
-    provider: Provider = None,
-    dead_reason: Why = None,
-    error: Error = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 100,
-    reason: Reason = "",
-    dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
-    from onceward.work import dead_letters
+def _changing_command(verb: Literal["replay", "discard"], promise: str) -> None:
+    """Add a command that changes the selected dead letters."""
 
-    filter = dead_letters.DeadLetterFilter(
-        ids=ids or None,
-        kind=kind,
-        task=task,
-        provider=provider,
-        reason=dead_reason,
-        error=error,
-        since=moment(since),
-        until=moment(until),
-    )
-    _act("replay", filter, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
+    @group.command(verb, help=promise)
+    def change(
+        ids: Ids = None,
+        kind: Kind = None,
+        task: Task = None,
+        provider: Provider = None,
+        dead_reason: Why = None,
+        error: Error = None,
+        since: Since = None,
+        until: Until = None,
+        limit: Limit = 100,
+        reason: Reason = "",
+        dry_run: DryRun = False,
+        as_json: JsonOption = False,
+    ) -> None:
+        from onceward.work import dead_letters
+
+        filter = dead_letters.DeadLetterFilter(
+            ids=ids or None,
+            kind=kind,
+            task=task,
+            provider=provider,
+            reason=dead_reason,
+            error=error,
+            since=moment(since),
+            until=moment(until),
+        )
+        _act(verb, filter, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
+
+    assert change  # Typer has registered it
 
 
-@group.command("discard")
-def discard(
-    ids: Ids = None,
-    kind: Kind = None,
-    task: Task = None,
-    provider: Provider = None,
-    dead_reason: Why = None,
-    error: Error = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 100,
-    reason: Reason = "",
-    dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Remove dead letters from the list for good."""
-    from onceward.work import dead_letters
-
-    filter = dead_letters.DeadLetterFilter(
-        ids=ids or None,
-        kind=kind,
-        task=task,
-        provider=provider,
-        reason=dead_reason,
-        error=error,
-        since=moment(since),
-        until=moment(until),
-    )
-    _act("discard", filter, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
+_changing_command(
+    "replay", "Make dead letters due again. They keep their ids, so committed effects do not happen twice."
+)
+_changing_command("discard", "Remove dead letters from the list for good.")
 
 
 def _act(verb: str, filter: Any, *, limit: int, reason: str, dry_run: bool, as_json: bool) -> None:

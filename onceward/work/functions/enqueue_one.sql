@@ -72,8 +72,7 @@ begin
     duplicate := true;
     if p_on_conflict = 'skip' then
         perform onceward.note_duplicate_job(id, p_task, p_unique_key, p_organization, jsonb_build_object(
-            'request', p_context -> 'request', 'user', coalesce(p_args ->> 'user_id', p_context ->> 'user'),
-            'course', p_args ->> 'course_id'));
+            'request', p_context -> 'request', 'user', coalesce(p_args ->> 'user_id', p_context ->> 'user')));
     end if;
     if p_on_conflict not in ('replace', 'debounce') then
         return;

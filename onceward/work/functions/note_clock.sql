@@ -1,6 +1,6 @@
 -- Note the database's clock. It moves back when it is corrected, and at a failover to a server whose clock is behind. What was due
 -- or nearly due would then wait for as long as the clock has moved: every package moves its own times back by as much, in its
--- function onceward.move_back_<package>. Returns how far the clock has moved back, or null.
+-- function onceward.move_back_<package> (`Feature.move_back`). Returns how far the clock has moved back, or null.
 create or replace function onceward.note_clock() returns interval language plpgsql as $$
 declare
     v_now timestamptz := onceward.clock();

@@ -1,4 +1,4 @@
--- Tell the table of the kind what became of its row: call onceward.settled_<kind>, which belongs to the package of the kind.
+-- Tell the table of the kind what became of its row: call onceward.settled_<kind> (`KindRoutines.settled`).
 create or replace function onceward.settled(p_kind text, p_id bigint, p_outcome text, p_number int, p_result jsonb, p_error jsonb)
     returns void language plpgsql as $$
 begin

@@ -78,7 +78,8 @@ create table onceward.attempts (
     started_at timestamptz,
     finished_at timestamptz not null default clock_timestamp(),
     result jsonb,
-    error jsonb                            -- type, message, stack, reason
+    error jsonb,                           -- type, message, stack, reason
+    shared smallint                        -- how many pieces of work shared its commit; null: it had its own
 );
 comment on table onceward.attempts is 'Every finished attempt. Rows are only appended.';
 create index attempts_work on onceward.attempts (work_id);

@@ -18,7 +18,7 @@ from onceward.work.pages.listing import Listing
 from onceward.work.pages.tracing import trace_for
 
 ATTEMPTS = """
-select number, outcome, worker, started_at, finished_at, result, error
+select number, outcome, worker, started_at, finished_at, result, error, shared
   from onceward.attempts where work_id = $1 order by number desc, finished_at desc limit 200
 """
 KNOWN = frozenset(

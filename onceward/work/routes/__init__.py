@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from onceward.context import Context
-from onceward.work.routes.dead_letters import dead_letters_router
-from onceward.work.routes.jobs import jobs_router
-from onceward.work.routes.queues import queues_router
+from onceward.work.routes.dead_letters import router as dead_letters_router
+from onceward.work.routes.jobs import router as jobs_router
+from onceward.work.routes.queues import router as queues_router
 from onceward.work.routes.trace import trace_router
 
 
 def routers(context: Context) -> Sequence[APIRouter]:
-    return (dead_letters_router(), jobs_router(), queues_router(), trace_router(context))
+    return (dead_letters_router, jobs_router, queues_router, trace_router(context))

@@ -96,80 +96,77 @@ class ActedAnswer(BaseModel):
     dry_run: bool
 
 
-def dead_letters_router() -> APIRouter:
-    """Return the routes under `/api/v1/dead-letters`."""
-    router = APIRouter(prefix="/api/v1/dead-letters", tags=["dead letters"])
-    _reading(router)
-    _changing(router)
-    return router
+router = APIRouter(prefix="/api/v1/dead-letters", tags=["dead letters"])
+"""The routes under `/api/v1/dead-letters`."""
 
 
-def _reading(router: APIRouter) -> None:
-    @router.get("")
-    async def list_dead_letters(  # pyright: ignore[reportUnusedFunction]
-        engine: Eng,
-        identity: Viewer,
-        kind: Kind | None = None,
-        task: Short | None = None,
-        provider: Short | None = None,
-        dead_reason: Short | None = None,
-        error: Short | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        before: Number | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    ) -> list[DeadLetterShown]:
-        """List dead letters of every kind, newest first. `before` is the last id of the previous page."""
-        criteria = DeadLetterFilter(
-            kind=kind,
-            task=task,
-            provider=provider,
-            reason=dead_reason,
-            error=error,
-            since=since,
-            until=until,
-            organization=identity.organization,
-        )
-        return [_shown(each) for each in await dead_letters.find(engine.db, criteria, limit=limit, before=before)]
-
-    @router.get("/groups")
-    async def count_dead_letters(engine: Eng, identity: Viewer) -> list[GroupShown]:  # pyright: ignore[reportUnusedFunction]
-        """Count dead letters by task, reason and error, the largest group first."""
-        return [GroupShown(**row) for row in await dead_letters.groups(engine.db, organization=identity.organization)]
-
-    @router.get("/{id}")
-    async def show_dead_letter(engine: Eng, identity: Viewer, id: Number) -> LetterWithHistory:  # pyright: ignore[reportUnusedFunction]
-        """Show one dead letter with every attempt."""
-        letter = await _find(engine, identity, id)
-        return LetterWithHistory(
-            **_shown(letter).model_dump(), history=await dead_letters.history(engine.db, letter.id)
-        )
+@router.get("")
+async def list_dead_letters(
+    engine: Eng,
+    identity: Viewer,
+    kind: Kind | None = None,
+    task: Short | None = None,
+    provider: Short | None = None,
+    dead_reason: Short | None = None,
+    error: Short | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    before: Number | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> list[DeadLetterShown]:
+    """List dead letters of every kind, newest first. `before` is the last id of the previous page."""
+    criteria = DeadLetterFilter(
+        kind=kind,
+        task=task,
+        provider=provider,
+        reason=dead_reason,
+        error=error,
+        since=since,
+        until=until,
+        organization=identity.organization,
+    )
+    return [_shown(each) for each in await dead_letters.find(engine.db, criteria, limit=limit, before=before)]
 
 
-def _changing(router: APIRouter) -> None:
-    @router.post("/replay")
-    @exposed(*ANYTHING)
-    async def replay_dead_letters(engine: Eng, identity: Replayer, body: Selection) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
-        """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
-        return await _act(engine, identity, "replay", body)
+@router.get("/groups")
+async def count_dead_letters(engine: Eng, identity: Viewer) -> list[GroupShown]:
+    """Count dead letters by task, reason and error, the largest group first."""
+    return [GroupShown(**row) for row in await dead_letters.groups(engine.db, organization=identity.organization)]
 
-    @router.post("/discard")
-    @exposed("nothing")
-    async def discard_dead_letters(engine: Eng, identity: Operator, body: Selection) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
-        """Remove dead letters from the list for good."""
-        return await _act(engine, identity, "discard", body)
 
-    @router.post("/{id}/replay")
-    @exposed(*ANYTHING)
-    async def replay_dead_letter(engine: Eng, identity: Replayer, id: Number, why: RequiredReason) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
-        """Make one dead letter due again. 409 says why it was not replayed."""
-        return await _act_on_one(engine, identity, "replay", id, why.reason)
+@router.get("/{id}")
+async def show_dead_letter(engine: Eng, identity: Viewer, id: Number) -> LetterWithHistory:
+    """Show one dead letter with every attempt."""
+    letter = await _find(engine, identity, id)
+    return LetterWithHistory(**_shown(letter).model_dump(), history=await dead_letters.history(engine.db, letter.id))
 
-    @router.post("/{id}/discard")
-    @exposed("nothing")
-    async def discard_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
-        """Remove one dead letter from the list for good."""
-        return await _act_on_one(engine, identity, "discard", id, why.reason)
+
+@router.post("/replay")
+@exposed(*ANYTHING)
+async def replay_dead_letters(engine: Eng, identity: Replayer, body: Selection) -> ActedAnswer:
+    """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
+    return await _act(engine, identity, "replay", body)
+
+
+@router.post("/discard")
+@exposed("nothing")
+async def discard_dead_letters(engine: Eng, identity: Operator, body: Selection) -> ActedAnswer:
+    """Remove dead letters from the list for good."""
+    return await _act(engine, identity, "discard", body)
+
+
+@router.post("/{id}/replay")
+@exposed(*ANYTHING)
+async def replay_dead_letter(engine: Eng, identity: Replayer, id: Number, why: RequiredReason) -> ActedAnswer:
+    """Make one dead letter due again. 409 says why it was not replayed."""
+    return await _act_on_one(engine, identity, "replay", id, why.reason)
+
+
+@router.post("/{id}/discard")
+@exposed("nothing")
+async def discard_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> ActedAnswer:
+    """Remove one dead letter from the list for good."""
+    return await _act_on_one(engine, identity, "discard", id, why.reason)
 
 
 async def _act(engine: Engine, identity: Identity, verb: Verb, body: Selection) -> ActedAnswer:

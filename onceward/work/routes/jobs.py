@@ -43,39 +43,39 @@ class CancelledJob(BaseModel):
     outcome: Literal["cancelled", "asked"]
 
 
-def jobs_router() -> APIRouter:
-    """Return the routes under `/api/v1/jobs`."""
-    router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+"""The routes under `/api/v1/jobs`."""
 
-    @router.get("")
-    async def list_jobs(  # pyright: ignore[reportUnusedFunction]
-        engine: Eng,
-        identity: Viewer,
-        task: Annotated[str, StringConstraints(max_length=300)] | None = None,
-        before: Number | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    ) -> list[JobRow]:
-        """List jobs with their state, newest first. `before` is the last id of the previous page."""
-        organization = identity.organization
-        rows = await controls.jobs(engine.db, task=task, before=before, organization=organization, limit=limit)
-        return [JobRow(**row) for row in rows]
 
-    @router.get("/{id}")
-    async def show_job(engine: Eng, identity: Viewer, id: Number) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        """Show one job with its arguments, its state and every attempt."""
-        return await _find(engine, identity, id)
+@router.get("")
+async def list_jobs(
+    engine: Eng,
+    identity: Viewer,
+    task: Annotated[str, StringConstraints(max_length=300)] | None = None,
+    before: Number | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> list[JobRow]:
+    """List jobs with their state, newest first. `before` is the last id of the previous page."""
+    organization = identity.organization
+    rows = await controls.jobs(engine.db, task=task, before=before, organization=organization, limit=limit)
+    return [JobRow(**row) for row in rows]
 
-    @router.post("/{id}/cancel")
-    @exposed("nothing")
-    async def cancel_job(engine: Eng, identity: Operator, id: Number, why: Why) -> CancelledJob:  # pyright: ignore[reportUnusedFunction]
-        """Cancel a job. A waiting job ends at once; the worker of a running job cancels its handler."""
-        await _find(engine, identity, id)
-        outcome = await controls.cancel(engine.db, id, actor=identity, reason=why.reason)
-        if outcome not in ("cancelled", "asked"):
-            raise Problem(409, f"job {id} is not waiting or running: it is finished or a dead letter")
-        return CancelledJob(outcome=outcome)
 
-    return router
+@router.get("/{id}")
+async def show_job(engine: Eng, identity: Viewer, id: Number) -> dict[str, Any]:
+    """Show one job with its arguments, its state and every attempt."""
+    return await _find(engine, identity, id)
+
+
+@router.post("/{id}/cancel")
+@exposed("nothing")
+async def cancel_job(engine: Eng, identity: Operator, id: Number, why: Why) -> CancelledJob:
+    """Cancel a job. A waiting job ends at once; the worker of a running job cancels its handler."""
+    await _find(engine, identity, id)
+    outcome = await controls.cancel(engine.db, id, actor=identity, reason=why.reason)
+    if outcome not in ("cancelled", "asked"):
+        raise Problem(409, f"job {id} is not waiting or running: it is finished or a dead letter")
+    return CancelledJob(outcome=outcome)
 
 
 async def _find(engine: Engine, identity: Identity, id: int) -> dict[str, Any]:

@@ -40,33 +40,34 @@ class QueuePaused(BaseModel):
     paused: bool
 
 
-def queues_router() -> APIRouter:
-    """Return the routes under `/api/v1/queues` and `/api/v1/workers`."""
-    router = APIRouter(prefix="/api/v1", tags=["queues"])
+router = APIRouter(prefix="/api/v1", tags=["queues"])
+"""The routes under `/api/v1/queues` and `/api/v1/workers`."""
 
-    @router.get("/queues")
-    async def list_queues(engine: Eng, _identity: Admin) -> list[Queue]:  # pyright: ignore[reportUnusedFunction]
-        """List queues with the number of due, later, running and dead work items."""
-        return [Queue(**row) for row in await controls.queues(engine.db)]
 
-    @router.post("/queues/{name}/pause")
-    @exposed("nothing")
-    async def pause_queue(engine: Eng, identity: Admin, name: QueueName, why: Why) -> QueuePaused:  # pyright: ignore[reportUnusedFunction]
-        """Stop claiming from a queue on all nodes. Running work finishes."""
-        await controls.pause(engine.db, name, actor=identity, reason=why.reason)
-        return QueuePaused(queue=name, paused=True)
+@router.get("/queues")
+async def list_queues(engine: Eng, _identity: Admin) -> list[Queue]:
+    """List queues with the number of due, later, running and dead work items."""
+    return [Queue(**row) for row in await controls.queues(engine.db)]
 
-    @router.post("/queues/{name}/resume")
-    @exposed(*ANYTHING)
-    async def resume_queue(engine: Eng, identity: Admin, name: QueueName) -> QueuePaused:  # pyright: ignore[reportUnusedFunction]
-        """Claim from a paused queue again. A queue that is not paused stays as it is."""
-        await controls.resume(engine.db, name, actor=identity)
-        engine.waker.wake(name)
-        return QueuePaused(queue=name, paused=False)
 
-    @router.get("/workers")
-    async def list_workers(engine: Eng, _identity: Admin) -> list[dict[str, Any]]:  # pyright: ignore[reportUnusedFunction]
-        """List workers with their version, queues, claimed rows and heartbeat."""
-        return await controls.workers(engine.db)
+@router.post("/queues/{name}/pause")
+@exposed("nothing")
+async def pause_queue(engine: Eng, identity: Admin, name: QueueName, why: Why) -> QueuePaused:
+    """Stop claiming from a queue on all nodes. Running work finishes."""
+    await controls.pause(engine.db, name, actor=identity, reason=why.reason)
+    return QueuePaused(queue=name, paused=True)
 
-    return router
+
+@router.post("/queues/{name}/resume")
+@exposed(*ANYTHING)
+async def resume_queue(engine: Eng, identity: Admin, name: QueueName) -> QueuePaused:
+    """Claim from a paused queue again. A queue that is not paused stays as it is."""
+    await controls.resume(engine.db, name, actor=identity)
+    engine.waker.wake(name)
+    return QueuePaused(queue=name, paused=False)
+
+
+@router.get("/workers")
+async def list_workers(engine: Eng, _identity: Admin) -> list[dict[str, Any]]:
+    """List workers with their version, queues, claimed rows and heartbeat."""
+    return await controls.workers(engine.db)

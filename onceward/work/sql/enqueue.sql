@@ -9,21 +9,22 @@ with settings as materialized (
       from unnest($5::text[], $6::text[], $7::uuid[], $8::bigint[], $9::timestamptz[], $10::float8[], $11::float8[],
                   $12::text[], $13::smallint[], $14::text[], $15::smallint[], $16::boolean[], $17::text[],
                   $18::smallint[], $19::jsonb[]) with ordinality
-        as s (task, queue, organization_id, caused_by, run_at, delay_s, boost_s,
+        as s (task, queue, organization, caused_by, run_at, delay_s, boost_s,
               tags, max_attempts, lane, cap, ordered, parent, parent_cap, context, number)
 ), input as materialized (
     select nextval('onceward.ids') as id, i.args, coalesce(i.number, 1) as number, cardinality($1) - i.n + $3 as later
       from unnest($1::text[], $2::int[]) with ordinality as i (args, number, n)
 ), bodies as (
     insert into onceward.jobs (id, organization_id, task, args, caused_by, tags, context)
-    select i.id, s.organization_id, s.task, i.args::jsonb, s.caused_by, s.tags::text[], s.context
+    select i.id, s.organization, s.task, i.args::jsonb, s.caused_by, s.tags::text[], s.context
       from input i join settings s using (number)
 ), rows as (
     insert into onceward.work
         (id, organization_id, kind, task, queue, sort_at, max_attempts, lane, cap, ordered, parent, parent_cap, bundle)
-    select i.id, s.organization_id, 'job', s.task, s.queue, s.due - i.later * interval '1 microsecond',
+    select i.id, s.organization, 'job', s.task, s.queue, s.due - i.later * interval '1 microsecond',
            s.max_attempts, s.lane, s.cap, s.ordered, s.parent, s.parent_cap, $4::bigint
       from input i join settings s using (number)
 )
-select min(id), max(id), case when max(id) - min(id) + 1 <> count(*) then (select array_agg(id) from input) end
+select min(id) as first, max(id) as last,
+       case when max(id) - min(id) + 1 <> count(*) then (select array_agg(id) from input) end as ids
   from input

@@ -1,7 +1,11 @@
 -- Insert one job through a connection that is not ours, as enqueue_unique.sql does, and wake idle workers at its commit.
 select r.id, r.duplicate
-  from onceward.enqueue_one($1, $2::jsonb, $3,
-           case when $4::timestamptz is null and $5::float8 > 0 then onceward.now() + make_interval(secs => $5)
-                when $4 > onceward.now() then $4 end,
-           $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16::text[], $17, $18, $19, $20::jsonb) r,
-       onceward.wake_idle_workers($3)
+  from onceward.enqueue_one(
+           p_task => $task, p_args => $args::jsonb, p_queue => $queue,
+           p_run_at => case when $run_at::timestamptz is null and $delay_s::float8 > 0 then onceward.now() + make_interval(secs => $delay_s)
+                            when $run_at > onceward.now() then $run_at end,
+           p_boost_s => $boost_s, p_unique_key => $unique_key, p_unique_for => $unique_for, p_on_conflict => $on_conflict,
+           p_lane => $lane, p_cap => $cap, p_ordered => $ordered, p_parent => $parent, p_parent_cap => $parent_cap,
+           p_max_attempts => $max_attempts, p_tags => $tags::text[], p_bundle => $bundle, p_organization => $organization,
+           p_caused_by => $caused_by, p_context => $context::jsonb) r,
+       onceward.wake_idle_workers($queue)

@@ -1,30 +1,11 @@
 -- Return every queue with its numbers of due, later, running and dead work items. Each number is exact up to $1; where `more`
 -- is true, at least one of the numbers is only a lower bound. Reads at most a few times $1 rows per queue, all by index.
-with recursive ready (queue) as (
-    (select w.queue from onceward.work w where w.lease is null and w.lane is null and w.dead_reason is null
-      order by w.queue limit 1)
-    union all
-    select (select w.queue from onceward.work w
-             where w.queue > r.queue and w.lease is null and w.lane is null and w.dead_reason is null
-             order by w.queue limit 1)
-      from ready r where r.queue is not null
-), ordered (queue) as (
-    (select w.queue from onceward.work w where w.lane is not null and w.ordered and w.lease is null and w.dead_reason is null
-      order by w.queue limit 1)
-    union all
-    select (select w.queue from onceward.work w
-             where w.queue > o.queue and w.lane is not null and w.ordered and w.lease is null and w.dead_reason is null
-             order by w.queue limit 1)
-      from ordered o where o.queue is not null
-), laned (queue) as (
-    (select w.queue from onceward.work w
-      where w.lane is not null and w.ordered is not true and w.lease is null and w.dead_reason is null
-      order by w.queue limit 1)
-    union all
-    select (select w.queue from onceward.work w
-             where w.queue > l.queue and w.lane is not null and w.ordered is not true and w.lease is null and w.dead_reason is null
-             order by w.queue limit 1)
-      from laned l where l.queue is not null
+with ready as (
+    select r.queue from onceward.queues_outside_lanes() r (queue)
+), ordered as (
+    select o.queue from onceward.queues_in_ordered_lanes() o (queue)
+), laned as (
+    select l.queue from onceward.queues_in_other_lanes() l (queue)
 ), in_lanes as materialized (
     select w.queue, w.sort_at, true as ordered from ordered o cross join lateral (
         select w.queue, w.sort_at from onceward.work w
@@ -49,7 +30,6 @@ with recursive ready (queue) as (
                where w.queue = r.queue and w.lease is null and w.lane is null and w.dead_reason is null
                  and w.sort_at <= onceward.now()
                order by w.sort_at limit $1 + 1) d) c
-     where r.queue is not null
     union all
     select r.queue, 'later', c.count, null
       from ready r cross join lateral (
@@ -58,7 +38,6 @@ with recursive ready (queue) as (
                where w.queue = r.queue and w.lease is null and w.lane is null and w.dead_reason is null
                  and w.sort_at > onceward.now()
                order by w.sort_at limit $1 + 1) d) c
-     where r.queue is not null
     union all
     select queue, case when sort_at <= onceward.now() then 'due' else 'later' end, count(*), min(sort_at)
       from in_lanes group by 1, 2

@@ -1,16 +1,7 @@
 -- Return work outside lanes that has been due for longer than $1 seconds and is not paused, by queue, kind and task: the oldest $2 rows of each queue.
-with recursive ready (queue) as (
-    (select w.queue from onceward.work w where w.lease is null and w.lane is null and w.dead_reason is null
-      order by w.queue limit 1)
-    union all
-    select (select w.queue from onceward.work w
-             where w.queue > r.queue and w.lease is null and w.lane is null and w.dead_reason is null
-             order by w.queue limit 1)
-      from ready r where r.queue is not null
-)
 select r.queue, d.kind, d.task, count(*)::int as count, min(d.id) as first_id, bool_or(d.crashes > 1) as suspect,
        min(d.sort_at) as due_at
-  from ready r
+  from onceward.queues_outside_lanes() r (queue)
  cross join lateral (
     select w.id, w.kind, w.task, w.crashes, w.sort_at
       from onceward.work w
@@ -18,7 +9,7 @@ select r.queue, d.kind, d.task, count(*)::int as count, min(d.id) as first_id, b
        and w.lease is null and w.lane is null and w.dead_reason is null
        and (w.source is null or not w.source = any(array(select p.source from onceward.paused_sources p)))
      order by w.sort_at limit $2) d
- where r.queue is not null and r.queue <> 'unhandled'
+ where r.queue <> 'unhandled'
    and not exists (select from onceward.queues q
                     where q.name = r.queue and (q.paused_at is not null or q.parked_until > clock_timestamp()))
  group by 1, 2, 3

@@ -1,30 +1,11 @@
 -- Return the queues besides $1 in which work waits that has one of the tasks $2. Looks at the first 200 waiting rows of each queue: rows
 -- whose task nobody knows are postponed, so that others come first.
-with recursive ready (queue) as (
-    (select w.queue from onceward.work w where w.lease is null and w.lane is null and w.dead_reason is null
-      order by w.queue limit 1)
-    union all
-    select (select w.queue from onceward.work w
-             where w.queue > r.queue and w.lease is null and w.lane is null and w.dead_reason is null
-             order by w.queue limit 1)
-      from ready r where r.queue is not null
-), ordered (queue) as (
-    (select w.queue from onceward.work w where w.lane is not null and w.ordered and w.lease is null and w.dead_reason is null
-      order by w.queue limit 1)
-    union all
-    select (select w.queue from onceward.work w
-             where w.queue > o.queue and w.lane is not null and w.ordered and w.lease is null and w.dead_reason is null
-             order by w.queue limit 1)
-      from ordered o where o.queue is not null
-), laned (queue) as (
-    (select w.queue from onceward.work w
-      where w.lane is not null and w.ordered is not true and w.lease is null and w.dead_reason is null
-      order by w.queue limit 1)
-    union all
-    select (select w.queue from onceward.work w
-             where w.queue > l.queue and w.lane is not null and w.ordered is not true and w.lease is null and w.dead_reason is null
-             order by w.queue limit 1)
-      from laned l where l.queue is not null
+with ready as (
+    select r.queue from onceward.queues_outside_lanes() r (queue)
+), ordered as (
+    select o.queue from onceward.queues_in_ordered_lanes() o (queue)
+), laned as (
+    select l.queue from onceward.queues_in_other_lanes() l (queue)
 )
 select r.queue from ready r
  where not r.queue = any($1::text[]) and $2::text[] && array(

@@ -1,9 +1,9 @@
 -- End many workflows in one commit: delete the work, record the attempt, set the final state, answer a waiting parent.
 -- A workflow does not end if its lease was lost, or if the history lacks a step that the run relies on.
 with input as materialized (
-    select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[],
-                         $8::bigint[], $9::text[], $10::text[])
-        as i (id, lease, state, outcome, result, error, elapsed_s, worker, required, finished)
+    select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::float8[],
+                         $7::bigint[], $8::text[], $9::text[])
+        as i (id, lease, outcome, result, error, elapsed_s, worker, required, finished)
 ), gone as (
     delete from onceward.work w
      where w.id = any($1::bigint[]) and w.lease = any($2::bigint[])
@@ -20,10 +20,10 @@ with input as materialized (
       from gone g join input i on i.id = g.id and i.lease = g.lease
 ), ended as (
     update onceward.workflows w
-       set state = i.state, result = i.result::json, error = i.error::jsonb, finished_at = onceward.now()
+       set state = i.outcome, result = i.result::json, error = i.error::jsonb, finished_at = onceward.now()
       from gone g join input i on i.id = g.id and i.lease = g.lease
      where w.id = g.id
-    returning w.id, w.parent_id, w.parent_position, i.state, i.result, i.error
+    returning w.id, w.parent_id, w.parent_position, w.state, i.result, i.error
 )
 select id, parent_id is not null as has_parent,
        case when parent_id is not null and state <> 'continued' then

@@ -1,4 +1,4 @@
-"""A whole process with the bundled apps, and the two organizations in it."""
+"""A whole process with the bundled apps, empty or with the two organizations in it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from onceward import Onceward
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.trust.settings import TrustSettings
+from onceward.web.settings import WebSettings
 from onceward_apps import all as bundled
 from tests.ticketing.conftest import databases
 from tests.trust.crosswise.world import JWT_SECRET, World
@@ -21,7 +23,7 @@ __all__ = ["databases"]
 
 
 @pytest.fixture
-async def world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
+async def empty_world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
     app = Onceward("crosswise")
     app.include(bundled.app)
     settings = Settings(
@@ -30,17 +32,20 @@ async def world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
         port=0,
         pool_min=1,
         pool_max=6,
-        jwt_secret=SecretStr(JWT_SECRET),
-        secret_key=SecretStr("k" * 32),
         allow_loopback_endpoints=True,
         shutdown_grace_s=1,
-    )
+    ).using(WebSettings(jwt_secret=SecretStr(JWT_SECRET)), TrustSettings(secret_key=SecretStr("k" * 32)))
     runtime = Process(app, settings, FEATURES)
     await runtime.start({"web"})
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
         made = World(runtime, http)
         try:
-            await made.build()
             yield made
         finally:
             await runtime.stop()
+
+
+@pytest.fixture
+async def world(empty_world: World) -> World:
+    await empty_world.build()
+    return empty_world

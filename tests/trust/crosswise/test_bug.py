@@ -19,6 +19,7 @@ import pytest
 import onceward
 import onceward_apps
 from onceward.db import Transaction
+from onceward.statements import NamedStatement
 from tests.trust.crosswise.rows import TENANT_TABLES, needles
 from tests.trust.crosswise.world import World
 
@@ -57,7 +58,8 @@ def reading() -> Iterator[tuple[str, str]]:
     for module in modules():
         first, _, rest = module.__name__.partition(".")
         part = first if first == "onceward_apps" else rest.partition(".")[0]
-        for name, value in vars(module).items():
+        for name, constant in vars(module).items():
+            value = constant.text if isinstance(constant, NamedStatement) else constant
             if name.isupper() and isinstance(value, str) and READS.match(value) and not WRITES.search(value):
                 yield part, value
 

@@ -76,8 +76,8 @@ async def look(world: World, client: Client, of: Org, by: Org) -> dict[str, str]
     return told
 
 
-async def test_every_live_query_and_topic_is_in_the_table(world: World) -> None:
-    live = world.runtime.app.live
+async def test_every_live_query_and_topic_is_in_the_table(empty_world: World) -> None:
+    live = empty_world.runtime.app.live
     assert set(live.queries) == set(QUERIES)
     assert set(live.topics) == set(TOPICS)
 

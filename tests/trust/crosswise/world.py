@@ -17,14 +17,14 @@ from onceward.inbox.sources import NewSource, add
 from onceward.messages import senders
 from onceward.outbox.routes.portal import COOKIE as PORTAL_COOKIE
 from onceward.process.process import Process
-from onceward.providers.inbound.provider import SourceConfig
-from onceward.providers.inbound.registry import get_provider
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import set_member
 from onceward.trust.secrets import secret_box
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.sessions import link_for
+from onceward.webhooks.provider import SourceConfig
+from onceward.webhooks.registry import get_provider
 from tests.ticketing.office import SECRET, charge
 from tests.trust.crosswise import coursegen
 from tests.trust.crosswise.rows import fill_tables

@@ -1,0 +1,284 @@
+"""What a person writes, and what the clinic answers. A message is stored once and answered at most once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from onceward import Event, Tx
+from onceward.messages import ChannelName, heard_from, opt_in, opt_out
+from onceward_apps.clinic import bookings, metrics
+from onceward_apps.clinic.app import settings
+from onceward_apps.clinic.errors import BadNumber, NotAllowed, NotFound
+from onceward_apps.clinic.model import due_reminder, normalize_number, read_reply
+from onceward_apps.clinic.store import appointments, conversations, people
+
+Row = Any
+CATEGORY = "clinic"
+"""The category that STOP ends. Only the confirmation of STOP itself is of another one."""
+ACTOR = "patient"
+TEXT_CHARACTERS = 4096
+"""The longest text that WhatsApp allows. Of a longer one only the beginning is stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbound:
+    """One message from a person. `quoted` is the provider's id of the message that it answers."""
+
+    channel: Literal["whatsapp", "sms"]
+    provider_id: str
+    sender: str
+    kind: str
+    texts: tuple[str, ...]
+    quoted: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a message means. Without a `template` nothing is answered automatically."""
+
+    outcome: str
+    template: str | None = None
+    patient: Row | None = None
+    appointment: Row | None = None
+    needs_answer: bool = False
+
+
+async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
+    """Store a message, do what it asks for, answer it, and return what it caused."""
+    message_id = await conversations.receive(
+        tx,
+        inbound.channel,
+        inbound.provider_id,
+        inbound.kind[:60],
+        inbound.texts[0][:TEXT_CHARACTERS] if inbound.texts else "",
+    )
+    if message_id is None:
+        return "known"
+    try:
+        number = normalize_number(inbound.sender, international=True)
+    except BadNumber:
+        await conversations.decide(
+            tx,
+            message_id,
+            contact_id=None,
+            patient_id=None,
+            appointment_id=None,
+            outcome="bad_number",
+            needs_answer=True,
+        )
+        return "bad_number"
+    contact = await people.heard_from(tx, number)
+    await bookings.save_contact(tx, number)
+    await heard_from(tx, bookings.contact_ref(contact["id"]))
+    decision = await _decide(tx, inbound, contact, await people.patients_of_number(tx, number))
+    await conversations.decide(
+        tx,
+        message_id,
+        contact_id=contact["id"],
+        patient_id=decision.patient and decision.patient["id"],
+        appointment_id=decision.appointment and decision.appointment["id"],
+        outcome=decision.outcome,
+        needs_answer=decision.needs_answer,
+    )
+    template = decision.template
+    if decision.needs_answer and await people.may_acknowledge(tx, contact["id"], settings().acknowledge_every):
+        template = "clinic.acknowledgement"
+    if template is not None:
+        sent = await send(
+            tx,
+            template,
+            kind="reply",
+            key=event.key("reply"),
+            channel=inbound.channel,
+            contact=contact,
+            patient=decision.patient,
+            appointment=decision.appointment,
+        )
+        await conversations.note_reply(tx, event.event_id, sent, message_id)
+    metrics.INBOUND.labels(inbound.channel, decision.outcome).inc()
+    return decision.outcome
+
+
+async def stop(tx: Tx, number: str) -> None:
+    """Send nothing more to a person, without an answer."""
+    await bookings.save_contact(tx, number)
+    contact = await people.contact(tx, number)
+    await opt_out(tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply")
+    await people.set_opt_out(tx, contact["id"], True)
+
+
+async def _decide(tx: Tx, inbound: Inbound, contact: Row, patients: Sequence[Row]) -> Decision:
+    patient = patients[0] if len(patients) == 1 else None
+    match read_reply(*inbound.texts):
+        case "stop":
+            await opt_out(tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply")
+            await people.set_opt_out(tx, contact["id"], True)
+            return Decision(outcome="opted_out", template="clinic.opted_out", patient=patient)
+        case "start":
+            await opt_in(tx, bookings.contact_ref(contact["id"]), category=CATEGORY)
+            await people.set_opt_out(tx, contact["id"], False)
+            return Decision(outcome="opted_in", template="clinic.opted_in", patient=patient)
+        case "confirm" | "cancel" as reply:
+            return await _decide_appointment(tx, inbound, reply, patients)
+        case _:
+            outcome = "unanswered" if patient else "ambiguous_patient" if patients else "unknown_patient"
+            return Decision(outcome=outcome, patient=patient, needs_answer=True)
+
+
+async def _decide_appointment(
+    tx: Tx, inbound: Inbound, reply: Literal["confirm", "cancel"], patients: Sequence[Row]
+) -> Decision:
+    """Confirm or cancel the one appointment that is meant. If several may be meant, an operator decides."""
+    patient = patients[0] if len(patients) == 1 else None
+    if not patients:
+        return Decision(outcome="unknown_patient", needs_answer=True)
+    candidates = await appointments.upcoming(tx, [each["id"] for each in patients])
+    if inbound.quoted is not None:
+        quoted = await appointments.by_reference(tx, inbound.quoted)
+        candidates = [each for each in candidates if quoted in (None, each["id"])]
+    if len(candidates) != 1:
+        outcome = "ambiguous_appointment" if candidates else "no_appointment"
+        return Decision(outcome=outcome, patient=patient, needs_answer=True)
+    [row] = candidates
+    patient = next(each for each in patients if each["id"] == row["patient_id"])
+    if reply == "confirm":
+        changed = await bookings.apply(tx, row["id"], "confirm", actor=ACTOR)
+        return Decision(
+            outcome="confirmed" if changed else "already_confirmed",
+            template="clinic.confirmed",
+            patient=patient,
+            appointment=changed or row,
+        )
+    changed = await bookings.cancel(tx, row["id"], by="patient", reason="reply of the patient", actor=ACTOR)
+    return Decision(outcome="cancelled", template="clinic.cancelled", patient=patient, appointment=changed)
+
+
+async def send(
+    tx: Tx,
+    template: str,
+    *,
+    kind: str,
+    key: str,
+    channel: ChannelName,
+    contact: Row | None,
+    patient: Row | None,
+    appointment: Row | None,
+    data: Mapping[str, Any] | None = None,
+) -> int:
+    """Queue a message to a contact, or to a patient's mail address, and record it. Return its id."""
+    clinic = await people.clinic(tx)
+    zone = clinic["timezone"] if clinic else "UTC"
+    filled: dict[str, Any] = {
+        "clinic": clinic["name"] if clinic else "",
+        "patient": patient["name"] if patient else "",
+        **(_moment(appointment["starts_at"], zone) if appointment else {}),
+        **(data or {}),
+    }
+    if contact is not None:
+        to = bookings.contact_ref(contact["id"])
+    elif patient is not None:
+        to = str(patient["id"])
+    else:
+        raise ValueError("a message needs a contact or a patient")
+    locale = (patient and patient["locale"]) or (clinic and clinic["locale"]) or None
+    queued = await tx.send(template, to=to, key=key, channel=channel, data=filled, locale=locale)
+    await conversations.note_sent(
+        tx,
+        queued.id,
+        kind,
+        key,
+        contact_id=contact and contact["id"],
+        patient_id=patient and patient["id"],
+        appointment_id=appointment and appointment["id"],
+    )
+    return queued.id
+
+
+def _moment(starts_at: datetime, zone: str) -> dict[str, str]:
+    """Return the time of an appointment as the clinic's clock shows it."""
+    local = starts_at.astimezone(ZoneInfo(zone))
+    return {"day": local.date().isoformat(), "time": f"{local:%H:%M}", "zone": zone}
+
+
+async def send_to_patient(
+    tx: Tx, template: str, *, kind: str, key: str, patient: Row, appointment: Row, data: Mapping[str, Any] | None = None
+) -> ChannelName | None:
+    """Send a message over the best channel of a patient: WhatsApp, SMS, mail. Return it, or None if there is none."""
+    channel: ChannelName
+    contact = None
+    if (number := patient["whatsapp"] or patient["phone"]) is not None:
+        channel = "whatsapp" if patient["whatsapp"] else "sms"
+        contact = await bookings.save_contact(tx, number)
+    elif patient["email"] is not None:
+        channel = "email"
+    else:
+        return None
+    await send(
+        tx,
+        template,
+        kind=kind,
+        key=key,
+        channel=channel,
+        contact=contact,
+        patient=patient,
+        appointment=appointment,
+        data=data,
+    )
+    return channel
+
+
+async def remind(tx: Tx, appointment_id: UUID) -> str:
+    """Queue the reminder that is due for an appointment, once. Return its kind or why there is none."""
+    row = await bookings.appointment(tx, appointment_id, lock=True)
+    if row["status"] not in ("scheduled", "confirmed"):
+        return f"the appointment is {row['status']}"
+    hours = due_reminder(
+        starts_at=row["starts_at"],
+        booked_at=row["booked_at"],
+        now=await people.now(tx),
+        hours=settings().reminders,
+    )
+    if hours is None:
+        return "no reminder is due"
+    key = f"clinic:{appointment_id}:reminder-{hours}h:{row['starts_at'].isoformat()}"
+    if key in await conversations.reminder_keys(tx, appointment_id):
+        return "the reminder exists"
+    patient = await bookings.patient(tx, row["patient_id"])
+    kind = f"reminder-{hours}h"
+    channel = await send_to_patient(tx, "clinic.reminder", kind=kind, key=key, patient=patient, appointment=row)
+    if channel is None:
+        return "the patient has no number and no address"
+    metrics.REMINDERS.labels(channel).inc()
+    return kind
+
+
+async def answer(tx: Tx, id: int, text: str | None, *, actor: str) -> Row:
+    """Answer a message of the inbox with a text, or close it without one."""
+    row = await conversations.answer(tx, id, actor)
+    if row is None:
+        if await conversations.inbound(tx, id) is None:
+            raise NotFound(f"there is no message {id}")
+        raise NotAllowed(f"message {id} waits for no answer")
+    if text:
+        contact = None if row["contact_id"] is None else await people.contact_by_id(tx, row["contact_id"])
+        if contact is None:
+            raise NotAllowed(f"message {id} has no number to answer to: close it without a text")
+        patient = None if row["patient_id"] is None else await people.patient(tx, row["patient_id"])
+        await send(
+            tx,
+            "clinic.answer",
+            kind="answer",
+            key=f"clinic:inbound:{id}:answer",
+            channel=row["channel"],
+            contact=contact,
+            patient=patient,
+            appointment=None,
+            data={"text": text},
+        )
+    await tx.audit("message.answered", entity_type="inbound_message", entity_id=id, actor=actor)
+    return row

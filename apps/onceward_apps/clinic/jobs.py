@@ -1,0 +1,276 @@
+"""Jobs that call Stripe, Daily and Twilio with the account of the clinic. No transaction is open during a call.
+
+A job writes what a call returned only while it still holds its lease (`fenced`): a worker that was frozen during a call
+and resumes later changes nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, assert_never
+from uuid import UUID
+
+from onceward import Job, Permanent, Retry, Tx
+from onceward.integrations.daily import WEBHOOK_FAILED
+from onceward.integrations.stripe import to_stripe
+from onceward.services import Absent, Accepted, Lookup, NotSet, Refused, Throttled, Unknown, Unreachable
+from onceward_apps.clinic import appointment_payments, bookings, correspondence, meetings, metrics
+from onceward_apps.clinic.app import app, settings
+from onceward_apps.clinic.return_pages import return_urls
+from onceward_apps.clinic.store import appointments, payments, rooms
+
+ACCOUNT_WAIT_S = 900
+METADATA_APP = "clinic"
+
+
+def again(outcome: Lookup, what: str) -> Exception:
+    """Return the error that retries the job later, or ends it."""
+    match outcome:
+        case Refused(reason, account=True):
+            return Retry(f"{what}: our credentials were refused: {reason}", after=ACCOUNT_WAIT_S)
+        case Refused(reason, permanent=True):
+            return Permanent(f"{what}: {reason}")
+        case Refused(reason, retry_after_s=after):
+            return Retry(f"{what}: {reason}", after=after or 30)
+        case Throttled(after):
+            return Retry(f"{what}: the service asked for a pause", after=after or 30)
+        case Unreachable(reason) | Unknown(reason):
+            return Retry(f"{what}: {reason}")
+        case Absent():
+            return Permanent(f"{what}: it does not exist")
+        case Accepted():
+            return Permanent(f"{what}: the answer is incomplete")
+        case _:
+            assert_never(outcome)
+
+
+# -- Stripe ------------------------------------------------------------------------------------------------------------
+
+
+@app.job(name="clinic.open_payment", outside=True, timeout=60)
+async def open_payment(job: Job, *, appointment_id: UUID, number: int) -> str:
+    """Open a payment page for an appointment and send the patient its link. Stripe keeps one page per key."""
+    async with job.transaction() as tx:
+        row = await bookings.appointment(tx, appointment_id)
+    if row["payment_links"] != number or row["payment_status"] not in ("unpaid", "pending", "failed"):
+        return "no longer needed"
+    paid_url, unpaid_url = return_urls(appointment_id)
+    metadata = {"app": METADATA_APP, "appointment_id": str(appointment_id), "organization_id": str(job.organization)}
+    stripe = await app.services.stripe(job.organization)
+    product = {"name": "Appointment"}
+    price = {
+        "currency": row["currency"].lower(),
+        "unit_amount": to_stripe(row["price"], row["currency"]),
+        "product_data": product,
+    }
+    outcome = await stripe.create_checkout_session(
+        key=f"appointment:{appointment_id}:payment-link:{number}",
+        line_items=[{"price_data": price, "quantity": 1}],
+        success_url=paid_url,
+        cancel_url=unpaid_url,
+        client_reference_id=str(appointment_id),
+        metadata=metadata,
+    )
+    url = outcome.detail.get("url") if isinstance(outcome, Accepted) else None
+    if not isinstance(outcome, Accepted) or outcome.reference is None or not url:
+        raise again(outcome, "the payment page was not opened")
+    async with job.transaction(fenced=True) as tx:
+        if not await appointments.set_payment_link(tx, appointment_id, number, outcome.reference, str(url)):
+            return "replaced"
+        patient = await bookings.patient(tx, row["patient_id"])
+        await correspondence.send_to_patient(
+            tx,
+            "clinic.payment_link",
+            kind="payment-link",
+            key=f"clinic:{appointment_id}:payment-link:{number}",
+            patient=patient,
+            appointment=row,
+            data={"url": str(url), "amount": row["price"], "currency": row["currency"]},
+        )
+    return outcome.reference
+
+
+@app.job(name="clinic.refund_payment", outside=True, timeout=60)
+async def refund_payment(job: Job, *, refund_id: UUID) -> str:
+    """Request a refund from Stripe under its stable key, and record what Stripe says."""
+    async with job.transaction() as tx:
+        refund = await payments.refund(tx, refund_id)
+    if refund is None:
+        raise Permanent(f"there is no refund {refund_id}")
+    if refund["status"] != "pending":
+        return refund["status"]
+    stripe = await app.services.stripe(job.organization)
+    outcome = await stripe.create_refund(
+        key=refund["key"],
+        payment_intent=refund["payment_intent"],
+        amount_minor=to_stripe(refund["amount"], refund["currency"]),
+        metadata={"app": METADATA_APP, "refund_id": str(refund_id)},
+        key_age_s=refund["age"].total_seconds(),
+    )
+    match outcome:
+        case Accepted(reference, detail):
+            status = {"succeeded": "succeeded", "failed": "failed", "canceled": "failed"}
+            async with job.transaction(fenced=True) as tx:
+                return await appointment_payments.settle(
+                    tx,
+                    refund_id,
+                    status.get(str(detail.get("status")), "pending"),
+                    reference,
+                    detail.get("failure_reason"),
+                )
+        case Refused(reason, permanent=True):
+            async with job.transaction(fenced=True) as tx:
+                await appointment_payments.fail_refund(tx, refund_id, reason)
+            raise Permanent(f"Stripe refuses the refund: {reason}")
+        case _:
+            raise again(outcome, "the refund was not accepted")
+
+
+@app.job(name="clinic.refund_stray", outside=True, timeout=60)
+async def refund_stray(job: Job, *, payment_intent: str, key: str) -> str:
+    """Refund a payment that names an appointment which no clinic has."""
+    stripe = await app.services.stripe(None)
+    outcome = await stripe.create_refund(key=key, payment_intent=payment_intent, metadata={"app": METADATA_APP})
+    if not isinstance(outcome, Accepted):
+        raise again(outcome, "the refund was not accepted")
+    return outcome.reference or ""
+
+
+# -- Daily -------------------------------------------------------------------------------------------------------------
+
+
+@app.job(name="clinic.create_room", outside=True, timeout=60)
+async def create_room(job: Job, *, appointment_id: UUID) -> str:
+    """Create the video room of an appointment. The name is ours, so a repeat finds the room."""
+    async with job.transaction() as tx:
+        row = await bookings.appointment(tx, appointment_id)
+    if row["room_name"] is None or row["status"] in ("cancelled", "no_show"):
+        return "no longer needed"
+    daily = await app.services.daily(job.organization)
+    around = timedelta(minutes=settings().room_minutes)
+    ends_at = row["starts_at"] + timedelta(minutes=row["duration_minutes"])
+    outcome = await daily.create_room(
+        row["room_name"],
+        not_before=row["starts_at"] - around,
+        expires=ends_at + around,
+        recording="cloud" if settings().recording else None,
+    )
+    url = outcome.detail.get("url") if isinstance(outcome, Accepted) else None
+    if not isinstance(outcome, Accepted) or not url:
+        raise again(outcome, "the room was not created")
+    async with job.transaction(fenced=True) as tx:
+        await appointments.set_room(tx, appointment_id, row["room_name"], str(url))
+    return str(url)
+
+
+@app.job(name="clinic.delete_room", outside=True, timeout=60)
+async def delete_room(job: Job, *, room_name: str) -> str:
+    daily = await app.services.daily(job.organization)
+    outcome = await daily.delete_room(room_name)
+    if not isinstance(outcome, Accepted):
+        raise again(outcome, "the room was not deleted")
+    return room_name
+
+
+@app.job(name="clinic.delete_recording", outside=True, timeout=60)
+async def delete_recording(job: Job, *, recording_id: str) -> str:
+    """Delete a recording at Daily, because its patient was erased."""
+    daily = await app.services.daily(job.organization)
+    outcome = await daily.delete_recording(recording_id)
+    if not isinstance(outcome, Accepted):
+        raise again(outcome, "the recording was not deleted")
+    async with job.transaction(fenced=True) as tx:
+        await rooms.mark_deleted(tx, recording_id)
+    return recording_id
+
+
+# -- lost callbacks ----------------------------------------------------------------------------------------------------
+
+
+@app.job(name="clinic.check_message", outside=True, timeout=60, max_attempts=5, critical=False)
+async def check_message(job: Job, *, sid: str) -> str:
+    """Ask Twilio about a message whose delivery report did not arrive, and do what the report would have done."""
+    twilio = await app.services.twilio(job.organization)
+    outcome = await twilio.fetch_message(sid)
+    if not isinstance(outcome, Accepted):
+        raise again(outcome, "Twilio did not say what became of the message")
+    status = str(outcome.detail.get("status") or "")
+    async with job.transaction(fenced=True) as tx:
+        await tx.report_delivery(status=status, reference=sid)
+    metrics.RECONCILED.labels("message").inc()
+    return status
+
+
+@app.job(name="clinic.check_recordings", outside=True, timeout=60, max_attempts=5, critical=False)
+async def check_recordings(job: Job, *, room_name: str) -> dict[str, int]:
+    """Compare the recordings of a room with Daily's list: a webhook may have been lost."""
+    daily = await app.services.daily(job.organization)
+    outcome = await daily.list_recordings(room=room_name)
+    if not isinstance(outcome, Accepted):
+        raise again(outcome, "Daily did not list the recordings")
+    repaired = 0
+    async with job.transaction(fenced=True) as tx:
+        for each in outcome.detail["recordings"]:
+            repaired += await _compare(tx, room_name, each)
+        await rooms.mark_checked(tx, room_name)
+    return {"repaired": repaired}
+
+
+async def _compare(tx: Any, room_name: str, reported: dict[str, Any]) -> bool:
+    status = {"finished": "ready", "in-progress": "started", "failed": "failed"}.get(str(reported.get("status")))
+    recording_id = str(reported.get("id") or "")
+    known = await rooms.recording_state(tx, recording_id)
+    if (
+        status is None
+        or not recording_id
+        or known in ("deleting", "deleted")
+        or known == status
+        or (known and status == "started")
+    ):
+        return False
+    await meetings.record(
+        tx,
+        recording_id,
+        room_name,
+        status,
+        s3_key=reported.get("s3key"),
+        duration_s=reported.get("duration"),
+    )
+    metrics.RECONCILED.labels("recording").inc()
+    return True
+
+
+@app.job(name="clinic.check_daily_webhooks", outside=True, timeout=60, max_attempts=3, critical=False)
+async def check_daily_webhooks(job: Job) -> dict[str, int]:
+    """Find webhooks of Daily in state FAILED: Daily sends nothing to them any more."""
+    try:
+        daily = await app.services.daily(job.organization)
+    except NotSet:
+        return {"failed": 0}
+    outcome = await daily.list_webhooks()
+    if not isinstance(outcome, Accepted):
+        raise again(outcome, "Daily did not list the webhooks")
+    failed = [each for each in outcome.detail.get("webhooks", []) if each.get("state") == WEBHOOK_FAILED]
+    async with job.transaction(fenced=True) as tx:
+        for each in failed:
+            webhook = str(each.get("uuid"))
+            # A second attempt of this check must not notify again.
+            once = report_daily_webhook.unique(f"clinic:daily-webhook:{job.id}:{webhook}", forever=True)
+            await tx.enqueue(once, webhook=webhook, failed_count=each.get("failedCount"))
+    return {"failed": len(failed)}
+
+
+@app.job(name="clinic.report_daily_webhook", critical=False)
+async def report_daily_webhook(tx: Tx, *, webhook: str, failed_count: int | None) -> None:
+    """Tell the administrators that Daily has switched off a webhook."""
+    title = "Daily has stopped sending webhooks: reactivate the webhook after the cause is fixed"
+    details = {"webhook": webhook, "failed_count": failed_count}
+    await tx.notify_admins("CLINIC_DAILY_WEBHOOK_FAILED", "error", title, details)
+    metrics.DAILY_FAILED.inc()
+
+
+@app.job(name="clinic.stop", timeout=30)
+async def stop(tx: Tx, *, clinic: UUID, number: str) -> None:
+    """A person wrote STOP to a number that several clinics use: one of them sends nothing more."""
+    await tx.act_for(clinic)
+    await correspondence.stop(tx, number)

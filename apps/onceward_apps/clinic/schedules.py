@@ -1,0 +1,66 @@
+"""Schedules of the clinic: reminders, and the repair of lost callbacks. A late run does no harm; every run may repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceward import Run, Skip, Tx
+from onceward_apps.clinic import correspondence, jobs
+from onceward_apps.clinic.app import app, settings
+from onceward_apps.clinic.store import due
+
+REMINDERS = "clinic-reminders"
+CALLBACKS = "clinic-lost-callbacks"
+WEBHOOKS = "clinic-daily-webhooks"
+
+
+@app.every(300, name=REMINDERS)
+async def send_reminders(run: Run) -> None:
+    """Queue the reminders that are due. Each appointment is locked and looked at again before its reminder."""
+    hours = settings().reminders
+    if hours:
+        await run.each(await run.fetch(due.REMINDERS, max(hours)), remind)
+
+
+async def remind(row: Any, tx: Tx) -> None:
+    result = await correspondence.remind(tx, row["id"])
+    if not result.startswith("reminder-"):
+        raise Skip
+
+
+@app.every(900, name=CALLBACKS)
+async def repair_lost_callbacks(run: Run) -> None:
+    """Ask Twilio about messages without a delivery report, and Daily about the recordings of recent meetings.
+
+    Recordings of erased patients are deleted at Daily.
+    """
+    minutes = settings().reconcile_after_minutes
+    await run.each(await run.fetch(due.SILENT_MESSAGES, minutes), ask_about_message)
+    await run.each(await run.fetch(due.UNCHECKED_ROOMS), ask_about_recordings, key=lambda row: row["room_name"])
+    await run.each(
+        await run.fetch(due.ERASED_RECORDINGS), delete_recording, key=lambda row: f"delete:{row['recording_id']}"
+    )
+
+
+async def delete_recording(row: Any, tx: Tx) -> None:
+    await tx.enqueue(
+        jobs.delete_recording.unique(f"clinic:recording:{row['recording_id']}"), recording_id=row["recording_id"]
+    )
+
+
+async def ask_about_message(row: Any, tx: Tx) -> None:
+    await tx.enqueue(jobs.check_message.unique(f"clinic:message:{row['id']}"), sid=row["reference"])
+
+
+async def ask_about_recordings(row: Any, tx: Tx) -> None:
+    await tx.enqueue(jobs.check_recordings.unique(f"clinic:room:{row['room_name']}"), room_name=row["room_name"])
+
+
+@app.every(3600, name=WEBHOOKS)
+async def check_webhooks(run: Run) -> None:
+    """Look for webhooks that Daily has switched off, in every clinic that has used a room."""
+    await run.each(await run.fetch(due.CLINICS_WITH_ROOMS), ask_about_webhooks)
+
+
+async def ask_about_webhooks(row: Any, tx: Tx) -> None:
+    await tx.enqueue(jobs.check_daily_webhooks.unique("clinic:daily-webhooks"))

@@ -1,0 +1,272 @@
+"""Accept a request to generate a course, or refuse it.
+
+One transaction takes the slot, creates the job and writes the first step, so there is no moment in which a slot is taken
+and no job exists, or a job exists and no progress. A failed transaction leaves nothing to undo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from onceward import Engine, LimitReached, OutcomeUnknown, Tx
+from onceward.db import BROKEN, Unavailable
+from onceward.limits import GLOBAL, Refusal
+from onceward.telemetry import get_logger
+from onceward.trust import record_metric
+from onceward_apps.coursegen import model, texts
+from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
+from onceward_apps.coursegen.errors import AtLimit, NotAccepted, NotFound, NotPossible
+from onceward_apps.coursegen.jobs import generate
+from onceward_apps.coursegen.metrics import ACCEPTED
+from onceward_apps.coursegen.store import courses
+
+WAITS_S = (0.1, 0.2)
+"""Waits between the tries of one request: 3 tries."""
+TRANSIENT_CLASSES = frozenset({"08", "40", "53", "55", "57"})
+"""SQLSTATE classes of errors that a retry may not meet again: connection, rollback, resources, locks, shutdown."""
+RETRY_AFTER_S = 5
+
+MetricEvent = Literal["rpc_retry_exhausted", "job_rollback"]
+
+T = TypeVar("T")
+
+log = get_logger("onceward_apps.coursegen")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """A request to generate one course. `webhook` is the checked URL and its endpoint."""
+
+    organization: UUID
+    user_id: UUID
+    course_id: UUID
+    request_id: str | None = None
+    webhook: tuple[str, UUID | None] | None = None
+    restart: bool = False
+    lesson: int | None = None
+    """Write this lesson again, and nothing else that is done."""
+    budget_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The job that generates the course. `duplicate`: it existed already, and no second slot was taken."""
+
+    job_id: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A course that may be generated, with the limits that apply to its user."""
+
+    course: Any
+    tier: str
+    limit_key: str
+    user_limit: int
+    cap_micros: int | None
+
+    @property
+    def refusal(self) -> dict[str, Any]:
+        """What a refusal records about this request."""
+        return {
+            "tier": self.tier,
+            "user_limit": self.user_limit,
+            "global_limit": self.course["global_limit"],
+            "rejected_course_id": str(self.course["id"]),
+        }
+
+
+def limit_key(user_id: UUID) -> str:
+    return f"coursegen:user:{user_id}"
+
+
+async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: UUID) -> Candidate:
+    """Return the course of this user. Raises `NotFound`, also for somebody else's course, or `NotAccepted`."""
+    key = limit_key(user_id)
+    slots = tiers().at_most
+    names = sorted(slots, key=lambda each: slots[each])
+
+    async def read() -> Any:
+        async with engine.transaction(organization=organization) as tx:
+            return await courses.candidate(tx, course_id, user_id, limit_key=key, tiers=names)
+
+    course, _ = await _tried(engine, user_id, course_id, read)
+    if course is None:
+        raise NotFound(f"course {course_id} does not exist, or is not yours")
+    return Candidate(
+        course=course,
+        tier=course["tier"],
+        limit_key=key,
+        user_limit=tiers().of(course["tier"]),
+        cap_micros=model.parse_caps(app.settings(CoursegenSettings).monthly_caps_usd).get(course["tier"]),
+    )
+
+
+def refuse_early(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> None:
+    """Raise `AtLimit` if no slot is free now, before anything is written or an address is looked up.
+
+    The reservation decides; this only spares the database what it would undo. A course that already has a job is never
+    refused: the caller gets the job.
+    """
+    course = candidate.course
+    if course["status"] in model.RUNNING:
+        return
+    cap = candidate.cap_micros
+    if cap is not None and course["month_micros"] >= cap:
+        ACCEPTED.labels("refused").inc()
+        raise AtLimit("monthly_cap", retry_after_s=model.seconds_to_next_month(course["now"]), **candidate.refusal)
+    for which, held, at_most in (
+        ("user", course["user_jobs"], candidate.user_limit),
+        ("global", course["global_jobs"], course["global_limit"]),
+    ):
+        if held >= at_most:
+            key = candidate.limit_key if which == "user" else GLOBAL
+            reached = LimitReached(key, at_most, held, retry_after_s=RETRY_AFTER_S)
+            engine.note_refusal(reached, candidate.refusal, _refusal(requested, candidate))
+            ACCEPTED.labels("refused").inc()
+            raise _at_limit(reached, candidate)
+
+
+async def request_generation(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> Admitted:
+    """Accept the course in one transaction, tried three times. Raises `AtLimit`, `NotPossible` or `NotAccepted`."""
+    try:
+        admitted, failure = await _tried(
+            engine, requested.user_id, requested.course_id, lambda: _accept(engine, requested, candidate)
+        )
+    except LimitReached as reached:
+        ACCEPTED.labels("refused").inc()
+        raise _at_limit(reached, candidate) from None
+    if isinstance(failure, OutcomeUnknown):
+        # The job of the try whose commit was not confirmed is this request's own.
+        admitted = Admitted(admitted.job_id)
+    _note_admission(engine, candidate, admitted)
+    return admitted
+
+
+async def _tried(
+    engine: Engine, user_id: UUID, course_id: UUID, action: Callable[[], Awaitable[T]]
+) -> tuple[T, BaseException | None]:
+    """Return what the action returns and its last failure, after at most three tries. Raises `NotAccepted`."""
+    failure: BaseException | None = None
+    tries = 0
+    for wait_s in (*WAITS_S, None):
+        tries += 1
+        try:
+            return await action(), failure
+        except (*BROKEN, Unavailable, OutcomeUnknown, asyncpg.PostgresError, TimeoutError, OSError) as error:
+            failure = error
+            log.warning("coursegen.accept_failed", try_number=tries, error=type(error).__name__)
+            if wait_s is None or not is_transient(error):
+                break
+            await asyncio.sleep(wait_s)
+    assert failure is not None
+    ACCEPTED.labels("failed").inc()
+    engine.later(_note_rollback(engine, user_id, course_id, failure, tries))
+    raise NotAccepted("the course could not be accepted: the database failed") from failure
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether the same transaction may succeed in a moment. After an unknown commit the unique key finds the job."""
+    state: str | None = getattr(error, "sqlstate", None)
+    return state is None or state[:2] in TRANSIENT_CLASSES
+
+
+async def _accept(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> Admitted:
+    async with engine.transaction(organization=requested.organization) as tx:
+        course = await courses.lock(tx, requested.course_id)
+        if course is None or course["user_id"] != requested.user_id:
+            raise NotFound(f"course {requested.course_id} does not exist, or is not yours")
+        order = (
+            generate.unique(f"course:{requested.course_id}")
+            .head_start(tiers().boost_s(candidate.tier))
+            .max_attempts(app.settings(CoursegenSettings).max_attempts)
+            .tagged("coursegen", candidate.tier)
+        )
+        job = await tx.enqueue(
+            order,
+            course_id=requested.course_id,
+            user_id=requested.user_id,
+            tier=candidate.tier,
+            request_id=requested.request_id,
+        )
+        if job.duplicate:
+            if course["status"] not in model.RUNNING:
+                raise NotPossible("the previous run of this course is still stopping; try again in a few seconds")
+            return Admitted(job.id, duplicate=True)
+        await tx.reserve(
+            job, key=candidate.limit_key, at_most=candidate.user_limit, refusal=_refusal(requested, candidate)
+        )
+        await _queue(tx, requested, candidate, course, job.id)
+    return Admitted(job.id)
+
+
+async def _queue(tx: Tx, requested: GenerationRequest, candidate: Candidate, course: Any, job_id: int) -> None:
+    start = model.start_of(course["status"], restart=requested.restart)
+    if requested.lesson is not None:
+        start = "resume"
+        if not await courses.clear_lesson(tx, requested.course_id, requested.lesson):
+            raise NotFound(f"the course has no lesson {requested.lesson}")
+    if requested.budget_micros is not None:
+        await courses.set_budget(tx, requested.course_id, requested.budget_micros)
+    await courses.queue(
+        tx,
+        requested.course_id,
+        job_id=job_id,
+        tier=candidate.tier,
+        request_id=requested.request_id,
+        webhook=requested.webhook,
+        start=start,
+    )
+    message = texts.text("initialised", texts.locale_of(course["language"]))
+    metadata = {"job_id": str(job_id), "executor": "orchestrator"}
+    await courses.progress(tx, requested.course_id, 1, "completed", message, metadata=metadata)
+
+
+def _refusal(requested: GenerationRequest, candidate: Candidate) -> Refusal:
+    return Refusal(user_id=requested.user_id, subject=str(requested.course_id), metadata=candidate.refusal)
+
+
+def _at_limit(reached: LimitReached, candidate: Candidate) -> AtLimit:
+    which = "global" if reached.key == GLOBAL else "user"
+    facts = {**candidate.refusal, "current_jobs": reached.held}
+    return AtLimit(which, retry_after_s=reached.retry_after_s, **facts)
+
+
+def _note_admission(engine: Engine, candidate: Candidate, admitted: Admitted) -> None:
+    ACCEPTED.labels("duplicate" if admitted.duplicate else "accepted").inc()
+    log.info(
+        "coursegen.duplicate" if admitted.duplicate else "coursegen.accepted",
+        jobId=str(admitted.job_id),
+        priority=tiers().boost_s(candidate.tier),
+    )
+
+
+async def _note_rollback(engine: Engine, user_id: UUID, course_id: UUID, failure: BaseException, tries: int) -> None:
+    """Record the failure in its own transaction: the one that failed is gone. The database may need a moment."""
+    reason = f"{type(failure).__name__} {getattr(failure, 'sqlstate', None) or ''}".strip()
+    about: dict[str, Any] = {"user_id": user_id, "subject": str(course_id)}
+    metadata = {
+        "reason": "rpc_update_course_progress_failed",
+        "attempts": tries,
+        "last_error": reason,
+        "rollback_timestamp": datetime.now(UTC).isoformat(),
+    }
+    events: list[MetricEvent] = ["rpc_retry_exhausted"] if tries > len(WAITS_S) else []
+    events.append("job_rollback")
+    for wait_s in (0.0, 0.5, 2.0):
+        await asyncio.sleep(wait_s)
+        try:
+            while events:
+                await record_metric(engine.db, events[0], **about, metadata=metadata)
+                del events[0]
+            return
+        except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError, OSError) as error:
+            log.error("coursegen.rollback_not_recorded", error=type(error).__name__)

@@ -1,0 +1,113 @@
+"""What users see of a course: as JSON for pages and live queries, and as exports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onceward_apps.coursegen import model, safe_text, texts
+
+LESSON_FIELDS = ("position", "title", "summary")
+
+
+def progress(
+    course: Any, lessons: Sequence[Any], steps: Sequence[Any], paid_micros: int, *, locale: texts.Locale | None = None
+) -> dict[str, Any]:
+    """Return the state of a course: five steps, the lessons without their texts, and the costs."""
+    locale = locale or texts.locale_of(course["language"])
+    stored = course["generation_progress"]
+    costs = {row["step"]: dict(row) for row in steps}
+    return {
+        "id": str(course["id"]),
+        "title": course["title"],
+        "language": course["language"],
+        "status": course["status"],
+        "attempt": course["attempt"],
+        "percentage": (stored or {}).get("percentage", 0),
+        "current_step": (stored or {}).get("current_step", 1),
+        "steps": [_step(stored, number, costs.get(number), locale) for number in range(1, 6)],
+        "lessons": [
+            {
+                **{name: lesson[name] for name in LESSON_FIELDS},
+                "written": lesson["content"] is not None,
+                "exercises": lesson["exercises"] is not None,
+            }
+            for lesson in lessons
+        ],
+        "cost_micros": paid_micros,
+        "budget_micros": course["budget_micros"],
+        "error_code": course["error_code"],
+        "error": None if course["error_code"] is None else texts.text(f"failed.{course['error_code']}", locale),
+        "job_id": None if course["job_id"] is None else str(course["job_id"]),
+        "last_progress_update": course["last_progress_update"],
+    }
+
+
+def _step(stored: Any, number: int, cost: dict[str, Any] | None, locale: texts.Locale) -> dict[str, Any]:
+    step = dict(model.step_of(stored, number))
+    metadata: dict[str, Any] = step.get("metadata") or {}
+    key = metadata.get("message_key") or _first_key(number, metadata)
+    message = texts.text(key, locale, **metadata) if key in texts.TEXTS else step.get("message")
+    cost = cost or {}
+    return {
+        "number": number,
+        "name": texts.text(f"step.{number}", locale),
+        "status": step["status"],
+        "message": message,
+        "started_at": step.get("started_at"),
+        "completed_at": step.get("completed_at"),
+        "error": step.get("error"),
+        "calls": cost.get("calls", 0),
+        "tokens": cost.get("prompt_tokens", 0) + cost.get("completion_tokens", 0),
+        "cost_micros": cost.get("cost_micros", 0),
+    }
+
+
+def _first_key(number: int, metadata: dict[str, Any]) -> str | None:
+    """Return the key of the first step's message, whose metadata are those of the workflow that this app replaces."""
+    if number != 1:
+        return None
+    if metadata.get("recovered_by_worker"):
+        return "initialised.by_worker"
+    return "initialised" if metadata.get("executor") == "orchestrator" else None
+
+
+def whole(course: Any, lessons: Sequence[Any]) -> dict[str, Any]:
+    """Return a course with its texts, for reading and for the JSON export."""
+    outline: dict[str, Any] = course["outline"] or {}
+    return {
+        "id": str(course["id"]),
+        "title": course["title"],
+        "language": course["language"],
+        "status": course["status"],
+        "description": outline.get("description", ""),
+        "lessons": [
+            {
+                **{name: lesson[name] for name in LESSON_FIELDS},
+                "content": lesson["content"],
+                "exercises": lesson["exercises"] or [],
+            }
+            for lesson in lessons
+        ],
+        "review": course["review"],
+    }
+
+
+def as_markdown(course: Any, lessons: Sequence[Any]) -> str:
+    """Return a course as one Markdown document."""
+    shown = whole(course, lessons)
+    locale = texts.locale_of(course["language"])
+    parts = [f"# {safe_text.heading(shown['title'])}", shown["description"]]
+    for lesson in shown["lessons"]:
+        parts.append(f"## {lesson['position']}. {safe_text.heading(lesson['title'])}")
+        parts.append(lesson["content"] or safe_text.heading(lesson["summary"]))
+        if lesson["exercises"]:
+            parts.append(f"### {texts.text('step.4', locale)}")
+            for number, exercise in enumerate(lesson["exercises"], start=1):
+                parts.append(f"{number}. {exercise['question']}")
+                parts.append(_quoted(f"{exercise['answer']}\n\n{exercise['explanation']}"))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())

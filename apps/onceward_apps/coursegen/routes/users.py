@@ -1,0 +1,259 @@
+"""Routes for users with a JWT: create, generate, follow, cancel, resume, read and export their courses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from onceward import Engine
+from onceward.telemetry import bind
+from onceward.web import exposed, request_id_of
+from onceward_apps.coursegen import completion, course_views, model, safe_text, texts
+from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
+from onceward_apps.coursegen.app import CoursegenSettings, app
+from onceward_apps.coursegen.errors import BadRequest, NotFound, NotPossible
+from onceward_apps.coursegen.routes.requests import EngineHere, Person, User, problems, read_body
+from onceward_apps.coursegen.store import calls, courses
+
+router = APIRouter(prefix="/api/coursegen", tags=["coursegen: users"])
+
+Title = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Language = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$", max_length=35)]
+Usd = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class GenerateIn(Body):
+    """`webhookUrl` gets `course.completed` or `course.failed`. `restart` throws away what is done."""
+
+    courseId: UUID
+    webhookUrl: Annotated[str, StringConstraints(max_length=2000)] | None = None
+    restart: bool = False
+
+
+class CourseIn(Body):
+    """`budget` is in US dollars, and cannot be more than the installation allows."""
+
+    title: Title
+    brief: Annotated[str, StringConstraints(max_length=8000)] = ""
+    language: Language = "en"
+    lessons: int = Field(5, ge=1, le=50)
+    budget: Usd | None = None
+
+
+class ResumeIn(Body):
+    """A course whose budget is spent needs a larger one to be resumed."""
+
+    budget: Usd | None = None
+
+
+@router.post("/generate")
+@exposed("call", limit="courses at the same time and spending, by the tier of the user")
+async def generate(engine: EngineHere, user: User, request: Request) -> dict[str, Any]:
+    """Generate a course: 200 with its job. A course that is being generated keeps its job; no second slot is taken."""
+    with problems(request):
+        body = await read_body(request, GenerateIn)
+        admitted = await _admit(engine, user, request, body.courseId, webhook_url=body.webhookUrl, restart=body.restart)
+    return {"success": True, "jobId": str(admitted.job_id)}
+
+
+async def _admit(
+    engine: Engine,
+    user: Person,
+    request: Request,
+    course_id: UUID,
+    *,
+    webhook_url: str | None = None,
+    restart: bool = False,
+    lesson: int | None = None,
+    budget_micros: int | None = None,
+    only: frozenset[str] | None = None,
+) -> Admitted:
+    """Look at the limits, check the address, then accept. `only`: the states in which this is possible."""
+    candidate = await look_up(engine, user.organization, user.user_id, course_id)
+    with bind(requestId=request_id_of(request), userId=user.user_id, tier=candidate.tier, courseId=course_id):
+        if only is not None and candidate.course["status"] not in only:
+            raise NotPossible(f"the course is {candidate.course['status']}")
+        requested = GenerationRequest(
+            organization=user.organization,
+            user_id=user.user_id,
+            course_id=course_id,
+            request_id=request_id_of(request),
+            restart=restart,
+            lesson=lesson,
+            budget_micros=budget_micros,
+        )
+        refuse_early(engine, requested, candidate)
+        if webhook_url is not None:
+            requested = replace(requested, webhook=(webhook_url, await _endpoint(engine, user, webhook_url)))
+        return await request_generation(engine, requested, candidate)
+
+
+async def _endpoint(engine: Engine, user: Person, url: str) -> UUID:
+    """Return the endpoint for the address of a request. Raises `Invalid` for one that is not safe to call."""
+    if engine.endpoints is None:
+        raise BadRequest("webhookUrl: this installation sends no webhooks")
+    return await engine.endpoints.for_url(user.organization, url, actor=user.identity)
+
+
+# -- courses ---------------------------------------------------------------------------------------------------------
+
+
+@router.post("/courses", status_code=201)
+@exposed("nothing")
+async def create(engine: EngineHere, user: User, request: Request) -> dict[str, Any]:
+    """Create a course. It is a draft until it is generated."""
+    settings = app.settings(CoursegenSettings)
+    with problems(request):
+        body = await read_body(request, CourseIn)
+        if body.lessons > settings.max_lessons:
+            raise BadRequest(f"lessons: at most {settings.max_lessons} are allowed, not {body.lessons}")
+        budget = min(body.budget or settings.budget_usd, settings.budget_usd)
+        async with engine.transaction(organization=user.organization) as tx:
+            course = await courses.add(
+                tx,
+                user.user_id,
+                title=safe_text.plain_text(body.title, most=200) or "?",
+                brief=safe_text.plain_text(body.brief, most=8000),
+                language=body.language,
+                lesson_count=body.lessons,
+                budget_micros=max(1, round(budget * model.MICROS)),
+            )
+            return course_views.progress(course, [], [], 0, locale=_locale(request))
+
+
+@router.get("/courses")
+async def listed(
+    engine: EngineHere, user: User, limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> list[dict[str, Any]]:
+    async with engine.transaction(organization=user.organization) as tx:
+        return [dict(row) for row in await courses.listed(tx, user.user_id, limit=limit)]
+
+
+@router.get("/courses/{course_id}")
+async def progress(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
+    """Return the progress of a course, for clients that poll. The live query `coursegen.progress` returns the same."""
+    with problems(request):
+        async with engine.transaction(organization=user.organization) as tx:
+            course = await _owned(tx, course_id, user)
+            return course_views.progress(
+                course,
+                await courses.lessons(tx, course_id),
+                await calls.by_step(tx, course_id, course["attempt"]),
+                await calls.paid_micros(tx, course_id, course["attempt"]),
+                locale=_locale(request),
+            )
+
+
+@router.delete("/courses/{course_id}", status_code=204)
+@exposed("nothing")
+async def delete(engine: EngineHere, user: User, course_id: UUID, request: Request) -> None:
+    """Delete a course. A job that generates it stops; its costs stay recorded."""
+    with problems(request):
+        async with engine.transaction(organization=user.organization) as tx:
+            course = await _owned(tx, course_id, user)
+            if course["status"] in model.RUNNING and course["job_id"] is not None:
+                await tx.cancel(course["job_id"])
+            await courses.delete(tx, course_id)
+
+
+@router.post("/courses/{course_id}/cancel")
+@exposed("call")
+async def cancel(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
+    """Stop the generation. Finished lessons stay; the slot is free as soon as the worker has stopped."""
+    with problems(request):
+        async with engine.transaction(organization=user.organization) as tx:
+            await _owned(tx, course_id, user)
+            course = await courses.lock(tx, course_id)
+            if not await completion.end(tx, course, "cancelled", "cancelled"):
+                raise NotPossible(f"the course is {course['status']}, not being generated")
+            await tx.cancel(course["job_id"])
+    return {"success": True, "status": "cancelled"}
+
+
+@router.post("/courses/{course_id}/resume")
+@exposed("call", limit="courses at the same time and spending, by the tier of the user")
+async def resume(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
+    """Continue a failed or cancelled course. It takes a slot like a new request, and pays for no finished lesson again."""
+    with problems(request):
+        body = await read_body(request, ResumeIn) if await request.body() else ResumeIn()
+        budget = None
+        if body.budget is not None:
+            budget = round(min(body.budget, app.settings(CoursegenSettings).budget_usd) * model.MICROS)
+        only = frozenset({"failed", "cancelled"}) | model.RUNNING
+        admitted = await _admit(engine, user, request, course_id, only=only, budget_micros=budget)
+    return {"success": True, "jobId": str(admitted.job_id)}
+
+
+@router.post("/courses/{course_id}/lessons/{number}/retry")
+@exposed("call", limit="courses at the same time and spending, by the tier of the user")
+async def retry_lesson(
+    engine: EngineHere, user: User, course_id: UUID, number: int, request: Request
+) -> dict[str, Any]:
+    """Write one lesson and its exercises again. All others stay as they are."""
+    with problems(request):
+        only = frozenset({"completed", "failed", "cancelled"})
+        admitted = await _admit(engine, user, request, course_id, lesson=number, only=only)
+    return {"success": True, "jobId": str(admitted.job_id)}
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/courses/{course_id}/content")
+async def content(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
+    """Return the lessons and exercises that are written."""
+    with problems(request):
+        async with engine.transaction(organization=user.organization) as tx:
+            course = await _owned(tx, course_id, user)
+            return course_views.whole(course, await courses.lessons(tx, course_id))
+
+
+@router.get("/courses/{course_id}/export")
+async def export(
+    engine: EngineHere,
+    user: User,
+    course_id: UUID,
+    request: Request,
+    format: Annotated[Literal["markdown", "json"], Query()] = "markdown",
+) -> Response:
+    """Download the course as one Markdown or JSON document."""
+    with problems(request):
+        async with engine.transaction(organization=user.organization) as tx:
+            course = await _owned(tx, course_id, user)
+            lessons = await courses.lessons(tx, course_id)
+    if format == "json":
+        return _download(
+            orjson.dumps(course_views.whole(course, lessons)), "application/json", f"course-{course_id}.json"
+        )
+    text = course_views.as_markdown(course, lessons).encode()
+    return _download(text, "text/markdown; charset=utf-8", f"course-{course_id}.md")
+
+
+def _download(body: bytes, media_type: str, name: str) -> Response:
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Cache-Control": "private, no-store",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(body, media_type=media_type, headers=headers)
+
+
+async def _owned(tx: Any, course_id: UUID, user: Person) -> Any:
+    course = await courses.owned(tx, course_id, user.user_id)
+    if course is None:
+        raise NotFound(f"course {course_id} does not exist, or is not yours")
+    return course
+
+
+def _locale(request: Request) -> texts.Locale | None:
+    header = request.headers.get("accept-language")
+    return None if header is None else texts.accepted(header)

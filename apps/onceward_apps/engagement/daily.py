@@ -1,0 +1,154 @@
+"""The daily run: goodbyes to inactive users, and the end of waiting for those who did not answer. Nothing else is sent.
+
+0. goodbyes are reconciled with what became of their message;
+1. users without activity for 14 days get the goodbye;
+2. users who did not answer within 48 hours are dormant, without a message;
+3. users who answered `later` are dormant after 14 days, without a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from typing import Any
+
+from onceward import BatchResult, Run, Tx
+from onceward_apps.engagement import eligibility, metrics
+from onceward_apps.engagement.activity import set_opt_out
+from onceward_apps.engagement.app import app, settings
+from onceward_apps.engagement.message_queue import QueuedMessage, queue_messages
+from onceward_apps.engagement.model import Trigger, goodbye_key
+from onceward_apps.engagement.run_reports import Row, Step, item_key
+from onceward_apps.engagement.store import candidates, states, views
+from onceward_apps.engagement.store.states import Due
+from onceward_apps.engagement.transitions import times, transition_many
+
+DAILY = "engagement-daily"
+GIVEN_UP = "goodbye_given_up"
+NO_NUMBER = "no_number"
+
+
+@app.cron("0 6 * * *", name=DAILY)
+async def run_daily_engagement_job(run: Run) -> dict[str, Any]:
+    """Do the four checks for every organization. A second run on the same day changes nothing."""
+    step = Step(run, DAILY)
+    step.started()
+    size = settings().batch_size
+    organizations = await candidates.organizations(run.fetch)
+    for organization in organizations:
+        async with run.transaction(organization=organization) as tx:
+            await states.move_expiry(tx, times().answer)
+
+    async def given_up() -> AsyncGenerator[Row]:
+        for organization in organizations:
+            async for row in candidates.given_up(run.fetch, organization, size=size):
+                yield row
+
+    async def inactive() -> AsyncGenerator[Row]:
+        for organization in organizations:
+            async for row in candidates.inactive(run.fetch, organization, period=settings().inactivity, size=size):
+                yield row
+
+    async def expired() -> AsyncGenerator[Row]:
+        for organization in organizations:
+            async for row in candidates.expired(run.fetch, organization, size=size):
+                yield row
+
+    async def reminders() -> AsyncGenerator[Row]:
+        for organization in organizations:
+            async for row in candidates.reminders(run.fetch, organization, size=size):
+                yield row
+
+    await step.each(GIVEN_UP, given_up(), take_back)
+    await step.each("inactivity_14d", inactive(), say_goodbye)
+    await step.each("goodbye_timeout", expired(), end_waiting)
+    await step.each("reminder_due", reminders(), end_reminder)
+    return step.completed()
+
+
+async def take_back(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
+    """Return users to active whose goodbye was given up. They count as failed, except those who opted out meanwhile."""
+    moved = {each.user_id for each in await transition_many(tx, GIVEN_UP, [row["user_id"] for row in rows])}
+    opted_out = [row for row in rows if row["reason"] == "opted_out" and row["user_id"] in moved]
+    for row in opted_out:
+        await set_opt_out(tx, row["user_id"], True, actor="messages")
+    failed = {row["user_id"]: row["reason"] for row in rows if row["user_id"] in moved}
+    for row in opted_out:
+        del failed[row["user_id"]]
+    configured = settings()
+    unreachable = await states.goodbye_failed(
+        tx, list(failed), retry=timedelta(days=configured.retry_days), most=configured.most_goodbyes
+    )
+    texts = {
+        user: f"goodbye not sent: {reason}" + ("; unreachable" if unreachable.get(user) else "")
+        for user, reason in failed.items()
+    }
+    await states.note_errors(tx, step.run.id, GIVEN_UP, texts)
+    for user, text in texts.items():
+        step.log_failure(GIVEN_UP, user, text)
+    numberless = sum(reason == "no_address" for reason in failed.values())
+    tx.after_commit(lambda: _count_given_up(numberless, len(failed) - numberless))
+    skipped = [item_key(row) for row in rows if row["user_id"] not in failed]
+    await states.count(tx, step.run.id, step.job, GIVEN_UP, failed=len(failed), skipped=len(skipped))
+    keys = {row["user_id"]: item_key(row) for row in rows}
+    return BatchResult(skipped=skipped, failed={keys[user]: text for user, text in texts.items()})
+
+
+def _count_given_up(no_address: int, refused: int) -> None:
+    metrics.GIVEN_UP.labels("no_address").inc(no_address)
+    metrics.GIVEN_UP.labels("refused").inc(refused)
+
+
+async def say_goodbye(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
+    """Queue the goodbye for inactive users. Users of the holdout group move without a message."""
+    now = await views.now(tx)
+    decisions = {row["user_id"]: eligibility.goodbye(row, now, settings()) for row in rows}
+    numberless = [row["user_id"] for row in rows if row["whatsapp_jid"] is None and not row["reengagement_opt_out"]]
+    if numberless:
+        await states.mark_unreachable(tx, numberless, NO_NUMBER)
+    chosen = {row["user_id"]: row for row in rows if not decisions[row["user_id"]].skips}
+    without = {user: decisions[user].action == "goodbye held out" for user in chosen}
+    moved = await transition_many(
+        tx,
+        "inactivity_14d",
+        list(chosen),
+        due="inactive",
+        keys=[None if without[user] else goodbye_key(user, now) for user in chosen],
+        held_out=list(without.values()),
+    )
+    told = [each.user_id for each in moved if not without[each.user_id]]
+    await queue_messages(tx, "goodbye", [_goodbye(chosen[user], goodbye_key(user, now), now) for user in told])
+    tx.after_commit(lambda: metrics.QUEUED.labels("goodbye").inc(len(told)))
+    done = {each.user_id for each in moved}
+    skipped = [item_key(row) for row in rows if row["user_id"] not in done]
+    await states.count(tx, step.run.id, step.job, "inactivity_14d", succeeded=len(done), skipped=len(skipped))
+    return BatchResult(skipped=skipped)
+
+
+def _goodbye(row: Row, key: str, now: Any) -> QueuedMessage:
+    return QueuedMessage(
+        user_id=row["user_id"],
+        message_type="goodbye",
+        idempotency_key=key,
+        message_params={"days": (now - row["at"]).days},
+        destination=row["preferred_destination"],
+        destination_jid=row["whatsapp_jid"],
+        locale=row["locale"],
+    )
+
+
+async def end_waiting(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
+    return await _end(step, rows, tx, "goodbye_timeout", "expired")
+
+
+async def end_reminder(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
+    return await _end(step, rows, tx, "reminder_due", "reminder")
+
+
+async def _end(step: Step, rows: list[Row], tx: Tx, trigger: Trigger, due: Due) -> BatchResult:
+    """Make users dormant without a message."""
+    users = [row["user_id"] for row in rows if not row["reengagement_opt_out"]]
+    moved = {each.user_id for each in await transition_many(tx, trigger, users, due=due)}
+    skipped = [item_key(row) for row in rows if row["user_id"] not in moved]
+    await states.count(tx, step.run.id, step.job, trigger, succeeded=len(moved), skipped=len(skipped))
+    return BatchResult(skipped=skipped)

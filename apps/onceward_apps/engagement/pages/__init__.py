@@ -1,0 +1,137 @@
+"""Pages of engagement in the dashboard: the funnel with its runs, a dry run, and one user's history."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+from onceward.trust import Identity
+from onceward.web import Action, ActionRefused, Done, Missing, Page, Pages, Section, Site, View, back
+from onceward_apps.engagement.activity import set_opt_out
+from onceward_apps.engagement.app import settings
+from onceward_apps.engagement.eligibility import preview
+from onceward_apps.engagement.errors import EngagementError, UnknownUser
+from onceward_apps.engagement.message_queue import send_test
+from onceward_apps.engagement.overview import next_runs, overview, returned, user_history
+from onceward_apps.engagement.store import views
+
+PATH = "/dashboard/engagement"
+LISTED = 200
+
+
+async def load(view: View) -> dict[str, Any]:
+    """Load the funnel, the runs and what the goodbye achieves."""
+    seen = await overview(view.conn, view.organization)
+    return {
+        "title": "Engagement",
+        **seen,
+        "runs": await views.runs(view.conn, view.organization, limit=10),
+        "next": next_runs(seen["now"]),
+        "returns": await returned(view.conn, view.organization),
+        "queue": [dict(row) for row in await views.queue_states(view.conn)],
+        "lost": [dict(row) for row in await views.unreachable(view.conn, view.organization, limit=20)],
+        "holdout_percent": settings().holdout_percent,
+    }
+
+
+async def load_preview(view: View) -> dict[str, Any]:
+    """Load what a run would do now."""
+    job: Literal["daily", "weekly"] = "weekly" if view.text("job") == "weekly" else "daily"
+    if view.organization is None:
+        return {"title": "Dry run", "crumbs": ("Engagement", PATH), "choose": True, "job": job}
+    counts: Counter[str] = Counter()
+    users: list[dict[str, Any]] = []
+    async for each in preview(view.conn, view.organization, job):
+        counts[each.action] += 1
+        if len(users) < LISTED:
+            users.append(asdict(each))
+    return {
+        "title": "Dry run",
+        "crumbs": ("Engagement", PATH),
+        "choose": False,
+        "job": job,
+        "counts": counts.most_common(),
+        "users": users,
+        "more": sum(counts.values()) - len(users),
+    }
+
+
+async def load_user(view: View) -> dict[str, Any]:
+    """Load one user with everything that happened."""
+    if view.organization is None:
+        raise Missing("choose an organization to see its users")
+    try:
+        seen = await user_history(view.conn, view.organization, _user(view.text("id")))
+    except UnknownUser as error:
+        raise Missing(str(error)) from None
+    return {"title": "User", "crumbs": ("Engagement", PATH), **seen}
+
+
+def _user(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Missing(f"{text!r} is not the id of a user: ids are UUIDs") from None
+
+
+async def _opt_out(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    user_id, opted_out = _user(form.get("user", "")), form.get("opted_out") != "no"
+    async with site.engine.transaction(organization=_organization(identity)) as tx:
+        try:
+            await set_opt_out(tx, user_id, opted_out, actor=identity.actor)
+        except EngagementError as error:
+            raise ActionRefused(str(error)) from None
+    words = "gets no messages any more" if opted_out else "gets messages again"
+    return Done(f"{PATH}/user?id={user_id}", f"User {user_id} {words}.")
+
+
+async def _test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    message: Literal["goodbye", "weekly_review"] = (
+        "weekly_review" if form.get("message") == "weekly_review" else "goodbye"
+    )
+    locale = "pt" if form.get("locale") == "pt" else "en"
+    async with site.engine.transaction(organization=_organization(identity)) as tx:
+        try:
+            queued = await send_test(tx, message, form.get("number", "")[:40], locale=locale, actor=identity.actor)
+        except EngagementError as error:
+            raise ActionRefused(str(error)) from None
+    return Done(back(form, f"{PATH}/preview"), f"Message {queued.id} is queued; a worker sends it to you.")
+
+
+def _organization(identity: Identity) -> UUID:
+    if identity.organization is None:
+        raise ActionRefused("choose an organization first")
+    return identity.organization
+
+
+PAGES = Pages(
+    pages=(
+        Page(name="engagement", path=PATH, title="Engagement", section="engagement", load=load, every_s=5.0),
+        Page(
+            name="engagement_preview",
+            path=f"{PATH}/preview",
+            title="Dry run",
+            section="engagement",
+            load=load_preview,
+            every_s=None,
+        ),
+        Page(
+            name="engagement_user",
+            path=f"{PATH}/user",
+            title="User",
+            section="engagement",
+            load=load_user,
+            every_s=5.0,
+        ),
+    ),
+    actions=(
+        Action(path=f"{PATH}/opt-out", causes=("call",), run=_opt_out),
+        Action(path=f"{PATH}/test", causes=("mail",), run=_test),
+    ),
+    sections=(Section("engagement", "Engagement", PATH, "g", "engagement.user_profiles"),),
+    templates=(Path(__file__).parent,),
+)

@@ -1,0 +1,206 @@
+"""Routes for visitors: the catalogue, sign-up, checkout, waitlist, page views and sign-in. They need no login."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from onceward.messages import MAILS
+from onceward.web import ANYBODY, delete_secret_cookie, exposed, require_private_transport, set_secret_cookie
+from onceward_apps.learning import checkout, links, sign_in, users, waitlist
+from onceward_apps.learning.errors import AlreadyEnrolled, LearningError, NotFound
+from onceward_apps.learning.link_tokens import read_enrollment_token
+from onceward_apps.learning.routes.requests import (
+    SESSION_COOKIE,
+    Email,
+    EngineHere,
+    MaybeStudent,
+    Name,
+    acting,
+    limit,
+    limit_mail,
+    owner_of,
+    problem,
+)
+from onceward_apps.learning.routes.visitors import note_view
+from onceward_apps.learning.store import certificates, views
+
+router = APIRouter(prefix="/api/v1/learning/public", tags=["learning: visitors"])
+
+LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
+SHOWN = ("id", "name", "description", "status", "starts_at", "ends_at", "max_capacity", "price", "currency")
+SHOWN += ("instalment_price", "instalment_count")
+
+
+class SignUpIn(BaseModel):
+    email: Email
+    name: Name = ""
+    locale: str | None = Field(None, max_length=35, pattern=LOCALE)
+
+
+class CheckoutIn(SignUpIn):
+    invite_token: str | None = Field(None, max_length=100)
+    instalments: bool = Field(False, description="Pay every month instead of at once, if the cohort offers it.")
+
+
+class SignInIn(BaseModel):
+    email: Email
+
+
+class TokenIn(BaseModel):
+    token: str = Field(max_length=100)
+
+
+class ViewIn(BaseModel):
+    path: str = Field(min_length=1, max_length=500)
+
+
+@router.get("/cohorts/{cohort_id}")
+@exposed(credential=ANYBODY)
+async def cohort(engine: EngineHere, cohort_id: UUID) -> dict[str, Any]:
+    """Return a cohort. The live query `learning.enrollment_count` says how many places are left."""
+    async with acting(engine, await owner_of(engine, "cohort", cohort_id)) as tx:
+        row = await views.cohort(tx, cohort_id)
+        if row is None or row["status"] == "DRAFT":
+            raise NotFound("this cohort does not exist")
+        places = await views.places(tx, cohort_id)
+    free = 0 if places is None else max(0, row["max_capacity"] - places["sold"] - places["held"])
+    return {name: row[name] for name in SHOWN} | {"spots_remaining": free}
+
+
+@router.post("/cohorts/{cohort_id}/checkout", status_code=201)
+@exposed("mail", "money", "call", credential=ANYBODY, limit=f"20 a minute per address; {MAILS}")
+async def start_checkout(
+    engine: EngineHere, request: Request, cohort_id: UUID, requested: CheckoutIn
+) -> dict[str, Any]:
+    """Hold a place and return the address of the payment page. 409 says why it is not possible: `cohort_full`, `payment_pending`."""
+    await limit(engine, request, "checkout", per_minute=20)
+    organization = await owner_of(engine, "cohort", cohort_id)
+    await limit_mail(engine, request, requested.email)
+    async with acting(engine, organization) as tx:
+        await _require_public(tx, cohort_id)
+        user = await users.register(
+            tx, email=requested.email, name=requested.name, locale=requested.locale, confirmed=False
+        )
+    try:
+        opened = await checkout.start_checkout(
+            engine,
+            organization,
+            cohort_id=cohort_id,
+            user_id=user["id"],
+            invite_token=requested.invite_token,
+            instalments=requested.instalments,
+        )
+    except AlreadyEnrolled:
+        # The same answer as for a new enrolment: nobody learns from this form who is enrolled. Their home page asks for a sign-in.
+        return {"url": links.home()}
+    except LearningError as error:
+        raise problem(error) from error
+    return {"url": links.home() if opened.enrollment_id is not None else opened.url}
+
+
+@router.post("/cohorts/{cohort_id}/waitlist", status_code=202)
+@exposed("mail", "call", credential=ANYBODY, limit=f"20 a minute per address; {MAILS}")
+async def join_waitlist(engine: EngineHere, request: Request, cohort_id: UUID, requested: SignUpIn) -> dict[str, Any]:
+    """Join the waitlist. A mail invites you when a place is free."""
+    await limit(engine, request, "waitlist", per_minute=20)
+    organization = await owner_of(engine, "cohort", cohort_id)
+    await limit_mail(engine, request, requested.email)
+    async with acting(engine, organization) as tx:
+        await _require_public(tx, cohort_id)
+        user = await users.register(
+            tx, email=requested.email, name=requested.name, locale=requested.locale, confirmed=False
+        )
+        with suppress(
+            AlreadyEnrolled
+        ):  # the same answer as for everybody: nobody learns from this form who is enrolled
+            await waitlist.join(tx, cohort_id, user["id"])
+    return {"status": "WAITLISTED"}
+
+
+async def _require_public(tx: Any, cohort_id: UUID) -> None:
+    row = await views.cohort(tx, cohort_id)
+    if row is None or row["status"] == "DRAFT":
+        raise NotFound("this cohort does not exist")
+
+
+@router.post("/extensions/{token}/checkout", status_code=201)
+@exposed("money", "call", credential="link of the offer", limit="20 a minute per address")
+async def start_extension(engine: EngineHere, request: Request, token: str) -> dict[str, Any]:
+    """Return the payment page for an access extension. The token is that of the mail's link."""
+    await limit(engine, request, "checkout", per_minute=20)
+    organization = await owner_of(engine, "enrollment", token.partition(".")[0])
+    async with acting(engine, organization) as tx:
+        enrollment_id = await read_enrollment_token(tx, "extension", token)
+    if enrollment_id is None:
+        raise problem(NotFound("this link is not complete: open it from the mail"))
+    try:
+        opened = await checkout.start_extension(engine, organization, enrollment_id=enrollment_id)
+    except LearningError as error:
+        raise problem(error) from error
+    return {"url": opened.url}
+
+
+@router.post("/cohorts/{cohort_id}/views", status_code=204)
+@exposed("nothing", credential=ANYBODY, limit="120 a minute per address")
+async def page_view(engine: EngineHere, request: Request, cohort_id: UUID, view: ViewIn) -> Response:
+    """Count a page view. A visitor is a random id in a cookie, not an address."""
+    await limit(engine, request, "views", per_minute=120)
+    response = Response(status_code=204)
+    await note_view(engine, request, response, await owner_of(engine, "cohort", cohort_id), view.path)
+    return response
+
+
+@router.post("/sign-in", status_code=202)
+@exposed("mail", credential=ANYBODY, limit=f"6 a minute per address; {MAILS}")
+async def ask_for_link(engine: EngineHere, request: Request, requested: SignInIn) -> dict[str, str]:
+    """Send a sign-in link. The answer is the same whether the address is known or not."""
+    await limit(engine, request, "sign-in", per_minute=6)
+    await limit_mail(engine, request, requested.email)
+    await sign_in.send_links(engine, requested.email)
+    return {"status": "if the address is known, a mail with a sign-in link is on its way"}
+
+
+@router.post("/session", status_code=201)
+@exposed("nothing", credential="sign-in link", limit="20 a minute per address")
+async def open_session(engine: EngineHere, request: Request, response: Response, used: TokenIn) -> dict[str, Any]:
+    """Use a sign-in link, once, and open a session (a cookie)."""
+    await limit(engine, request, "session", per_minute=20)
+    require_private_transport(request)
+    try:
+        session = await sign_in.redeem(engine, used.token)
+    except LearningError as error:
+        raise problem(error) from error
+    set_secret_cookie(request, response, SESSION_COOKIE, session.token, max_age_s=sign_in.SESSION_DAYS * 86400)
+    return {"user_id": session.user_id, "expires_at": session.expires_at}
+
+
+@router.delete("/session", status_code=204)
+@exposed("nothing")
+async def close_session(engine: EngineHere, request: Request, student: MaybeStudent) -> Response:
+    if student is not None and student.session is not None:
+        await sign_in.sign_out(engine, student.session)
+    response = Response(status_code=204)
+    delete_secret_cookie(request, response, SESSION_COOKIE)
+    return response
+
+
+@router.get("/certificates/{credential_id}")
+@exposed(credential=ANYBODY)
+async def verify_certificate(engine: EngineHere, credential_id: str) -> dict[str, Any]:
+    """Say whether a credential is valid. Anyone who has its id may ask."""
+    if len(credential_id) > 60:
+        raise problem(NotFound("this credential does not exist"))
+    async with acting(engine, await owner_of(engine, "credential", credential_id)) as tx:
+        row = await certificates.by_credential(tx, credential_id)
+    return {
+        "credential_id": credential_id,
+        "valid": row["revoked_at"] is None,
+        "issued_at": row["issued_at"],
+        "revoked_at": row["revoked_at"],
+        "snapshot": row["snapshot"],
+    }

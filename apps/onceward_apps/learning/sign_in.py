@@ -1,0 +1,110 @@
+"""Sign-in of students by a one-time link in a mail. There are no passwords; the database has hashes of tokens only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from onceward import Engine, Tx
+from onceward_apps.learning.app import app
+from onceward_apps.learning.errors import LearningError
+from onceward_apps.learning.link_tokens import hash_token, new_token
+from onceward_apps.learning.store import people, users
+from onceward_apps.learning.student_mails import mail
+
+LINK_MINUTES = 30
+SESSION_DAYS = 14
+
+
+class LinkInvalid(LearningError):
+    """The sign-in link is unknown, used or expired."""
+
+    status = 410
+    code = "link_invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class StudentSession:
+    """An open session. `token` is the value of the cookie."""
+
+    token: str
+    id: UUID
+    user_id: UUID
+    organization: UUID
+    expires_at: datetime
+
+
+async def send_links(engine: Engine, email: str) -> int:
+    """Mail a link for every organization that knows the address. Returns their number, which nobody else may learn.
+
+    A link that was mailed in the last minute and not used is not followed by another one: a form may be sent twice.
+    """
+    async with engine.transaction() as tx:
+        known = await people.users_with_address(tx, email)
+    for row in known:
+        async with engine.transaction(organization=row["organization_id"]) as tx:
+            await users.lock(tx, row["user_id"])  # two requests at once may both see no link
+            if not await people.has_fresh_link(tx, row["user_id"]):
+                await send_link(tx, row["user_id"])
+    return len(known)
+
+
+async def send_link(tx: Tx, user_id: UUID) -> str:
+    """Mail a sign-in link to a user, and return its token."""
+    token = new_token()
+    hashed = hash_token(token)
+    await people.add_link(tx, hashed, user_id, LINK_MINUTES)
+    user = await people.user(tx, user_id)
+    data = {
+        "name": user["name"],
+        "organization": user["organization_name"],
+        "minutes": LINK_MINUTES,
+        "link": f"{app.services.settings.url}/learn/sign-in/{token}",
+    }
+    await mail(tx, "student-sign-in", user, key=f"sign-in:{hashed.hex()}", data=data)
+    return token
+
+
+async def redeem(engine: Engine, token: str) -> StudentSession:
+    """Use a link and open a session. A second use fails."""
+    organization = await _organization(engine, "sign_in_link", token)
+    if organization is None:
+        raise LinkInvalid("this sign-in link is unknown, used or expired: ask for a new one")
+    async with engine.transaction(organization=organization) as tx:
+        user_id = await people.use_link(tx, hash_token(token))
+        if user_id is None:
+            raise LinkInvalid("this sign-in link is unknown, used or expired: ask for a new one")
+        session = new_token()
+        row = await people.open_session(tx, hash_token(session), user_id, SESSION_DAYS)
+    return StudentSession(session, row["id"], user_id, organization, row["expires_at"])
+
+
+async def is_open(engine: Engine, token: str) -> bool:
+    """Whether a link can still be used. Looking at it does not use it."""
+    organization = await _organization(engine, "sign_in_link", token)
+    if organization is None:
+        return False
+    async with engine.transaction(organization=organization) as tx:
+        return await people.link_is_open(tx, hash_token(token))
+
+
+async def find_session(engine: Engine, token: str) -> StudentSession | None:
+    organization = await _organization(engine, "student_session", token)
+    if organization is None:
+        return None
+    async with engine.transaction(organization=organization) as tx:
+        row = await people.session(tx, hash_token(token))
+    return None if row is None else StudentSession(token, row["id"], row["user_id"], organization, row["expires_at"])
+
+
+async def sign_out(engine: Engine, session: StudentSession) -> None:
+    async with engine.transaction(organization=session.organization) as tx:
+        await people.end_session(tx, hash_token(session.token))
+
+
+async def _organization(engine: Engine, kind: str, token: str) -> UUID | None:
+    if not 20 <= len(token) <= 100 or "\x00" in token:
+        return None
+    async with engine.transaction() as tx:
+        return await people.organization_of(tx, kind, token)

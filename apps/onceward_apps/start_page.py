@@ -1,0 +1,119 @@
+"""The start page of the demo: what runs, where to look, what to try, and every message that was sent.
+
+Only the demo serves these pages. They log in without a password and show every message, so they answer only requests from
+this machine.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Form, Request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import RedirectResponse, Response
+
+from onceward import Context, Engine, OncewardError
+from onceward.messages import render
+from onceward.trust import NotAllowed, link_for
+from onceward.web import Site, engine_of, log_in_with_link
+
+HERE = Path(__file__).parent
+SHOWN = 100
+ADMINISTRATOR = "admin@localhost"
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",
+}
+FORWARDED = frozenset(
+    {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "cf-connecting-ip"}
+)
+DashboardPage = Literal["/", "/dashboard/clinic", "/dashboard/engagement"]
+"""Pages of the dashboard that the start page opens."""
+NEWEST = """
+select m.channel, m.template, m.locale, m.data, m.status, m.address, m.created_at, o.name as organization
+  from onceward.messages m left join onceward.organizations o using (organization_id)
+ order by m.created_at desc, m.id desc limit $1
+"""
+
+
+def only_from_this_machine(request: Request) -> None:
+    """Refuse other machines, also behind a proxy on this one, and sites whose name was pointed to this machine.
+
+    A proxy adds one of these headers, or speaks HTTP/1.0 as nginx does by default; a browser does neither.
+    """
+    host = request.url.hostname or ""
+    client = request.client.host if request.client else ""
+    is_direct = request.scope["http_version"] != "1.0" and not FORWARDED & set(request.headers)
+    if not (is_direct and _is_loopback(client) and (host == "localhost" or _is_loopback(host))):
+        raise NotAllowed("the start page of the demo is only for this machine: open it at http://127.0.0.1")
+
+
+router = APIRouter(include_in_schema=False, dependencies=[Depends(only_from_this_machine)])
+
+
+def use_start_page(context: Context) -> None:
+    """Let `/` lead visitors who are not logged in to the start page."""
+    context.part(Site).start_page = "/start"
+
+
+@router.get("/start")
+async def start_page() -> Response:
+    return _page("start.html", onceward=_own_command())
+
+
+@router.post("/start/login")
+async def log_in(
+    request: Request, engine: Annotated[Engine, Depends(engine_of)], page: Annotated[DashboardPage, Form()] = "/"
+) -> Response:
+    """Log in as the administrator and open a page of the dashboard, with one click."""
+    async with engine.db.transaction(role="engine") as tx:
+        token = await link_for(tx, ADMINISTRATOR, hours=1, actor="system:demo")
+    reply = RedirectResponse(page, status_code=303, headers=HEADERS)
+    await log_in_with_link(request, token, reply)
+    return reply
+
+
+@router.get("/start/messages")
+async def messages(engine: Annotated[Engine, Depends(engine_of)]) -> Response:
+    """Show the newest messages of all apps and channels as their recipients would see them."""
+    async with engine.db.transaction(role="engine") as tx:
+        rows = await tx.fetch(NEWEST, SHOWN)
+    return _page("messages.html", messages=[{**row, **_content(engine, row)} for row in rows])
+
+
+def _content(engine: Engine, row: Any) -> dict[str, str]:
+    try:
+        rendered = render(engine.templates.get(row["template"]), row["data"], locale=row["locale"])
+    except (LookupError, OncewardError):  # a template of the provider, or data that were erased
+        return {"subject": row["template"], "text": ""}
+    return {"subject": rendered.subject or row["template"], "text": rendered.text}
+
+
+def _page(name: str, **values: Any) -> Response:
+    return Response(_templates().get_template(name).render(**values), media_type="text/html", headers=HEADERS)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(loader=FileSystemLoader(HERE / "demo_pages"), autoescape=True, undefined=StrictUndefined)
+
+
+def _own_command() -> str:
+    """Return how a visitor calls the command line: by its name, or by its path in an environment that is not active."""
+    program = Path(sys.executable).with_name("onceward")
+    if shutil.which("onceward") is not None or not program.exists():
+        return "onceward"
+    return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

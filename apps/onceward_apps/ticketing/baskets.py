@@ -1,0 +1,299 @@
+"""Actions of a buyer before paying: hold seats, release them, start a checkout, abandon it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from onceward import Tx
+from onceward.capacity import CapacityRefused, Want, claim, extend, release
+from onceward_apps.ticketing import jobs
+from onceward_apps.ticketing.codes import basket_name
+from onceward_apps.ticketing.currencies import step
+from onceward_apps.ticketing.errors import (
+    BadCoupon,
+    CheckoutClosed,
+    NotFound,
+    NothingHeld,
+    NotOnSale,
+    SeatTaken,
+    TooMany,
+)
+from onceward_apps.ticketing.model import Coupon, Policy, Quote, quote
+from onceward_apps.ticketing.store import baskets, coupons, setup
+
+UNPAID = ("started", "failed", "expired")
+"""States from which a checkout can end unpaid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The holds of a basket, and the time when the first of them ends."""
+
+    holds: tuple[Any, ...]
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buyer:
+    """The person that an order is for."""
+
+    email: str
+    name: str = ""
+    user_id: str | None = None
+    locale: str | None = None
+
+
+async def hold(
+    tx: Tx,
+    event_id: UUID,
+    basket: str,
+    *,
+    seats: Sequence[UUID] = (),
+    labels: Sequence[str] = (),
+    places: Mapping[UUID, int] | None = None,
+) -> Held:
+    """Hold all of these seats and places for this basket, or none, for the event's `hold_s` seconds.
+
+    Seats are given by id or by label. `places` gives the total number of places that the basket holds in a section afterwards, so a repeat adds nothing.
+    A request never releases places: use `let_go` for that.
+    """
+    event = await _on_sale(tx, event_id)
+    name = basket_name(basket)
+    seats = [*seats, *(await _seats_by_label(tx, event_id, labels) if labels else ())]
+    await baskets.lock_basket(
+        tx, name, event_id
+    )  # before the count: parallel requests must not pass the limit together
+    before = await baskets.holds(tx, name, event_id)
+    wants = await _wants(tx, event_id, seats, places or {}, before)
+    if not wants:
+        return _held(before)
+    already = {row["seat_id"] for row in before if row["seat_id"] is not None}
+    count = len(before) + len(wants) - len(already & set(seats))
+    if count > event["most_per_order"]:
+        raise TooMany(f"an order may have at most {event['most_per_order']} tickets, and this one would have {count}")
+    try:
+        claimed = await claim(tx, wants, holder=_holder(name), until=timedelta(seconds=event["hold_s"]))
+    except CapacityRefused as refused:
+        taken = tuple(each.unit or each.pool for each in refused.refusals)
+        raise SeatTaken(str(refused), taken) from None
+    await baskets.take(tx, claimed.ids, name)
+    return _held(await baskets.holds(tx, name, event_id))
+
+
+async def held(tx: Tx, event_id: UUID, basket: str) -> Held:
+    return _held(await baskets.holds(tx, basket_name(basket), event_id))
+
+
+async def let_go(tx: Tx, event_id: UUID, basket: str, *, holds: Sequence[UUID] | None = None) -> Held:
+    """Release some or all holds of a basket. A checkout with any of these holds ends, and its payment page closes."""
+    name = basket_name(basket)
+    await baskets.lock_basket(tx, name, event_id)
+    open_checkouts = await baskets.lock_checkouts_of(tx, name, event_id)
+    rows = [row for row in await baskets.holds(tx, name, event_id) if holds is None or row["id"] in set(holds)]
+    if rows:
+        ended = {row["checkout_id"] for row in rows}
+        for checkout in open_checkouts:
+            if checkout["id"] in ended:
+                await end(tx, checkout["id"], "abandoned", of=UNPAID)
+        await release(tx, [row["claim_id"] for row in rows])
+        await baskets.let_go(tx, [row["id"] for row in rows])
+    return _held(await baskets.holds(tx, name, event_id))
+
+
+async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, coupon: str | None = None) -> Any:
+    """Start a checkout for everything that the basket holds, and extend the holds to the end of the checkout.
+
+    A hold belongs to one payable checkout. A repeated request returns the same checkout. A different request replaces it:
+    the older checkout ends, its payment page closes, and a payment that still arrives for it is refunded.
+    """
+    event = await _on_sale(tx, event_id)
+    name = basket_name(basket)
+    code = coupon.strip().upper() if coupon else ""
+    await baskets.lock_basket(tx, name, event_id)
+    older = await baskets.lock_checkouts_of(tx, name, event_id)
+    holds = await baskets.holds(tx, name, event_id)
+    if not holds:
+        raise NothingHeld("this basket holds no seats, or no longer: choose seats first")
+    for checkout in older:
+        if checkout["expires_at"] > checkout["now"] and _is_same(checkout, holds, buyer, code):
+            return await baskets.checkout(tx, checkout["id"])
+        await end(tx, checkout["id"], "abandoned", of=UNPAID)
+    coupon_row = await _coupon(tx, code, event_id) if code else None
+    until = await _extend(tx, event, holds)
+    priced = _quote(event, holds, coupon_row)
+    return await baskets.add_checkout(
+        tx,
+        uuid4(),
+        event_id,
+        name,
+        buyer.user_id,
+        buyer.email,
+        buyer.name,
+        buyer.locale,
+        event["currency"],
+        priced.subtotal_cents,
+        priced.discount_cents,
+        priced.tax_cents,
+        priced.platform_fee_cents,
+        priced.total_cents,
+        event["fee_paid_by"],
+        event["tax_included"],
+        None if coupon_row is None else coupon_row["id"],
+        None if coupon_row is None else coupon_row["code"],
+        min(row["created_at"] for row in holds),
+        until,
+        *_columns(holds, priced),
+    )
+
+
+async def abandon(tx: Tx, checkout_id: UUID) -> bool:
+    """Abandon the checkout: free its seats and close its payment page. Return False if it had ended already."""
+    checkout = await baskets.checkout(tx, checkout_id, lock=True)
+    if checkout is None:
+        raise NotFound(f"there is no checkout {checkout_id}")
+    if checkout["status"] == "completed":
+        raise CheckoutClosed("this order is paid: request a refund instead")
+    holds = await baskets.holds_of(tx, checkout_id)
+    if holds:
+        await release(tx, [row["claim_id"] for row in holds])
+        await baskets.let_go(tx, [row["id"] for row in holds])
+    return await end(tx, checkout_id, "abandoned", of=UNPAID)
+
+
+async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> bool:
+    """End an unpaid checkout and close its payment page."""
+    ended = await baskets.end_checkout(tx, checkout_id, status, of=of)
+    if ended is None:
+        return False
+    if ended["provider_session"] is not None:
+        await close_page(tx, ended["provider"], ended["provider_session"])
+    return True
+
+
+async def close_page(tx: Tx, provider: str, session: str) -> None:
+    """Enqueue one job that closes a payment page."""
+    order = jobs.close_payment.unique(f"close:{session}", forever=True)
+    await tx.enqueue(order, provider=provider, session=session)
+
+
+def _is_same(checkout: Any, holds: Sequence[Any], buyer: Buyer, code: str) -> bool:
+    """Return whether an open checkout already has what the request asks for."""
+    return (
+        checkout["status"] in ("started", "failed")
+        and set(checkout["holds"]) == {row["id"] for row in holds}
+        and (checkout["email"], checkout["name"], checkout["user_id"], checkout["locale"])
+        == (buyer.email, buyer.name, buyer.user_id, buyer.locale)
+        and (checkout["coupon_code"] or "") == code
+    )
+
+
+def policy_of(event: Any) -> Policy:
+    return Policy(
+        fee_bps=event["fee_bps"],
+        fee_paid_by=event["fee_paid_by"],
+        tax_bps=event["tax_bps"],
+        tax_included=event["tax_included"],
+    )
+
+
+async def price_of(tx: Tx, event_id: UUID, holds: Sequence[Any]) -> Quote:
+    """Return what the buyer of these holds will pay, with fee and tax, before any coupon."""
+    return _quote(await setup.event(tx, event_id), holds, None)
+
+
+def _quote(event: Any, holds: Sequence[Any], coupon_row: Any) -> Quote:
+    coupon = (
+        None
+        if coupon_row is None
+        else Coupon(
+            code=coupon_row["code"], percent_bps=coupon_row["percent_bps"], amount_cents=coupon_row["amount_cents"]
+        )
+    )
+    prices = [row["price_cents"] for row in holds]
+    return quote(prices, policy_of(event), coupon, step=step(event["currency"]))
+
+
+def _columns(holds: Sequence[Any], priced: Quote) -> list[list[Any]]:
+    shares = priced.shares
+    return [
+        [row["section_id"] for row in holds],
+        [row["seat_id"] for row in holds],
+        [row["id"] for row in holds],
+        [share.price_cents for share in shares],
+        [share.discount_cents for share in shares],
+        [share.tax_cents for share in shares],
+        [share.fee_cents for share in shares],
+        list(range(len(holds))),
+    ]
+
+
+async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
+    try:
+        extended = await extend(tx, [row["claim_id"] for row in holds], until=timedelta(seconds=event["checkout_s"]))
+    except CapacityRefused as refused:
+        raise SeatTaken(str(refused), tuple(each.unit or each.pool for each in refused.refusals)) from None
+    assert extended.until is not None
+    return extended.until
+
+
+async def _coupon(tx: Tx, code: str, event_id: UUID) -> Any:
+    coupon_row = await coupons.lock_by_code(tx, code, event_id)
+    if coupon_row is None:
+        raise BadCoupon(f"there is no coupon {code!r} for this event")
+    if coupon_row["valid_until"] is not None and coupon_row["valid_until"] <= await baskets.clock(tx):
+        raise BadCoupon(f"coupon {code!r} is over")
+    if coupon_row["most_uses"] is not None and await coupons.uses(tx, coupon_row["id"]) >= coupon_row["most_uses"]:
+        raise BadCoupon(f"coupon {code!r} is used up")
+    return coupon_row
+
+
+async def _on_sale(tx: Tx, event_id: UUID) -> Any:
+    event = await baskets.event(tx, event_id)
+    if event is None:
+        raise NotFound(f"there is no event {event_id}")
+    if event["status"] != "on_sale":
+        raise NotOnSale(f"{event['name']} is not on sale: it is {event['status'].replace('_', ' ')}")
+    if event["ends_at"] <= event["now"]:
+        raise NotOnSale(f"{event['name']} is over")
+    return event
+
+
+async def _seats_by_label(tx: Tx, event_id: UUID, labels: Sequence[str]) -> list[UUID]:
+    seats = await baskets.seats_by_label(tx, event_id, labels)
+    if len(seats) != len(set(labels)):
+        raise NotFound("some of these seats do not belong to this event")
+    return seats
+
+
+async def _wants(
+    tx: Tx, event_id: UUID, seats: Sequence[UUID], places: Mapping[UUID, int], before: Sequence[Any]
+) -> list[Want]:
+    if not seats and not places:
+        raise NothingHeld("nothing was requested: give seats or places")
+    rows = await baskets.seats(tx, event_id, seats) if seats else []
+    if len(rows) != len(set(seats)):
+        raise NotFound("some of these seats do not belong to this event")
+    blocked = tuple(seat["label"] for seat in rows if seat["status"] == "blocked")
+    if blocked:
+        raise SeatTaken(f"not for sale: {', '.join(blocked)}", blocked)
+    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in rows]
+    pools = await baskets.general(tx, event_id, list(places)) if places else {}
+    for section, number in places.items():
+        if section not in pools:
+            raise NotFound(f"section {section} of this event has no places without seats")
+        missing = number - sum(row["section_id"] == section for row in before)
+        # One claim each, so that each can be released separately.
+        wants += [Want(pools[section]) for _ in range(missing)]
+    return wants
+
+
+def _holder(name: str) -> str:
+    return f"basket:{name}"
+
+
+def _held(rows: Sequence[Any]) -> Held:
+    return Held(tuple(rows), min((row["held_until"] for row in rows), default=None))

@@ -1,0 +1,279 @@
+"""Actions of an organizer: add an event with seat map and ledger accounts, put it on sale, block seats, add coupons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import asyncpg
+
+from onceward import Tx
+from onceward.capacity import CapacityRefused, Want, claim, held_by, open_pool, release
+from onceward.ledger import open_account
+from onceward_apps.ticketing.currencies import SERVICES, is_taken_by, step
+from onceward_apps.ticketing.errors import NotFound, NotOnSale, SeatTaken, TicketingError
+from onceward_apps.ticketing.model import ACCOUNTS, Policy, pool_group, revenue_account, seat_label
+from onceward_apps.ticketing.store import keys, setup
+
+MOST_ROWS = 2000
+MOST_SEATS_IN_ROW = 500
+TRANSITIONS = {
+    "draft": {"on_sale"},
+    "on_sale": {"closed"},
+    "closed": {"on_sale"},
+    "cancelled": set[str](),
+}
+
+
+class Invalid(TicketingError):
+    """A value is not valid. The message names the field and the value."""
+
+    status = 422
+
+
+class Exists(TicketingError):
+    """An object with this name exists already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A price category: `rows` (row name: number of seats) or `places` without seats."""
+
+    name: str
+    price_cents: int
+    rows: dict[str, int] | None = None
+    places: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.rows is None) == (self.places is None):
+            raise Invalid(f"section {self.name!r}: give either rows (name: seats) or places")
+        if self.rows is not None and not 1 <= len(self.rows) <= MOST_ROWS:
+            raise Invalid(f"section {self.name!r} has {len(self.rows)} rows: give 1 to {MOST_ROWS}")
+        for row, seats in (self.rows or {}).items():
+            if not 1 <= seats <= MOST_SEATS_IN_ROW or not row:
+                raise Invalid(f"row {row!r} of {self.name!r} has {seats} seats: give 1 to {MOST_SEATS_IN_ROW}")
+        if self.places is not None and self.places < 1:
+            raise Invalid(f"section {self.name!r} has {self.places} places: give 1 or more")
+
+    @property
+    def kind(self) -> Literal["seated", "general"]:
+        return "general" if self.rows is None else "seated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """An event with everything that must be decided before sales start."""
+
+    venue_id: UUID
+    name: str
+    starts_at: datetime
+    ends_at: datetime
+    currency: str
+    sections: Sequence[Section]
+    policy: Policy = field(default_factory=Policy)
+    description: str = ""
+    hold_s: int = 300
+    checkout_s: int = 900
+    most_per_order: int = 10
+    refund_policy: str = ""
+    support_contact: str = ""
+
+
+SHORTEST_COUPON = 6
+
+
+async def add_venue(tx: Tx, name: str, *, address: str = "", timezone: str = "UTC", actor: str) -> Any:
+    try:
+        ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise Invalid(f"timezone {timezone!r} is unknown: use a name such as Africa/Johannesburg") from None
+    venue = await setup.add_venue(tx, name, address, timezone)
+    if venue is None:
+        venue = await setup.venue_by_name(tx, name)
+        if (venue["address"], venue["timezone"]) != (address, timezone):
+            raise Invalid(
+                f"the organization already has a venue {name!r}, with another address or timezone: choose another name"
+            )
+        return venue  # a repeated request
+    await tx.audit("venue_added", entity_type="Venue", entity_id=venue["id"], changes={"name": name}, actor=actor)
+    return venue
+
+
+async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
+    """Add the event, its seats and pools, and every ledger account that a sale may need."""
+    if new.ends_at <= new.starts_at:
+        raise Invalid(f"ends_at {new.ends_at} must be after starts_at {new.starts_at}")
+    _check_prices(new)
+    await keys.signing_key(tx)
+    policy = new.policy
+    try:
+        event = await setup.add_event(
+            tx,
+            new.venue_id,
+            new.name,
+            new.description,
+            new.starts_at,
+            new.ends_at,
+            new.currency,
+            policy.fee_bps,
+            policy.fee_paid_by,
+            policy.tax_bps,
+            policy.tax_included,
+            new.hold_s,
+            new.checkout_s,
+            new.most_per_order,
+            new.refund_policy,
+            new.support_contact,
+        )
+    except asyncpg.ForeignKeyViolationError:
+        raise NotFound(f"there is no venue {new.venue_id}") from None
+    except asyncpg.UniqueViolationError:
+        raise Exists(f"there is already an event {new.name!r} at this venue that starts at {new.starts_at}") from None
+    for section in new.sections:
+        await add_section(tx, event["id"], section)
+    await open_books(tx, event["id"], new.currency)
+    await tx.audit(
+        "event_added",
+        entity_type="Event",
+        entity_id=event["id"],
+        changes={"name": new.name, "starts_at": new.starts_at.isoformat(), "sections": len(new.sections)},
+        actor=actor,
+    )
+    return await setup.event(tx, event["id"])
+
+
+def _check_prices(new: NewEvent) -> None:
+    """Refuse a currency that no payment service accepts, and prices that none accepts in that currency."""
+    if not any(is_taken_by(service, new.currency) for service in SERVICES):
+        raise Invalid(f"currency {new.currency!r}: neither Stripe nor PayPal accepts it; choose another currency")
+    multiple = step(new.currency)
+    for section in new.sections:
+        if section.price_cents % multiple:
+            raise Invalid(
+                f"section {section.name!r}: price_cents is {section.price_cents}; in {new.currency} it must be a multiple"
+                f" of {multiple}, because payment services accept no smaller unit"
+            )
+
+
+async def open_books(tx: Tx, event_id: UUID, currency: str) -> None:
+    for code, kind in ACCOUNTS.items():
+        await open_account(tx, code, currency=currency, kind=kind)
+    await open_account(tx, revenue_account(event_id), currency=currency, kind="revenue")
+
+
+async def add_section(tx: Tx, event_id: UUID, section: Section) -> None:
+    """Add a section. Each row of seats is its own pool, so that buyers in different rows do not wait for each other."""
+    try:
+        row = await setup.add_section(tx, event_id, section.name, section.kind, section.price_cents)
+    except asyncpg.UniqueViolationError:
+        raise Invalid(f"the event has two sections called {section.name!r}") from None
+    if section.places is not None:
+        key = f"ticketing:{event_id}:{row['id']}"
+        pool = await open_pool(tx, key, capacity=section.places, group=pool_group(event_id))
+        await setup.add_pool(tx, pool.id, event_id, row["id"], key, None, None)
+        await setup.grow(tx, event_id, section.places)
+        return
+    before = 0
+    for name, seats in (section.rows or {}).items():
+        key = f"ticketing:{event_id}:{row['id']}:{name}"
+        labels = [seat_label(section.name, name, number) for number in range(1, seats + 1)]
+        pool = await open_pool(tx, key, units=labels, group=pool_group(event_id))
+        await setup.add_pool(tx, pool.id, event_id, row["id"], key, name, seats)
+        await setup.add_seats(tx, event_id, row["id"], name, labels, key, before, pool.id)
+        before += seats
+        await setup.grow(tx, event_id, seats)
+
+
+async def set_status(tx: Tx, event_id: UUID, status: str, *, actor: str) -> Any:
+    event = await setup.lock_event(tx, event_id)
+    if event is None:
+        raise NotFound(f"there is no event {event_id}")
+    if status == event["status"]:
+        return await setup.event(tx, event_id)
+    if status not in TRANSITIONS[event["status"]]:
+        raise NotOnSale(f"an event that is {event['status']} cannot become {status}")
+    await setup.set_status(tx, event_id, status)
+    await tx.audit(
+        "event_status",
+        entity_type="Event",
+        entity_id=event_id,
+        changes={"status": {"from": event["status"], "to": status}},
+        actor=actor,
+    )
+    return await setup.event(tx, event_id)
+
+
+async def add_coupon(
+    tx: Tx,
+    code: str,
+    *,
+    event_id: UUID | None = None,
+    percent_bps: int | None = None,
+    amount_cents: int | None = None,
+    most_uses: int | None = None,
+    valid_until: datetime | None = None,
+    actor: str,
+) -> Any:
+    if (percent_bps is None) == (amount_cents is None):
+        raise Invalid(f"coupon {code!r}: give either percent_bps or amount_cents")
+    if len(code.strip()) < SHORTEST_COUPON:
+        raise Invalid(f"coupon {code!r}: a code needs {SHORTEST_COUPON} characters, so that nobody guesses it")
+    try:
+        coupon = await setup.add_coupon(
+            tx, event_id, code.strip().upper(), percent_bps, amount_cents, most_uses, valid_until
+        )
+    except asyncpg.UniqueViolationError:
+        raise Invalid(f"there is already a coupon {code.upper()!r}") from None
+    await tx.audit("coupon_added", entity_type="Coupon", entity_id=coupon["id"], changes={"code": code}, actor=actor)
+    return coupon
+
+
+async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
+    """Take seats off sale. Seats that a buyer holds or has bought do not change."""
+    # Before the seats are read: of two equal requests at the same time, one blocks the seats.
+    await setup.lock_event(tx, event_id)
+    seats = await _seats(tx, event_id, labels)
+    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in seats if seat["status"] != "blocked"]
+    if not wants:
+        return
+    try:
+        await claim(tx, wants, holder=_blocker(event_id), until=None)
+    except CapacityRefused as refused:
+        taken = tuple(refusal.unit or refusal.pool for refusal in refused.refusals)
+        raise SeatTaken(str(refused), taken) from None
+    await setup.block(tx, [seat["id"] for seat in seats])
+    await tx.audit(
+        "seats_blocked", entity_type="Event", entity_id=event_id, changes={"seats": list(labels)}, actor=actor
+    )
+
+
+async def unblock_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
+    await setup.lock_event(tx, event_id)
+    seats = await _seats(tx, event_id, labels)
+    blocked = {seat["label"] for seat in seats if seat["status"] == "blocked"}
+    claims = [
+        each.id for each in await held_by(tx, _blocker(event_id)) if each.state == "sold" and each.unit in blocked
+    ]
+    if not claims:
+        return
+    await release(tx, claims)
+    await setup.unblock(tx, [seat["id"] for seat in seats if seat["label"] in blocked])
+    await tx.audit(
+        "seats_unblocked", entity_type="Event", entity_id=event_id, changes={"seats": sorted(blocked)}, actor=actor
+    )
+
+
+def _blocker(event_id: UUID) -> str:
+    return f"ticketing:blocked:{event_id}"
+
+
+async def _seats(tx: Tx, event_id: UUID, labels: Sequence[str]) -> list[Any]:
+    seats = await setup.seats_by_label(tx, event_id, labels)
+    missing = set(labels) - {seat["label"] for seat in seats}
+    if missing:
+        raise NotFound(f"the event has no seats {', '.join(sorted(missing))}")
+    return seats

@@ -1,0 +1,306 @@
+"""Routes for organizers: venues, events, coupons, orders, refunds, disputes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from onceward import Tx
+from onceward.web import ANYTHING, AtMost, exposed
+from onceward_apps.ticketing import after_sale, cancellations, event_setup
+from onceward_apps.ticketing.errors import NotFound
+from onceward_apps.ticketing.event_setup import NewEvent, Section
+from onceward_apps.ticketing.model import Policy
+from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Refunder, Viewer, acting
+from onceward_apps.ticketing.store import disputes, refunds, sales, setup, views
+
+router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
+
+
+class VenueIn(BaseModel):
+    name: str = Field(min_length=1, max_length=200)
+    address: str = Field("", max_length=500)
+    timezone: str = "UTC"
+
+
+class SectionIn(BaseModel):
+    """Give `rows` (row name: number of seats) or `places` (a number of places without seats)."""
+
+    name: str = Field(min_length=1, max_length=60)
+    price_cents: int = Field(ge=0, le=100_000_000)
+    rows: Annotated[dict[str, int] | None, AtMost(1000)] = None
+    places: int | None = Field(None, ge=1, le=1_000_000)
+
+
+class EventIn(BaseModel):
+    """Rates are in basis points: 250 is 2.5 %."""
+
+    venue_id: UUID
+    name: str = Field(min_length=1, max_length=200)
+    description: str = Field("", max_length=5000)
+    starts_at: datetime
+    ends_at: datetime
+    currency: str = Field(pattern="^[A-Z]{3}$")
+    sections: list[SectionIn] = Field(min_length=1, max_length=100)
+    fee_bps: int = Field(250, ge=0, le=10_000)
+    fee_paid_by: Literal["buyer", "organizer"] = "buyer"
+    tax_bps: int = Field(0, ge=0, le=10_000)
+    tax_included: bool = False
+    hold_s: int = Field(300, ge=30, le=3600)
+    checkout_s: int = Field(900, ge=60, le=7200)
+    most_per_order: int = Field(10, ge=1, le=100)
+    refund_policy: str = Field("", max_length=2000)
+    support_contact: str = Field("", max_length=200)
+
+
+class StatusIn(BaseModel):
+    """To cancel an event use `/cancel`, which also refunds the orders."""
+
+    status: Literal["on_sale", "closed"]
+
+
+class SeatsIn(BaseModel):
+    labels: list[str] = Field(min_length=1, max_length=1000)
+
+
+class CouponIn(BaseModel):
+    code: str = Field(min_length=6, max_length=40)
+    event_id: UUID | None = None
+    percent_bps: int | None = Field(None, ge=1, le=10_000)
+    amount_cents: int | None = Field(None, ge=1)
+    most_uses: int | None = Field(None, ge=1)
+    valid_until: datetime | None = None
+
+
+class RefundIn(BaseModel):
+    """Without `tickets`, the whole order is refunded."""
+
+    tickets: Annotated[list[UUID] | None, AtMost(1000)] = None
+    reason: str = Field(min_length=1, max_length=500)
+    used_too: bool = False
+
+
+class LinksIn(BaseModel):
+    """`link_version` is the version to revoke, as the list of orders shows it: the same request twice revokes once."""
+
+    link_version: int = Field(ge=1)
+
+
+class SettledIn(BaseModel):
+    """`note` says how the buyer got the money, for example the reference of a bank transfer."""
+
+    note: str = Field(min_length=1, max_length=500)
+
+
+class DisputePolicyIn(BaseModel):
+    """`freeze`: the tickets admit nobody until the dispute is won, and are void when it is lost. `keep`: they stay valid."""
+
+    policy: Literal["freeze", "keep"]
+
+
+class ReasonIn(BaseModel):
+    reason: str = Field(min_length=1, max_length=500)
+
+
+async def _known(tx: Tx, event_id: UUID) -> None:
+    """Raise 404 if the organization does not have the event: an empty list would look like an event without orders."""
+    if await setup.event(tx, event_id) is None:
+        raise NotFound(f"event {event_id} does not exist")
+
+
+@router.post("/venues", status_code=201)
+@exposed("nothing")
+async def add_venue(engine: EngineHere, who: Operator, new: VenueIn) -> dict[str, Any]:
+    async with acting(engine, who.organization) as tx:
+        return dict(
+            await event_setup.add_venue(tx, new.name, address=new.address, timezone=new.timezone, actor=who.actor)
+        )
+
+
+@router.get("/venues")
+async def list_venues(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await setup.venues(tx)]
+
+
+@router.post("/events", status_code=201)
+@exposed("nothing")
+async def add_event(engine: EngineHere, who: Operator, new: EventIn) -> dict[str, Any]:
+    values = new.model_dump(exclude={"sections", "fee_bps", "fee_paid_by", "tax_bps", "tax_included"})
+    policy = Policy(
+        fee_bps=new.fee_bps, fee_paid_by=new.fee_paid_by, tax_bps=new.tax_bps, tax_included=new.tax_included
+    )
+    async with acting(engine, who.organization) as tx:
+        sections = [Section(**section.model_dump()) for section in new.sections]
+        return dict(
+            await event_setup.add_event(tx, NewEvent(**values, sections=sections, policy=policy), actor=who.actor)
+        )
+
+
+@router.get("/events")
+async def list_events(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await setup.events(tx)]
+
+
+@router.post("/events/{event_id}/status")
+@exposed("call")
+async def set_status(engine: EngineHere, who: Operator, event_id: UUID, requested: StatusIn) -> dict[str, Any]:
+    async with acting(engine, who.organization) as tx:
+        return dict(await event_setup.set_status(tx, event_id, requested.status, actor=who.actor))
+
+
+@router.post("/events/{event_id}/cancel", status_code=202)
+@exposed(*ANYTHING)
+async def cancel(engine: EngineHere, who: Operator, event_id: UUID, why: ReasonIn) -> dict[str, Any]:
+    """Stop sales and start a workflow that voids the tickets, refunds every order and emails the buyers.
+
+    The emails contain `reason`. A repeated request changes nothing and returns the progress.
+    """
+    async with acting(engine, who.organization) as tx:
+        return dict(await cancellations.cancel(tx, event_id, reason=why.reason, actor=who.actor))
+
+
+@router.get("/events/{event_id}/cancellation")
+async def cancellation(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str, Any]:
+    """Return the progress of the refunds of a cancelled event."""
+    async with acting(engine, who.organization) as tx:
+        return dict(await cancellations.progress(tx, event_id))
+
+
+@router.post("/events/{event_id}/block", status_code=204)
+@exposed("call")
+async def block(engine: EngineHere, who: Operator, event_id: UUID, seats: SeatsIn) -> None:
+    async with acting(engine, who.organization) as tx:
+        await event_setup.block_seats(tx, event_id, seats.labels, actor=who.actor)
+
+
+@router.post("/events/{event_id}/unblock", status_code=204)
+@exposed("call")
+async def unblock(engine: EngineHere, who: Operator, event_id: UUID, seats: SeatsIn) -> None:
+    async with acting(engine, who.organization) as tx:
+        await event_setup.unblock_seats(tx, event_id, seats.labels, actor=who.actor)
+
+
+@router.get("/events/{event_id}/occupancy")
+async def occupancy(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str, Any]:
+    async with acting(engine, who.organization) as tx:
+        await _known(tx, event_id)
+        return (await sales.occupancy(tx, event_id)).shown()
+
+
+@router.get("/events/{event_id}/funnel")
+async def funnel(engine: EngineHere, who: Viewer, event_id: UUID) -> list[dict[str, Any]]:
+    """Count reserved seats, checkouts and purchases by day."""
+    async with acting(engine, who.organization) as tx:
+        await _known(tx, event_id)
+        return [dict(row) for row in await sales.funnel(tx, event_id)]
+
+
+@router.get("/events/{event_id}/orders")
+async def orders(
+    engine: EngineHere, who: Viewer, event_id: UUID, status: str | None = None, limit: int = Query(100, ge=1, le=1000)
+) -> list[dict[str, Any]]:
+    async with acting(engine, who.organization) as tx:
+        await _known(tx, event_id)
+        return [dict(row) for row in await views.checkouts(tx, event_id, status, limit)]
+
+
+@router.post("/coupons", status_code=201)
+@exposed("nothing")
+async def add_coupon(engine: EngineHere, who: Operator, new: CouponIn) -> dict[str, Any]:
+    async with acting(engine, who.organization) as tx:
+        return dict(await event_setup.add_coupon(tx, **new.model_dump(), actor=who.actor))
+
+
+@router.get("/coupons")
+async def coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await setup.coupons(tx)]
+
+
+@router.post("/orders/{checkout_id}/refund", status_code=202)
+@exposed(*ANYTHING)
+async def refund(engine: EngineHere, who: Refunder, checkout_id: UUID, requested: RefundIn) -> dict[str, Any]:
+    """Void the tickets and free the seats at once; a job then refunds the money."""
+    async with acting(engine, who.organization) as tx:
+        refund_id = await after_sale.refund(
+            tx,
+            checkout_id,
+            tickets=requested.tickets,
+            reason=requested.reason,
+            actor=who.actor,
+            used_too=requested.used_too,
+        )
+    return {"refund_id": refund_id}
+
+
+@router.post("/orders/{checkout_id}/revoke-links")
+@exposed("nothing")
+async def revoke_links(engine: EngineHere, who: Operator, checkout_id: UUID, which: LinksIn) -> dict[str, int]:
+    """Revoke the links to the order page, for example after a mail was forwarded. Open pages show nothing from then on."""
+    async with acting(engine, who.organization) as tx:
+        version = await after_sale.revoke_links(tx, checkout_id, which.link_version, actor=who.actor)
+        return {"link_version": version}
+
+
+@router.get("/refunds")
+async def list_refunds(
+    engine: EngineHere,
+    who: Viewer,
+    status: Literal["pending", "done", "failed"] | None = None,
+    limit: int = Query(100, ge=1, le=1000),
+) -> list[dict[str, Any]]:
+    """List refunds, newest first. A `failed` refund waits until an operator repeats or settles it."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await refunds.listed(tx, status, limit)]
+
+
+@router.post("/refunds/{refund_id}/repeat", status_code=202)
+@exposed(*ANYTHING)
+async def repeat_refund(engine: EngineHere, who: Refunder, refund_id: UUID) -> dict[str, Any]:
+    """Request a failed refund from the payment service again."""
+    async with acting(engine, who.organization) as tx:
+        return {"refund_id": refund_id, "attempt": await after_sale.repeat(tx, refund_id, actor=who.actor)}
+
+
+@router.post("/refunds/{refund_id}/settle", status_code=204)
+@exposed("call")
+async def settle_refund(engine: EngineHere, who: Refunder, refund_id: UUID, paid: SettledIn) -> None:
+    """Book a failed refund as paid another way, for example by bank transfer."""
+    async with acting(engine, who.organization) as tx:
+        await after_sale.settle(tx, refund_id, note=paid.note, actor=who.actor)
+
+
+@router.get("/disputes")
+async def list_disputes(
+    engine: EngineHere, who: Viewer, limit: int = Query(100, ge=1, le=1000)
+) -> list[dict[str, Any]]:
+    """List disputes, newest first."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await disputes.listed(tx, limit)]
+
+
+@router.post("/events/{event_id}/dispute-policy", status_code=204)
+@exposed("nothing")
+async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, requested: DisputePolicyIn) -> None:
+    """Set what happens to the tickets when a payment is disputed. Open disputes do not change."""
+    async with acting(engine, who.organization) as tx:
+        changed = await disputes.set_policy(tx, event_id, requested.policy)
+        if changed is None:
+            raise NotFound(f"event {event_id} does not exist")
+        if not changed:
+            return
+        changes = {"dispute_policy": requested.policy}
+        await tx.audit("dispute_policy_set", entity_type="Event", entity_id=event_id, changes=changes, actor=who.actor)
+
+
+@router.post("/tickets/{ticket_id}/void", status_code=204)
+@exposed("call")
+async def void(engine: EngineHere, who: Operator, ticket_id: UUID, why: ReasonIn) -> None:
+    async with acting(engine, who.organization) as tx:
+        await after_sale.void(tx, ticket_id, reason=why.reason, actor=who.actor)

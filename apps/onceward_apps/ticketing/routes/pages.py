@@ -1,0 +1,124 @@
+"""HTML pages: seat map, order, scanner. The server renders frames that ES modules fill; no script is inline."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import FileResponse, Response
+
+from onceward.money import exponent
+from onceward.web import ANYBODY, exposed
+from onceward_apps.ticketing.app import HERE
+from onceward_apps.ticketing.codes import new_basket, order_token
+from onceward_apps.ticketing.documents import money
+from onceward_apps.ticketing.errors import NotFound, TicketingError
+from onceward_apps.ticketing.handlers import reconcile
+from onceward_apps.ticketing.routes.requests import (
+    ORDER_LINK,
+    EngineHere,
+    User,
+    acting,
+    basket_of,
+    order_for,
+    owner_of,
+    problem,
+    remember_basket,
+)
+from onceward_apps.ticketing.store import keys, setup, views
+
+router = APIRouter(include_in_schema=False)
+
+STATIC: Path = HERE / "static"
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws: wss:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; media-src 'self' blob:"
+)
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
+    environment.filters["money"] = money
+    environment.filters["digits"] = exponent
+    return environment
+
+
+def page(name: str, *, status: int = 200, camera: bool = False, **values: Any) -> Response:
+    text = _templates().get_template(name).render(**values)
+    headers = {
+        "Content-Security-Policy": POLICY,
+        "Referrer-Policy": "no-referrer",  # anyone with the order's link can use its tickets
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+        "Permissions-Policy": "camera=(self)" if camera else "camera=()",
+    }
+    return Response(text, status_code=status, media_type="text/html", headers=headers)
+
+
+@router.get("/events")
+@exposed(credential=ANYBODY)
+async def events(engine: EngineHere) -> Response:
+    """Show the coming events of all organizers, each with a link to its seat map."""
+    async with engine.db.transaction(role="engine") as tx:
+        return page("events.html", events=await setup.events_on_sale(tx))
+
+
+@router.get("/events/{event_id}")
+@exposed(credential=ANYBODY)
+async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Response:
+    """Show the seat map. The page creates the basket, so that two quick clicks use the same basket."""
+    try:
+        async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+            event = await setup.event(tx, event_id)
+            sections = await setup.sections(tx, event_id)
+    except Exception as error:
+        if getattr(error, "status_code", None) != 404:
+            raise
+        return page("missing.html", status=404, what="event")
+    response = page("event.html", event=event, sections=sections)
+    if basket_of(request) is None:
+        remember_basket(request, response, new_basket())
+    return response
+
+
+@router.get("/orders/{checkout_id}")
+@exposed(credential=ORDER_LINK)
+async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Request, access: str = "") -> Response:
+    """Show the order. When the buyer returns from the payment page, ask the payment service instead of waiting for its webhook."""
+    try:
+        async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+            row = await order_for(tx, checkout_id, access, user)
+            items = await views.items(tx, checkout_id)
+            if "paid" in request.query_params and row["status"] in ("started", "failed", "expired"):
+                await tx.enqueue(reconcile.unique(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
+    except Exception as error:
+        if getattr(error, "status_code", None) != 404:
+            raise
+        return page("missing.html", status=404, what="order")
+    token = order_token(
+        keys.key_of(engine, row), checkout_id, row["link_version"]
+    )  # the page's own requests cannot send a JWT
+    return page("order.html", order=row, items=items, token=token)
+
+
+@router.get("/scan/{event_id}")
+@exposed(credential=ANYBODY)
+async def scanner(event_id: UUID) -> Response:
+    """Show the scanner for staff. The page holds no data: the scan endpoint authenticates each scan."""
+    return page("scan.html", event_id=event_id, camera=True)
+
+
+@router.get("/ticketing/static/{name}")
+@exposed(credential=ANYBODY)
+async def static(name: str) -> Response:
+    path = STATIC / name
+    if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():
+        error: TicketingError = NotFound(f"this app has no file {name[:60]!r}")
+        raise problem(error)
+    return FileResponse(path, media_type=TYPES[path.suffix], headers={"Cache-Control": "max-age=300"})

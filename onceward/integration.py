@@ -1,0 +1,166 @@
+"""The contract between a service and the rest of Onceward: an `Integration` lists everything that its folder contributes.
+
+Each folder of `onceward/integrations` declares one in its `integration.py`; another distribution declares one as an entry point
+of the group `onceward.integrations`. This module names no service. Everything heavy is a reference (`package.module:name`) that
+is imported when it is first needed, so that `onceward --help` imports no service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from onceward.errors import OncewardError
+from onceward.feature import Reference, resolve
+
+__all__ = ["AccountField", "Integration", "integrations"]
+
+GROUP = "onceward.integrations"
+"""The entry point group of integrations in other distributions, and the package of the built-in ones."""
+BUILT_IN = Path(__file__).parent / "integrations"
+
+
+class IntegrationError(OncewardError):
+    """An integration cannot be used: its entry point cannot be loaded, or two have one name."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountField:
+    """One field of an account at a service. The installation's value is the setting `ONCEWARD_<NAME>_<FIELD>`.
+
+    An organization may set its own value as the secret `<name>.<field>`. A `shared` field does not identify the account, so an
+    organization may set it alone, or use the installation's value with its own account. All other fields of an organization's
+    account come from the organization.
+    """
+
+    name: str
+    description: str
+    secret: bool = False
+    required: bool = True
+    shared: bool = False
+    simulated: str | None = "simulated"
+    """The value that is used if nothing is set and a simulator stands for the service. None: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integration:
+    """Everything that one service contributes. Only `name` and `title` are required."""
+
+    name: str
+    """The name in `app.services.NAME`, `sources add --provider NAME`, `trigger NAME` and `ONCEWARD_NAME_...`."""
+    title: str
+    """How people write the name of the service."""
+
+    # -- what the service sends to us
+    webhooks: Reference | None = None
+    """What verifies and reads its webhooks: a class or value (`onceward.webhooks.Provider`, `onceward.webhooks.sender.Sender`)."""
+    kept_headers: tuple[str, ...] = ()
+    """Further headers that are stored with an event. They must contain neither credentials nor personal data."""
+    reports: Reference | None = None
+    """Its delivery reports (`onceward.messages.reports.DeliveryReports`)."""
+
+    # -- what we call
+    account: tuple[AccountField, ...] = ()
+    """The fields of an account at the service."""
+    settings: Reference | None = None
+    """A `FeatureSettings` model with settings that are not part of an account; its fields become `ONCEWARD_<NAME>_<FIELD>`."""
+    client: Reference | None = None
+    """The class that calls the service: `connect(http, account)` makes one. If the service has a harmless call that needs valid
+    credentials, `await check()` makes it (`onceward services check NAME`)."""
+
+    # -- what we send through it
+    channel: Reference | None = None
+    """The channel that sends messages through the service (`onceward.messages.Channel`)."""
+
+    # -- what stands for it
+    simulator: Reference | None = None
+    """The class that behaves and signs like the service (`onceward.testing.simulators.Simulator`)."""
+    folder: Path | None = None
+    """The folder with `README.md` and `samples/`. Left out: the folder of the module that declares the integration."""
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or self.name != self.name.lower():
+            raise ValueError(f"an integration's name must be an identifier in lower case, not {self.name!r}")
+        names = [each.name for each in self.account]
+        if len(set(names)) != len(names):
+            raise ValueError(f"integration {self.name!r} declares a field of its account twice: {', '.join(names)}")
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """Return the names of the secrets with which an organization sets an account of its own."""
+        return tuple(f"{self.name}.{each.name}" for each in self.account)
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """Return what the integration can do, in words for people."""
+        return tuple(name for name in CAPABILITIES if getattr(self, name) not in (None, ()))
+
+
+CAPABILITIES = ("webhooks", "reports", "client", "channel", "simulator")
+
+
+class Integrations(Mapping[str, Integration]):
+    """Integrations by name, each with the distribution that it comes from."""
+
+    def __init__(self, given: Iterable[tuple[str, Integration]]) -> None:
+        self._by_name: dict[str, Integration] = {}
+        self.origins: dict[str, str] = {}
+        for origin, each in given:
+            if each.name in self._by_name:
+                raise IntegrationError(
+                    f"two integrations are named {each.name!r}, one of {self.origins[each.name]} and one of {origin}: "
+                    "uninstall one distribution"
+                )
+            self._by_name[each.name] = each
+            self.origins[each.name] = origin
+
+    def __getitem__(self, name: str) -> Integration:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def having(self, capability: str) -> list[Integration]:
+        """Return the integrations that declare this field."""
+        return [each for each in self.values() if getattr(each, capability) not in (None, ())]
+
+    def load(self, name: str, capability: str) -> Any:
+        """Import and return what an integration declares in this field. Raises KeyError if it declares nothing."""
+        declared = getattr(self[name], capability)
+        if declared is None:
+            raise KeyError(f"{name} has no {capability}")
+        return resolve(declared)
+
+
+@cache
+def integrations() -> Integrations:
+    """Return the installed integrations: the built-in ones, then those of other distributions, each sorted by name."""
+    return Integrations((*_built_in(), *_of_other_distributions()))
+
+
+def _built_in() -> Iterator[tuple[str, Integration]]:
+    for path in sorted(BUILT_IN.glob("*/integration.py")):
+        yield "onceward", import_module(f"{GROUP}.{path.parent.name}.integration").INTEGRATION
+
+
+def _of_other_distributions() -> Iterator[tuple[str, Integration]]:
+    for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        try:
+            loaded = entry.load()
+        except Exception as error:
+            raise IntegrationError(
+                f"the integration {entry.name!r} ({entry.value}) cannot be loaded: {error}; repair or uninstall its distribution"
+            ) from error
+        if not isinstance(loaded, Integration):
+            raise IntegrationError(
+                f"the entry point {entry.name!r} of the group {GROUP} is not an Integration: {entry.value}"
+            )
+        yield (f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value), loaded

@@ -1,0 +1,53 @@
+"""A simulator of Brevo: transactional mail. A mail with a used idempotency key is not sent again."""
+
+import secrets
+from typing import Any
+
+from aiohttp import web
+
+from onceward.testing.simulators.server import Simulator, answer, part, parts, read_object
+
+Json = dict[str, Any]
+
+
+class BrevoSimulator(Simulator):
+    """One account. `mails` are the sent mails, `blocked` the refused addresses."""
+
+    kept = ("mails", "_ids_by_key")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mails: list[Json] = []
+        self.blocked: set[str] = set()
+        self._ids_by_key: dict[str, str] = {}
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/v3/smtp/email", self._send)]
+
+    def forget_keys(self) -> None:
+        """Forget all idempotency keys, as Brevo does after a time that it does not document."""
+        self._ids_by_key.clear()
+
+    def failure(self, status: int) -> web.Response:
+        code = "too_many_requests" if status == 429 else "internal_error"
+        headers = {"x-sib-ratelimit-reset": "7"} if status == 429 else None
+        return answer({"code": code, "message": "Simulated failure"}, status=status, headers=headers)
+
+    async def _send(self, request: web.Request) -> web.Response:
+        if not request.headers.get("api-key"):
+            return answer({"code": "unauthorized", "message": "Key not found"}, status=401)
+        body = await read_object(request)
+        recipients = [str(to.get("email")) for to in parts(body, "to")]
+        content = body.get("templateId") or body.get("htmlContent") or body.get("textContent")
+        if not recipients or not content or not (body.get("sender") or body.get("templateId")):
+            return answer({"code": "missing_parameter", "message": "Simulated"}, status=400)
+        if self.blocked.intersection(recipients):
+            return answer({"code": "invalid_parameter", "message": f"{recipients[0]} is blocked"}, status=400)
+        key = part(body, "headers").get("idempotencyKey")
+        if key is not None and key in self._ids_by_key:
+            return answer({"messageId": self._ids_by_key[key]}, status=201)
+        message_id = f"<{secrets.token_hex(12)}@smtp-relay.simulated>"
+        self.mails.append({**body, "messageId": message_id})
+        if key is not None:
+            self._ids_by_key[key] = message_id
+        return answer({"messageId": message_id}, status=201)

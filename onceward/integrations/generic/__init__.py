@@ -1,0 +1,1 @@
+"""Any sender whose HMAC the options of a source describe."""

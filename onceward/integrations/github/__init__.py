@@ -1,0 +1,1 @@
+"""GitHub: webhooks of repositories and organizations."""

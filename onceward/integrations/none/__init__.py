@@ -1,0 +1,1 @@
+"""Senders without signatures."""

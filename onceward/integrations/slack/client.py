@@ -1,0 +1,172 @@
+"""Slack: messages by the Web API (`ok` in the body decides, not the HTTP status) and by incoming webhook."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+from urllib.parse import urlencode
+
+from onceward.http import Response
+from onceward.services.accounts import ServiceAccount
+from onceward.services.call import (
+    Client,
+    accepted,
+    call,
+    inner,
+    judge_failure,
+    objects,
+    read_json,
+    short_reason,
+    write_json,
+)
+from onceward.services.outcome import Absent, Accepted, Lookup, Refused, ServiceAnswer, Throttled, Unknown
+
+BASE_URL = "https://slack.com"
+
+MAX_TEXT_CHARACTERS = 40_000
+MAX_BLOCKS = 50
+_EVENT_TYPE = "onceward_message"
+
+# Temporary errors. Every other `ok: false` stays until somebody changes something.
+_PASSING = frozenset({"service_unavailable", "team_added_to_org", "accesslimited"})
+# With these errors, Slack may have done part of the work.
+_UNSURE = frozenset({"internal_error", "fatal_error", "request_timeout"})
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """Calls Slack's Web API with one bot token. `channel` is the one for messages that name none."""
+
+    repeatable: ClassVar[bool] = False
+
+    client: Client = field(repr=False)
+    token: str = field(repr=False)
+    base_url: str = BASE_URL
+    timeout_s: float = 15.0
+    channel: str | None = None
+
+    @classmethod
+    def connect(cls, http: Client, account: ServiceAccount) -> Self:
+        return cls(http, account["bot_token"], channel=account.get("channel"), base_url=account.url or BASE_URL)
+
+    async def post_message(
+        self,
+        *,
+        key: str,
+        channel: str,
+        text: str,
+        blocks: Sequence[Mapping[str, Any]] = (),
+        thread_ts: str | None = None,
+    ) -> ServiceAnswer:
+        """Post a message. The reference is its ts. The key is sent as metadata, for `find_message`."""
+        if (reason := _over_limit(text, blocks)) is not None:
+            return Refused(reason, permanent=True)
+        body: dict[str, Any] = {
+            "channel": channel,
+            "text": text,
+            "metadata": {"event_type": _EVENT_TYPE, "event_payload": {"key": key}},
+        }
+        if blocks:
+            body["blocks"] = [dict(block) for block in blocks]
+        if thread_ts:
+            body["thread_ts"] = thread_ts
+        return await call(
+            self.client,
+            "POST",
+            f"{self.base_url}/api/chat.postMessage",
+            headers={**self._headers(), "Content-Type": "application/json; charset=utf-8"},
+            body=write_json(body),
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+
+    async def find_message(self, *, key: str, channel: str, oldest_epoch_s: float) -> Lookup:
+        """Return the message that was posted with a key since a time. Needs the channel's history scope."""
+        query: dict[str, Any] = {
+            "channel": channel,
+            "oldest": f"{oldest_epoch_s:.6f}",
+            "include_all_metadata": "true",
+            "limit": 200,
+        }
+        while True:
+            outcome = await call(
+                self.client,
+                "GET",
+                f"{self.base_url}/api/conversations.history?{urlencode(query)}",
+                headers=self._headers(),
+                judge=judge,
+                timeout_s=self.timeout_s,
+            )
+            if not isinstance(outcome, Accepted):
+                return outcome
+            for message in objects(outcome.detail, "messages"):
+                if inner(message, "metadata", "event_payload").get("key") == key:
+                    return accepted(message.get("ts"), message)
+            cursor = inner(outcome.detail, "response_metadata").get("next_cursor")
+            if not cursor:
+                return Absent()
+            query["cursor"] = cursor
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+@dataclass(frozen=True, slots=True)
+class SlackWebhook:
+    """Posts to one incoming webhook. Its URL is a secret and comes from data: use a GuardedClient."""
+
+    repeatable: ClassVar[bool] = False
+
+    client: Client = field(repr=False)
+    url: str = field(repr=False)
+    timeout_s: float = 15.0
+
+    async def post_message(self, *, text: str, blocks: Sequence[Mapping[str, Any]] = ()) -> ServiceAnswer:
+        if (reason := _over_limit(text, blocks)) is not None:
+            return Refused(reason, permanent=True)
+        body: dict[str, Any] = {"text": text}
+        if blocks:
+            body["blocks"] = [dict(block) for block in blocks]
+        return await call(
+            self.client,
+            "POST",
+            self.url,
+            headers={"Content-Type": "application/json"},
+            body=write_json(body),
+            judge=judge_webhook,
+            timeout_s=self.timeout_s,
+        )
+
+
+def judge(response: Response) -> ServiceAnswer:
+    answer = read_json(response)
+    if not response.ok:
+        reason = short_reason(f"HTTP {response.status}", answer.get("error"))
+        return judge_failure(response, repeatable=False, reason=reason)
+    if answer.get("ok") is True:
+        return accepted(answer.get("ts"), answer)
+    error = answer.get("error")
+    if not isinstance(error, str):
+        return Unknown("Slack's answer has no field ok")
+    if error in ("ratelimited", "rate_limited"):
+        return Throttled(None)
+    if error in _UNSURE:
+        return Unknown(short_reason("Slack", error))
+    return Refused(short_reason("Slack", error), permanent=error not in _PASSING)
+
+
+def judge_webhook(response: Response) -> ServiceAnswer:
+    """Convert a response. Success is 200 with the text `ok`; any other text (`no_service`) is the reason."""
+    word = response.body_first_kb[:100].decode("utf-8", "replace").strip()
+    if response.ok and word == "ok":
+        return Accepted()
+    if response.ok:
+        return Unknown("the incoming webhook answered 200 without ok")
+    return judge_failure(response, repeatable=False, reason=short_reason(f"HTTP {response.status}", word))
+
+
+def _over_limit(text: str, blocks: Sequence[Mapping[str, Any]]) -> str | None:
+    if len(text) > MAX_TEXT_CHARACTERS:
+        return f"text has {len(text)} characters, Slack takes {MAX_TEXT_CHARACTERS}"
+    if len(blocks) > MAX_BLOCKS:
+        return f"message has {len(blocks)} blocks, Slack takes {MAX_BLOCKS}"
+    return None

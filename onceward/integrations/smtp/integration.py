@@ -1,0 +1,12 @@
+"""What the integration contributes."""
+
+from __future__ import annotations
+
+from onceward.integration import Integration
+
+INTEGRATION = Integration(
+    name="smtp",
+    title="SMTP",
+    channel="onceward.integrations.smtp.channel:CHANNEL",
+    simulator="onceward.integrations.smtp.simulator:SmtpSimulator",
+)

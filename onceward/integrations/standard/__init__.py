@@ -1,0 +1,1 @@
+"""Standard Webhooks: the format of many senders, and of our own outbound webhooks."""

@@ -1,0 +1,76 @@
+"""Web Push: a title and a short text for one browser."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+
+from onceward.lazy import lazy_module
+from onceward.messages.channel import ChannelSetup, ChannelSource, Letter, Turns
+from onceward.messages.rendering import cut
+from onceward.services.outcome import Lookup, Refused, ServiceAnswer
+
+if TYPE_CHECKING:
+    from onceward.integrations.webpush import client
+else:
+    client = lazy_module("onceward.integrations.webpush.client")
+
+MOST_CHARACTERS = 600
+
+
+class PushChannel:
+    """Sends to a browser. The address is its subscription as JSON: endpoint, p256dh, auth."""
+
+    name: Literal["push"] = "push"
+    repeatable_for_s = 0.0
+    readable = False
+
+    def __init__(self, push: client.WebPush, *, sender: str = "vapid") -> None:
+        self._push = push
+        self._turns = Turns()
+        self.sender = sender
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return self._turns.take()
+
+    async def send(self, letter: Letter) -> ServiceAnswer:
+        subscription = _subscription(letter.to)
+        if subscription is None:
+            return Refused("the recipient's push subscription has no endpoint and keys", permanent=True)
+        content: dict[str, Any] = {"title": letter.rendered.subject, "body": cut(letter.rendered.text, MOST_CHARACTERS)}
+        for name in ("url", "metadata"):
+            if name in letter.data:
+                content[name] = letter.data[name]
+        payload = orjson.dumps(content)
+        if len(payload) > client.MAX_PLAIN_BYTES:
+            payload = orjson.dumps({"title": content["title"], "body": content["body"]})
+        return await self._push.push(subscription, payload, key=letter.key)
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        raise NotImplementedError("Web Push cannot look up a push that was sent")
+
+    async def aclose(self) -> None: ...
+
+
+def _subscription(text: str) -> client.Subscription | None:
+    """Parse both shapes: flat, and with nested keys as `PushSubscription.toJSON()` writes them."""
+    try:
+        fields: Any = orjson.loads(text)
+        keys: Any = fields.get("keys", fields)
+        return client.Subscription(str(fields["endpoint"]), str(keys["p256dh"]), str(keys["auth"]))
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def configured(setup: ChannelSetup) -> PushChannel | None:
+    """Return the channel of the key in the settings."""
+    settings = setup.settings
+    if not (settings.webpush_private_key and settings.webpush_subject):
+        return None
+    vapid = client.VapidKey(settings.webpush_private_key.get_secret_value())
+    return PushChannel(client.WebPush(setup.guarded, vapid=vapid, subject=settings.webpush_subject))
+
+
+CHANNEL = ChannelSource(name="push", configured=configured)

@@ -1,0 +1,12 @@
+"""What the integration contributes."""
+
+from __future__ import annotations
+
+from onceward.integration import Integration
+
+INTEGRATION = Integration(
+    name="webpush",
+    title="Web Push",
+    channel="onceward.integrations.webpush.channel:CHANNEL",
+    simulator="onceward.integrations.webpush.simulator:WebPushSimulator",
+)

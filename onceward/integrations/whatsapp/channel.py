@@ -1,0 +1,106 @@
+"""WhatsApp Cloud API: free text within 24 hours of the person's last message, after that an approved template.
+
+The `template.toml` of a template names the approved template:
+
+    [whatsapp]
+    name = "goodbye_2026"
+    language = { en = "en_US", pt = "pt_BR" }
+    parameters = ["first_name", "days"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, cast
+from uuid import UUID
+
+from onceward.integrations.whatsapp.client import WhatsApp
+from onceward.messages.channel import ChannelSetup, ChannelSource, Letter, Turns
+from onceward.services import Services
+from onceward.services.outcome import Accepted, Lookup, Refused, ServiceAnswer
+
+WINDOW = timedelta(hours=24)
+
+
+class WhatsAppChannel:
+    """Sends from one phone number, always to the person: the Cloud API has no groups."""
+
+    name: Literal["whatsapp"] = "whatsapp"
+    repeatable_for_s = 0.0
+    readable = False
+
+    def __init__(self, whatsapp: WhatsApp, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._whatsapp = whatsapp
+        self._now = now
+        self._turns = Turns()
+        self.sender = whatsapp.phone_number_id
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return self._turns.take()
+
+    async def send(self, letter: Letter) -> ServiceAnswer:
+        outcome = await self._send(letter)
+        if isinstance(outcome, Accepted) and letter.destination == "group":
+            # The record shows that the message went to the person and not to the group.
+            return replace(outcome, detail={**outcome.detail, "destination": "individual"})
+        return outcome
+
+    async def _send(self, letter: Letter) -> ServiceAnswer:
+        if letter.heard_at is not None and self._now() - letter.heard_at < WINDOW:
+            return await self._whatsapp.send_text(key=letter.key, to=letter.to, text=letter.rendered.text)
+        options = letter.template.options.get("whatsapp")
+        if not isinstance(options, Mapping):
+            return Refused(
+                f"the 24-hour window is closed: add [whatsapp] with the name of an approved template to template.toml of "
+                f"{letter.template.name!r}",
+                permanent=True,
+            )
+        approved = cast("Mapping[str, Any]", options)
+        missing = [name for name in approved.get("parameters", ()) if name not in letter.data]
+        if missing:
+            return Refused(
+                f"the approved template {approved['name']!r} needs {', '.join(missing)}, missing in the message's data",
+                permanent=True,
+            )
+        return await self._whatsapp.send_template(
+            key=letter.key,
+            to=letter.to,
+            name=approved["name"],
+            language=_language(approved, letter.rendered.locale),
+            parameters=[str(letter.data[name]) for name in approved.get("parameters", ())],
+        )
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        raise NotImplementedError("WhatsApp reports the outcome of a send only by webhook")
+
+    async def aclose(self) -> None: ...
+
+
+def _language(approved: Mapping[str, Any], locale: str) -> str:
+    """Return Meta's name for the language that the text was rendered in."""
+    language = approved.get("language", "en")
+    if isinstance(language, Mapping):
+        return str(cast("Mapping[str, str]", language).get(locale, locale))
+    return str(language)
+
+
+def configured(setup: ChannelSetup) -> WhatsAppChannel | None:
+    """Return the channel of the account in the settings."""
+    settings = setup.settings
+    if not (settings.whatsapp_access_token and settings.whatsapp_phone_number_id):
+        return None
+    token = settings.whatsapp_access_token.get_secret_value()
+    return WhatsAppChannel(
+        WhatsApp(setup.client, settings.whatsapp_phone_number_id, token, base_url=settings.whatsapp_url)
+    )
+
+
+async def own(setup: ChannelSetup, services: Services, organization: UUID) -> WhatsAppChannel:
+    """Return the channel of an organization's own account."""
+    return WhatsAppChannel(await services.whatsapp(organization))
+
+
+CHANNEL = ChannelSource(name="whatsapp", configured=configured, own=own)

@@ -1,0 +1,19 @@
+"""What the integration contributes."""
+
+from __future__ import annotations
+
+from onceward.integration import AccountField, Integration
+
+INTEGRATION = Integration(
+    name="whatsapp",
+    title="WhatsApp",
+    webhooks="onceward.integrations.whatsapp.webhooks:WhatsAppWebhooks",
+    account=(
+        AccountField("access_token", "WhatsApp Cloud API token.", secret=True, simulated=None),
+        AccountField("phone_number_id", "Id of the WhatsApp sender's phone number.", simulated=None),
+    ),
+    client="onceward.integrations.whatsapp.client:WhatsApp",
+    channel="onceward.integrations.whatsapp.channel:CHANNEL",
+    reports="onceward.integrations.whatsapp.reports:REPORTS",
+    simulator="onceward.integrations.whatsapp.simulator:WhatsAppSimulator",
+)

@@ -1,0 +1,201 @@
+"""WhatsApp Cloud API (Meta): `X-Hub-Signature-256: sha256=..` over the raw bytes, many events per body.
+
+Meta escapes non-ASCII text in its JSON and signs the result: a body that was decoded and encoded again does not verify.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from onceward.webhooks.families import Hmac
+from onceward.webhooks.payload import (
+    Document,
+    as_list,
+    as_object,
+    as_text,
+    derived_key,
+    item,
+    read_form,
+    read_object,
+)
+from onceward.webhooks.provider import (
+    ConfigError,
+    NoOptions,
+    Provider,
+    ProviderReply,
+    ReceivedItem,
+    Rejected,
+    Request,
+    SourceConfig,
+)
+from onceward.webhooks.samples import apply_fields, token, unix_now
+
+
+class WhatsAppOptions(NoOptions):
+    """`verify_token` is the text entered in the app's dashboard. Meta sends it when it subscribes."""
+
+    verify_token: str | None = None
+
+
+class WhatsAppWebhooks(Provider):
+    """Meta retries for days, without order. Each message, status and other change is one event."""
+
+    name = "whatsapp"
+    title = "WhatsApp Cloud API"
+    options_model: type[BaseModel] = WhatsAppOptions
+    sample_types = (
+        "message.text",
+        "message.button",
+        "message.image",
+        "status.sent",
+        "status.delivered",
+        "status.read",
+        "status.failed",
+        "message_template_status_update",
+    )
+
+    verification = Hmac(header="x-hub-signature-256", prefix="sha256=")
+
+    def check(self, config: SourceConfig) -> None:
+        if config.settings.verify_token == "":
+            raise ConfigError("option verify_token of whatsapp source is empty: anyone could subscribe")
+
+    def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:
+        """Answer Meta's subscription check with its challenge if the token is the source's `verify_token`."""
+        if request.method != "GET":
+            return None
+        fields = dict(read_form(request.query))
+        expected = config.settings.verify_token
+        if fields.get("hub.mode") != "subscribe":
+            raise Rejected("bad_body", "the request is not a subscription: hub.mode must be subscribe")
+        if not expected:
+            raise Rejected("no_secret", "the source has no verify_token, so no subscription can be confirmed")
+        sent_token = fields.get("hub.verify_token", "")
+        if not hmac.compare_digest(expected.encode(), sent_token.encode("utf-8", "surrogatepass")):
+            raise Rejected("bad_token", "hub.verify_token does not match the option of this source")
+        challenge = fields.get("hub.challenge", "")
+        if not (challenge.isascii() and 0 < len(challenge) <= 512):
+            raise Rejected("bad_body", "hub.challenge is missing or cannot be echoed")
+        return ProviderReply(challenge.encode())
+
+    def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
+        document = read_object(request.body)
+        items: list[ReceivedItem] = []
+        for entry in as_list(document.value.get("entry")):
+            for change in as_list(as_object(entry).get("changes")):
+                items.extend(_split(as_object(entry), as_object(change), document))
+        return items
+
+    def data(self, payload: Any) -> Any:
+        return payload
+
+    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
+        kind, _, detail = type.partition(".")
+        entry: dict[str, Any] = {"id": "100000000000001", "time": unix_now()}
+        if kind == "message":
+            entry["changes"] = [_sample_change({"messages": [_sample_message(detail)]})]
+        elif kind == "status":
+            entry["changes"] = [_sample_change({"statuses": [_sample_status(detail)]})]
+        else:
+            value = {
+                "event": "APPROVED",
+                "message_template_id": 1001,
+                "message_template_name": "seat_reminder",
+                "message_template_language": "en",
+                "reason": "NONE",
+            }
+            entry["changes"] = [{"field": type, "value": value}]
+        return apply_fields({"object": "whatsapp_business_account", "entry": [entry]}, fields)
+
+
+def _split(entry: dict[str, Any], change: dict[str, Any], whole: Document) -> Iterator[ReceivedItem]:
+    """Return one item per message, status and error of a change, each with the data that they share."""
+    value = as_object(change.get("value"))
+    field = as_text(change.get("field"))
+    shared = {"waba_id": entry.get("id"), "field": field, "metadata": value.get("metadata")}
+    messages, statuses = as_list(value.get("messages")), as_list(value.get("statuses"))
+    errors = as_list(value.get("errors")) if field == "messages" else []
+    for raw in messages:
+        message = as_object(raw)
+        sender, wamid = as_text(message.get("from")), as_text(message.get("id"))
+        payload = shared | {"contact": _contact(value, sender), "message": raw}
+        yield item(
+            whole.part(payload),
+            event_id=wamid or derived_key((field, raw)),
+            type=f"message.{as_text(message.get('type')) or 'unknown'}",
+            ordering=sender,
+        )
+    for raw in statuses:
+        status = as_object(raw)
+        wamid, state = as_text(status.get("id")), as_text(status.get("status"))
+        stamp = as_text(status.get("timestamp"))
+        yield item(
+            whole.part(shared | {"status": raw}),
+            event_id=":".join(filter(None, (wamid, state, stamp))) if wamid else derived_key((field, raw)),
+            type=f"status.{state or 'unknown'}",
+            ordering=wamid,
+        )
+    for raw in errors:
+        yield item(
+            whole.part(shared | {"error": raw}),
+            event_id=derived_key((field, raw, entry.get("time"))),
+            type="error",
+        )
+    if not messages and not statuses and not errors:
+        yield item(
+            whole.part(shared | {"value": change.get("value")}),
+            event_id=derived_key((field, change.get("value"), entry.get("time"))),
+            type=field,
+        )
+
+
+def _contact(value: dict[str, Any], sender: str) -> Any:
+    return next((one for one in as_list(value.get("contacts")) if as_object(one).get("wa_id") == sender), None)
+
+
+def _sample_change(content: dict[str, Any]) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "messaging_product": "whatsapp",
+        "metadata": {"display_phone_number": "15550100001", "phone_number_id": "200000000000002"},
+        "contacts": [{"profile": {"name": "Ada Example"}, "wa_id": "15550100002"}],
+    }
+    return {"field": "messages", "value": value | content}
+
+
+def _sample_message(kind: str) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "from": "15550100002",
+        "id": token("wamid.", 40),
+        "timestamp": str(unix_now()),
+        "type": kind,
+    }
+    match kind:
+        case "text":
+            message["text"] = {"body": "Is there a seat left for me?"}
+        case "button":
+            message["button"] = {"payload": "STOP", "text": "Stop"}
+        case "image":
+            message["image"] = {
+                "id": "300000000000003",
+                "mime_type": "image/jpeg",
+                "sha256": token("", 43) + "=",
+            }
+        case _:
+            message[kind] = {}
+    return message
+
+
+def _sample_status(state: str) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "id": token("wamid.", 40),
+        "status": state,
+        "timestamp": str(unix_now()),
+        "recipient_id": "15550100002",
+    }
+    if state == "failed":
+        return status | {"errors": [{"code": 131026, "title": "Message undeliverable"}]}
+    return status | {"conversation": {"id": token("", 32).lower(), "origin": {"type": "utility"}}}

@@ -1,1 +1,0 @@
-"""External services: webhooks that we receive (`inbound`) and APIs that we call (`outbound`), one file per service."""

@@ -1,0 +1,44 @@
+"""`integrations`: list the services that are installed, with what each can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from onceward.cli.rendering import JsonOption, listing
+from onceward.cli.session import settings_here
+
+COLUMNS = ("name", "title", "capabilities", "from", "configured")
+
+group = typer.Typer(no_args_is_help=True, help="Integrations with other services: `ls`.")
+
+
+def register(cli: typer.Typer) -> None:
+    cli.add_typer(group, name="integrations")
+
+
+@group.command("ls")
+def ls(as_json: JsonOption = False) -> None:
+    """List the installed integrations: what each can do, its distribution, and if the installation has an account."""
+    from onceward.integration import integrations
+    from onceward.services.services import Services
+
+    services = Services()
+    services.configure(settings_here())
+    known = integrations()
+    rows: list[dict[str, Any]] = [
+        {
+            "name": each.name,
+            "title": each.title,
+            "capabilities": list(each.capabilities),
+            "from": known.origins[each.name],
+            "configured": services.is_set(each.name) if each.account else None,
+        }
+        for each in known.values()
+    ]
+    if not as_json:
+        words = {True: "yes", False: "no", None: "needs no account"}
+        for row in rows:
+            row |= {"capabilities": ", ".join(row["capabilities"]), "configured": words[row["configured"]]}
+    listing(rows, columns=COLUMNS, as_json=as_json)

@@ -1,0 +1,73 @@
+"""The settings of the trust feature: the keys of stored secrets, anchors of the audit chain, and how people sign in."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from onceward.settings.environment import PREFIX, FeatureSettings, OptionalSecret, OptionalText
+
+
+class TrustSettings(FeatureSettings):
+    environment_prefix: ClassVar[str] = PREFIX
+
+    secret_key: OptionalSecret = Field(
+        default=None,
+        description="Keys for stored secrets, separated by commas: the first encrypts, all decrypt. If not set, a key is "
+        "created in the data directory.",
+    )
+    audit_anchor_interval_s: float = Field(
+        default=3600.0,
+        ge=1,
+        description="Seconds between two anchors of the audit chain: each node logs its newest link at level warning.",
+    )
+    audit_anchor_url: OptionalText = Field(
+        default=None,
+        description="Where the newest link of the audit chain is stored as well: `s3://bucket/prefix` or `file:///folder`, best "
+        "where administrators of the database cannot write.",
+    )
+    session_hours: int = Field(default=12, ge=1, description="Hours that a dashboard session lasts.")
+    session_idle_minutes: int = Field(
+        default=60,
+        ge=0,
+        description="Minutes without a request after which a dashboard session ends; 0 means never. Updates of an open page "
+        "do not count.",
+    )
+    reauthentication_minutes: int = Field(
+        default=30,
+        ge=1,
+        description="Minutes after a sign-in during which a session may create keys, secrets and exports; after that it must "
+        "confirm its identity first.",
+    )
+    second_factor: Literal["optional", "admins", "required"] = Field(
+        default="optional",
+        description="Who must sign in to the dashboard with a second factor. An organization can require it for its members too.",
+    )
+    oidc_issuer: str | None = Field(
+        default=None, description="URL of the OpenID Connect provider for signing in to the dashboard."
+    )
+    oidc_client_id: str | None = Field(default=None, description="Client id of the dashboard at this provider.")
+    oidc_client_secret: SecretStr | None = Field(
+        default=None, description="Client secret at this provider; a public client has none."
+    )
+    oidc_name: str = Field(
+        default="single sign-on", description="Name of the provider on the button of the login page."
+    )
+    oidc_has_second_factor: bool = Field(
+        default=False,
+        description="The provider asks everybody for a second factor, so the dashboard does not ask again. A token whose "
+        "`amr` says so counts in any case.",
+    )
+
+    @model_validator(mode="after")
+    def _single_sign_on_is_complete(self) -> TrustSettings:
+        if (self.oidc_issuer is None) != (self.oidc_client_id is None):
+            raise ValueError("ONCEWARD_OIDC_ISSUER and ONCEWARD_OIDC_CLIENT_ID need each other: set both or none")
+        return self
+
+    @property
+    def secret_keys(self) -> tuple[str, ...]:
+        """Return the encryption keys, newest first, or an empty tuple if none is set."""
+        text = "" if self.secret_key is None else self.secret_key.get_secret_value()
+        return tuple(key.strip() for key in text.split(",") if key.strip())

@@ -1,0 +1,51 @@
+"""The webhook providers of the installed integrations, by the name that a source uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from onceward.integration import IntegrationError, integrations
+from onceward.webhooks.provider import ConfigError, Provider
+
+
+class Providers(Mapping[str, Provider]):
+    """The providers by name. One is imported and created when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Provider] = {}
+
+    def __getitem__(self, name: str) -> Provider:
+        made = self._made.get(name)
+        if made is None:
+            if name not in self:
+                raise KeyError(name)
+            declared = integrations().load(name, "webhooks")
+            made = declared if isinstance(declared, Provider) else declared()
+            if made.name != name:
+                raise IntegrationError(
+                    f"the integration {name!r} has a provider that is named {made.name!r}: rename one"
+                )
+            self._made[name] = made
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        declared = integrations().get(name) if isinstance(name, str) else None
+        return declared is not None and declared.webhooks is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (each.name for each in integrations().having("webhooks"))
+
+    def __len__(self) -> int:
+        return len(integrations().having("webhooks"))
+
+
+PROVIDERS: Final = Providers()
+
+
+def get_provider(name: str) -> Provider:
+    """Return the provider with this name. Raise ConfigError, with all names, if there is none."""
+    provider = PROVIDERS.get(name)
+    if provider is None:
+        raise ConfigError(f"provider {name!r} is not known: use one of {', '.join(PROVIDERS)}", field="provider")
+    return provider

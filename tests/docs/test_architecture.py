@@ -1,0 +1,47 @@
+"""ARCHITECTURE.md names files and functions: each of them exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+NAMED = sorted(set(re.findall(r"\b((?:[a-z_]+/)*[a-z_]+\.py):(\w+)", TEXT)))
+STATEMENTS = sorted(set(re.findall(r"\b((?:[a-z_]+/)*(?:sql|functions)/(?:[a-z_]+/)?[a-z_]+\.sql)\b", TEXT)))
+PATHS = ("webhook", "job", "message", "live query", "page of the dashboard")
+
+
+def test_all_five_paths_are_drawn() -> None:
+    for path in PATHS:
+        assert f"**A {path}**" in TEXT
+    assert len(NAMED) > 35
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED)
+def test_a_named_function_exists(file: str, name: str) -> None:
+    path = ROOT / "onceward" / file
+    assert path.exists(), f"ARCHITECTURE.md names {file}, which is gone"
+    defined = {
+        node.name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert name in defined, f"ARCHITECTURE.md names {name} of {file}, which is gone"
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_named_statement_exists(statement: str) -> None:
+    found = list((ROOT / "onceward").glob(statement)) or list((ROOT / "onceward").glob(f"*/{statement}"))
+    assert found, f"ARCHITECTURE.md names {statement}, which is gone"
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    written = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index) == written
+    assert [int(name[:4]) for name in written] == list(range(1, len(written) + 1))

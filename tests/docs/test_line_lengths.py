@@ -1,0 +1,27 @@
+"""Prose has lines of at most 140 characters, so that a change of a sentence shows as a change of that sentence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MOST = 140
+CODE = re.compile(r"`[^`]*`")
+"""Code in a sentence stays on one line, so that it can be copied."""
+PAGES = sorted(
+    path
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    if path.name not in ("CHANGELOG.md", "cli.md")  # lines that are merged one by one; help texts of commands
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_lines_of_prose_are_short(page: Path) -> None:
+    is_code = False
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        is_code ^= line.lstrip().startswith("```")
+        if not is_code and not line.lstrip().startswith(("|", "```", "!", "<")):
+            assert len(CODE.sub("", line)) <= MOST, f"{page.relative_to(ROOT)}:{number} has {len(line)} characters"

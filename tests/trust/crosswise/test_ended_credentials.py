@@ -1,0 +1,250 @@
+"""Every kind of credential opens its own routes until it ends, and nothing else before or after."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import jwt as pyjwt
+import pytest
+
+from onceward import Engine
+from onceward.trust.keys import create_key
+from onceward.trust.organizations import remove_member, set_disabled, set_member
+from onceward.trust.session_cookie import SESSION
+from onceward_apps.learning import link_tokens, sign_in
+from onceward_apps.learning.routes.requests import SESSION_COOKIE
+from tests.trust.crosswise.dashboard_routes import ROUTES
+from tests.trust.crosswise.routes import Ask
+from tests.trust.crosswise.test_live import connect
+from tests.trust.crosswise.test_routes import send
+from tests.trust.crosswise.world import JWT_SECRET, World
+
+API = "/api/v1"
+T = f"{API}/ticketing"
+L = f"{API}/learning"
+EVENTS, KEYS = ("GET", f"{API}/events"), ("GET", f"{API}/keys")
+DASHBOARD = ("GET", "/dashboard/keys")
+PUBLISH, TELL, SCAN = ("POST", f"{API}/publish"), ("POST", f"{API}/notifications"), ("POST", f"{T}/scan")
+REPEAT = ("POST", f"{T}/refunds/{{refund_id}}/repeat")
+COURSE_REFUND = ("POST", f"{L}/refunds/{{refund_id}}/retry")
+REPLAY = ("POST", f"{API}/events/replay")
+ORDER, TICKET = ("GET", "/orders/{checkout_id}"), ("GET", "/tickets/{ticket_id}/qr.png")
+BUYERS = ("GET", "/api/tickets")
+PORTAL = ("GET", "/portal/endpoints/{endpoint_id}")
+HOME, INBOX = ("GET", "/learn/home/{enrollment_id}"), ("GET", f"{API}/inbox")
+EXTENSION = ("GET", "/learn/extensions/{token}")
+STAFF = {EVENTS, KEYS, DASHBOARD, REPLAY}
+ACTS = {PUBLISH, TELL, SCAN, REPEAT, COURSE_REFUND}
+SAMPLE = {*STAFF, *ACTS, ORDER, BUYERS, TICKET, PORTAL, HOME, INBOX, EXTENSION}
+REFUSED = {303, 401, 403, 404}
+"""303: a page that asks for a sign-in."""
+
+Route = tuple[str, str]
+Act = Callable[[], Awaitable[object]]
+
+
+@dataclass
+class Held:
+    """What a caller sends, and the routes that it opens. `end` ends the credential, or changes it to one that has ended."""
+
+    opens: set[Route]
+    end: Act
+    headers: dict[str, str] = field(default_factory=dict)
+    cookies: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    path: dict[str, str] = field(default_factory=dict)
+    keeps: frozenset[Route] = frozenset()
+    """What it opens after its end, because the answer is about the caller alone."""
+
+
+class Holders:
+    """Makes one credential of each kind in organization a."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.a = world, world.a
+        assert world.runtime.engine is not None
+        self.engine: Engine = world.runtime.engine
+
+    async def key(self, scope: str, opens: set[Route], end: str) -> Held:
+        """A key of a person of its own, which ends in the named way."""
+        world, a, email = self.world, self.a, f"{scope}-{end}@example.org"
+        async with world.db.transaction(role="engine") as tx:
+            owner = await set_member(tx, a.id, email, "owner", actor="test")
+            made = await create_key(tx, name=f"{scope} {end}", organization=a.id, scopes=[scope], actor="test")
+            await tx.execute("update onceward.api_keys set owner_id = $1 where key_id = $2", owner, made.key.key_id)
+
+        async def finish() -> None:
+            async with world.db.transaction(role="engine") as tx:
+                match end:
+                    case "expired":
+                        past = "update onceward.api_keys set expires_at = now() - interval '1 second' where key_id = $1"
+                        await tx.execute(past, made.key.key_id)
+                    case "disabled":
+                        await set_disabled(tx, email, disabled=True, actor="test")
+                    case "removed":
+                        await remove_member(tx, a.id, owner, actor="test")
+                    case _:
+                        await world.own(a, "DELETE", f"{API}/keys/{made.key.prefix}")
+
+        return Held(opens, finish, headers={"Authorization": f"Bearer {made.text}"})
+
+    def session(self) -> Held:
+        world, a = self.world, self.a
+        held = Held({*STAFF, *ACTS, INBOX}, self._nothing, {"X-CSRF-Token": a.csrf}, {SESSION: a.session})
+
+        async def sign_out() -> None:
+            form, cookies = {"csrf_token": a.csrf}, held.cookies
+            async with world.http.post(
+                f"{world.url}/logout", data=form, cookies=cookies, headers={"Origin": world.url}, allow_redirects=False
+            ) as reply:
+                assert reply.status in (200, 303), await reply.text()
+
+        held.end = sign_out
+        return held
+
+    def token(self, sub: str, opens: set[Route], **ended: object) -> Held:
+        """The JWT of an end user, which has other claims after its end."""
+        claims = {"sub": sub, "exp": 2**33, "organization_id": str(self.a.id)}
+        held = Held(opens, self._nothing)
+
+        def carry(with_claims: Mapping[str, object]) -> None:
+            held.headers["Authorization"] = f"Bearer {pyjwt.encode(dict(with_claims), JWT_SECRET, 'HS256')}"
+
+        async def change() -> None:
+            carry({**claims, **ended})
+
+        carry(claims)
+        held.end = change
+        return held
+
+    def portal(self) -> Held:
+        revoke = f"{API}/portal-tokens/{self.a.ids['portal_id']}"
+        cookies = {"onceward_portal": self.a.ids["portal"]}
+        return Held({PORTAL}, lambda: self.world.own(self.a, "DELETE", revoke), cookies=cookies)
+
+    def order(self) -> Held:
+        a, path = self.a, f"{T}/orders/{self.a.ids['checkout']}/revoke-links"
+        revoke: Act = lambda: self.world.own(a, "POST", path, json={"link_version": 1})  # noqa: E731
+        return Held({ORDER, BUYERS}, revoke, query={"access": a.ids["order_token"], "token": a.ids["order_token"]})
+
+    def holder(self) -> Held:
+        """The link of a transferred ticket, which ends when the ticket is transferred again."""
+        a = self.a
+        body = {"token": a.ids["holder_token"], "email": "next@example.org"}
+        again: Act = lambda: self.world.own(a, "POST", f"/tickets/{a.ids['held']}/transfer", json=body)  # noqa: E731
+        return Held({TICKET}, again, query={"access": a.ids["holder_token"]})
+
+    async def extension(self, monkeypatch: pytest.MonkeyPatch) -> Held:
+        async def make() -> dict[str, str]:
+            async with self.engine.transaction(organization=self.a.id) as tx:
+                token = await link_tokens.enrollment_token(tx, "extension", UUID(self.a.ids["enrollment"]))
+            return {"token": token}
+
+        held = Held({EXTENSION}, self._nothing, path=await make())
+
+        async def expire() -> None:
+            with monkeypatch.context() as earlier:
+                earlier.setattr(link_tokens, "LINK_DAYS", -1)
+                held.path = await make()
+
+        held.end = expire
+        return held
+
+    async def student(self) -> Held:
+        """A student with a cookie. Their page's token for live queries ends with the session."""
+        async with self.engine.transaction(organization=self.a.id) as tx:
+            link = await sign_in.send_link(tx, UUID(self.a.ids["student"]))
+        opened = await sign_in.redeem(self.engine, link)
+        cookies = {SESSION_COOKIE: opened.token}
+        async with self.world.http.get(
+            f"{self.world.url}/learn/home/{self.a.ids['enrollment']}", cookies=cookies
+        ) as reply:
+            access = (await reply.text()).partition(f'"{opened.user_id}.{opened.id}.')[2].partition('"')[0]
+        arguments = {"enrollment_id": self.a.ids["enrollment"], "access": f"{opened.user_id}.{opened.id}.{access}"}
+        live = await connect(self.world, None)
+        watched = await live.subscribe("learning.student_home", **arguments)
+        await live.until(lambda: live.results.get(watched) is not None)
+
+        async def sign_out() -> None:
+            async with self.world.http.delete(
+                f"{self.world.url}{L}/public/session", cookies=cookies, headers={"Origin": self.world.url}
+            ) as reply:
+                assert reply.status == 204, await reply.text()
+            await live.until(lambda: live.results[watched] is None)
+            later = await live.subscribe("learning.student_home", **arguments)
+            await live.until(lambda: later in live.errors)
+            await live.close()
+
+        return Held({HOME}, sign_out, cookies=cookies)
+
+    async def _nothing(self) -> None:
+        raise AssertionError("the holder has set no end")
+
+
+async def reached(world: World, held: Held) -> dict[Route, int]:
+    """Ask every route of the sample for a thing of the credential's own organization, and return the statuses."""
+    found: dict[Route, int] = {}
+    await world.db.execute("delete from onceward.auth_failures")  # the limit of wrong credentials is another test's
+    for method, path in sorted(SAMPLE):
+        known = ROUTES[method, path]
+        ask = Ask(
+            fill={**known.fill, **held.path} if (method, path) == EXTENSION else known.fill,
+            # Tables of routes name the links of the caller; here only the credential itself counts.
+            query={**{k: v for k, v in known.query.items() if not v.startswith("@")}, **held.query},
+            json=known.json,
+            form=known.form,
+        )
+        answer = await send(
+            world, method, path, ask, asked=world.a, asking=world.a, headers=held.headers, cookies=held.cookies
+        )
+        found[method, path] = answer.status
+    return found
+
+
+@pytest.mark.timeout(200)
+async def test_a_credential_opens_its_own_routes_until_it_ends_and_no_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, a = Holders(world), world.a
+    past, user = int((datetime.now(UTC) - timedelta(hours=1)).timestamp()), f"user of {a.slug}"
+    elsewhere = {"organization_id": str(world.b.id)}
+    stranger = make.token(user, {ORDER, BUYERS, INBOX}, **elsewhere)
+    stranger.keeps = frozenset({INBOX})  # that of the user in the other organization
+    holders = {
+        "key to refund": await make.key("refund", {REPEAT, COURSE_REFUND}, "revoked"),
+        "key to scan": await make.key("scan", {SCAN}, "expired"),
+        "key to send messages": await make.key("message", {TELL}, "disabled"),
+        "key to publish": await make.key("publish", {PUBLISH}, "removed"),
+        "key of an operator": await make.key("operator", {EVENTS, REPLAY, INBOX, *ACTS}, "disabled"),
+        "token of a user, expired": make.token(user, {ORDER, BUYERS, INBOX}, exp=past),
+        "token of a user, of another organization": stranger,
+        "token of a student, expired": make.token(a.ids["student"], {HOME, INBOX}, exp=past),
+        "link of the portal": make.portal(),
+        "link of an order": make.order(),
+        "link of a transferred ticket": make.holder(),
+        "link of an extension": await make.extension(monkeypatch),
+        "session of a student": await make.student(),
+        "session": make.session(),
+    }
+    problems: list[str] = []
+    for name, held in holders.items():
+        before = await reached(world, held)
+        problems += [
+            f"{name} does not open {route}: {before[route]}" for route in held.opens if before[route] in REFUSED
+        ]
+        problems += [
+            f"{name} opens {route}: {status}"
+            for route, status in before.items()
+            if route not in held.opens and status not in REFUSED
+        ]
+        await held.end()
+        after = await reached(world, held)
+        problems += [
+            f"{name} opens {route} after its end: {status}"
+            for route, status in after.items()
+            if route not in held.keeps and status not in REFUSED
+        ]
+    assert not problems, "\n".join(problems)
