@@ -6,8 +6,11 @@ import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from onceward import Onceward, Query
 from onceward.db import Database
+from onceward.live import frames
 from tests.live.conftest import Client, Open, Start
 
 
@@ -157,8 +160,9 @@ async def test_tenants_never_see_each_other(site: Start, client: Open, shop: Dat
 
 
 async def test_what_changed_in_one_transaction_comes_in_one_frame(
-    site: Start, client: Open, shop: Database, organization: UUID
+    site: Start, client: Open, shop: Database, organization: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(frames, "HOLD_S", 60)  # on a busy machine the second result may be later than the usual limit
     here, first, second = await site(shop_app()), uuid4(), uuid4()
     ada = await client(here, organization)
     ids = [await ada.subscribe("occupancy", event_id=str(each)) for each in (first, second)]
