@@ -32,13 +32,14 @@ ROLLED_BACK = LightCounter(
 MOST = 32
 """The most members of a group. From about ten on, another member saves little."""
 AGE_S = 0.01
-"""A group takes no member that would make it older than this, unless all handlers are slow because the process is busy."""
+"""A group of at least `WORTH` members takes no member that would make it older than this."""
 LONGEST_S = 0.05
 """No group becomes older than this by taking another member."""
 SLOW_S = 0.025
 """A task whose handler takes longer shares nothing."""
-WORTH = 12
-"""While the process is busy every handler takes longer. A group may then become as old as this many of its handlers."""
+WORTH = 16
+"""A group with fewer members may become as old as `LONGEST_S`: while the machine is busy every handler takes longer, and groups that
+ended by age would be smallest when each commit costs most."""
 PATIENCE_S = 0.2
 """A group that is older waits for a lock or has met a slow handler: it is given up, and that handler runs alone."""
 FORGETS = 1 / 64
@@ -155,8 +156,7 @@ class Sharing:
             return False
         if last.task is not task and len(group) >= self.of(last.task).most:
             return False
-        limit_s = min(LONGEST_S, max(AGE_S, WORTH * known.mean_s))
-        return time.monotonic() - since + known.mean_s <= limit_s
+        return time.monotonic() - since + known.mean_s <= (LONGEST_S if len(group) < WORTH else AGE_S)
 
 
 def note_parted(sharing: Sharing, group: Sequence[Member], culprit: Member | None, failure: BaseException) -> None:
