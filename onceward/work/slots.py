@@ -212,7 +212,7 @@ class Slots:
                 if len(works) > 1:
                     await self._run_alone(slot, task, work)
                 else:
-                    await self._executor.fail(task, work, error)
+                    await self._executor.settler.fail(task, work, error)
             except Exception:
                 # Only this row: others with the same lease may be running. The worker's claims loop releases it at its next turn.
                 log.exception("slot.settle_failed", queue=self._queue, id=work.id, task=work.task)
@@ -226,7 +226,7 @@ class Slots:
             if slot.must_end():
                 raise
             slot.forget_cancellation()
-            await self._executor.fail(task, work, error if isinstance(error, Exception) else leaked(error))
+            await self._executor.settler.fail(task, work, error if isinstance(error, Exception) else leaked(error))
 
     async def _absorb_cancellation(self, slot: Slot) -> None:
         """End a cancellation that was meant for the handler that has ended: the next handler must not get it."""
@@ -281,7 +281,7 @@ class Slots:
         if task.batch > 1:
             slot.batch = self.ready.take_batch(work, task.batch)
             executing: Coroutine[Any, Any, CountedOutcome | Sequence[CountedOutcome | Ended]] = (
-                self._executor.run_batch(task, slot.batch, slot)
+                self._executor.batches.run(task, slot.batch, slot)
             )
         else:
             executing = self._executor.run(task, work, slot)
