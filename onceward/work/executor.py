@@ -46,7 +46,8 @@ class Executor:
         self._host = Host(db, worker, open_tx, wake, threads or HandlerThreads(), processes or HandlerProcesses())
         self.settler = Settler(self._host, leases, {} if hooks is None else hooks)
         self.batches = Batches(self._host, leases, self.settler)
-        self._groups = Groups(self._host, leases, self.settler, sharing or Sharing())
+        self.sharing = sharing or Sharing()
+        self._groups = Groups(self._host, leases, self.settler, self.sharing)
 
     async def run(self, task: Task, work: Claimed, slot: SlotControl = LONE_SLOT) -> CountedOutcome | list[Ended]:
         """Run the task and settle the work. Return the name of the outcome, for metrics.

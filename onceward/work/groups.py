@@ -127,12 +127,19 @@ class Groups:
         if self._settler.has_hook(group[0].task.name):
             return None
         if others is not None:
-            return others.pop(0) if others and self._sharing.fits_again(group, others[0].task, since=since) else None
+            return self._next_again(group, others, since)
 
         def fits(task: Task, work: Claimed) -> bool:
             return not self._settler.has_hook(task.name) and self._sharing.fits(group, task, work, since=since)
 
         return slot.joining(fits)
+
+    def _next_again(self, group: list[Member], others: list[Member], since: float) -> Member | None:
+        """Return the next of `others`, members of a group that was rolled back, without those that may not run any more."""
+        ran = [each.work for each in group]
+        while others and others[0].work.is_blocked and others[0].work.after not in ran:
+            del others[0]
+        return others.pop(0) if others and self._sharing.fits_again(group, others[0].task, since=since) else None
 
     async def _handle(self, member: Member, tx: Transaction, slot: SlotControl) -> None:
         """Run the handler of one member, and look at its statements: they may concern others in the same transaction."""
@@ -184,6 +191,7 @@ class Groups:
         now = time.monotonic()
         for member in group:
             self._leases.done(member.work)
+            member.work.succeeded = True
             if member.watch is not None:
                 known = self._sharing.of(member.task)
                 known.ended(failed=False)
@@ -207,7 +215,7 @@ class Groups:
         """Settle a group that was rolled back. The failure costs its owner only: the others run again, in smaller groups.
 
         The owner runs again alone, because what it met may have been the group; only then its failure counts. Without a known
-        owner each runs alone. If it is unknown whether the group was committed, nothing runs here again: each is pending again,
+        owner each runs alone. Work whose predecessor in an ordered lane has failed does not run: its slot releases it. If it is unknown whether the group was committed, nothing runs here again: each is pending again,
         unless it was committed.
         """
         note_parted(self._sharing, group, culprit, failure)
@@ -220,9 +228,12 @@ class Groups:
         ended: list[Ended] = []
         while rest:
             again = rest.pop(0)
-            ended += await self.run(again, slot, rest)
+            if not again.work.is_blocked:
+                ended += await self.run(again, slot, rest)
         for each in group if culprit is None else [culprit]:
             each.work.parted = describe_parting(group, failure)
+            if each.work.is_blocked:
+                continue
             if isinstance(failure, Cancelled):
                 ended.append(await self._settle_member(each, failure))
             else:

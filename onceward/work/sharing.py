@@ -7,7 +7,7 @@ often fails and one that waits for locks share less, or not at all.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -130,6 +130,15 @@ class Sharing:
         if known is None:
             known = self._tasks[task.name] = Experience()
         return known
+
+    def quick(self, tasks: Iterable[Task]) -> list[str]:
+        """Return the tasks of which several rows of an ordered lane may be claimed together: they share, and are not slow."""
+        known = self._tasks
+        return [
+            task.name
+            for task in tasks
+            if task.shares and (of := known.get(task.name)) and of.mean_s is not None and of.mean_s <= SLOW_S
+        ]
 
     def allows(self, task: Task, work: Claimed) -> bool:
         """Return whether this work may share a commit at all. A retry runs alone: it has failed before."""
