@@ -13,7 +13,9 @@ from onceward.testing import until
 from onceward.work.claim import claim_lanes, new_lease
 from onceward.work.sharing import Experience
 
-STEPS = "create table steps (lane text, n int); grant all on steps to onceward_app"
+STEPS = (
+    "create table steps (lane text, n int, at bigint generated always as identity); grant all on steps to onceward_app"
+)
 ROWS = """
 insert into onceward.jobs (id, task, args) select n, 'x', '{}' from generate_series(1, 20) n;
 insert into onceward.work (id, kind, task, queue, sort_at, lane, cap, ordered)
@@ -91,14 +93,14 @@ async def is_idle(db: Database) -> bool:
 
 @pytest.mark.parametrize("fails", [None, 5])
 async def test_rows_of_a_lane_share_commits_in_their_order_and_stop_at_a_failure(
-    bench, patient: None, measured: None, fails: int | None
+    patient: None, measured: None, bench, fails: int | None
 ) -> None:
     app = Onceward("t")
     failed: list[str] = []
 
     @app.job(retry=[0.0] * 5)
     async def step(tx: Tx, *, lane: str, n: int) -> None:
-        await tx.execute("insert into steps values ($1, $2)", lane, n)
+        await tx.execute("insert into steps (lane, n) values ($1, $2)", lane, n)
         if n == fails and failed.count(lane) < 3:  # in its group, then alone, then as a retry
             failed.append(lane)
             raise RuntimeError("not yet")
@@ -112,7 +114,7 @@ async def test_rows_of_a_lane_share_commits_in_their_order_and_stop_at_a_failure
     for _ in range(2):
         await here.start_worker()
     await until(lambda: is_idle(here.db), timeout_s=30)
-    rows = await here.db.fetch("select lane, n from steps order by ctid")
+    rows = await here.db.fetch("select lane, n from steps order by at")
     for lane in range(lanes):
         assert [row["n"] for row in rows if row["lane"] == f"lane-{lane}"] == list(range(each))
     shared = await here.db.fetchval("select max(shared) from onceward.attempts where outcome = 'success'")
@@ -127,7 +129,7 @@ async def test_rows_of_a_lane_share_commits_in_their_order_and_stop_at_a_failure
     )
 
 
-async def test_a_capped_lane_keeps_its_cap_when_its_rows_share(bench, patient: None, measured: None) -> None:
+async def test_a_capped_lane_keeps_its_cap_when_its_rows_share(patient: None, measured: None, bench) -> None:
     app = Onceward("t")
     running = most = 0
 
@@ -137,7 +139,7 @@ async def test_a_capped_lane_keeps_its_cap_when_its_rows_share(bench, patient: N
         running += 1
         most = max(most, running)
         await asyncio.sleep(0)
-        await tx.execute("insert into steps values ('api', $1)", n)
+        await tx.execute("insert into steps (lane, n) values ('api', $1)", n)
         running -= 1
 
     here = await bench(app)
@@ -151,7 +153,7 @@ async def test_a_capped_lane_keeps_its_cap_when_its_rows_share(bench, patient: N
 
 
 async def test_a_worker_that_stops_gives_back_the_rows_that_wait_in_a_lane(
-    bench, patient: None, measured: None
+    patient: None, measured: None, bench
 ) -> None:
     app = Onceward("t")
     began = asyncio.Event()
