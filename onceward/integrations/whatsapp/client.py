@@ -89,6 +89,10 @@ class WhatsApp:
             template["components"] = parts
         return await self._send(key, to, {"type": "template", "template": template})
 
+    async def check(self) -> ServiceAnswer:
+        """Read this account's phone number."""
+        return await self.find_number()
+
     async def find_number(self) -> ServiceAnswer:
         """Return this account's phone number. Meta refuses it to a token that has no access to the number."""
         return await call(
