@@ -118,6 +118,7 @@ ERASERS: tuple[Eraser, ...] = (
 
 UNSEARCHED: dict[str, str] = {
     "onceward.senders.*": "phone numbers of organizations",
+    "onceward.service_states.*": "accounts of organizations",
     "onceward.templates.*": "texts of the app, the same for everybody",
     "onceward.recipients.locale": "a language, deleted with the recipient",
     "onceward.recipients.timezone": "a time zone, deleted with the recipient",

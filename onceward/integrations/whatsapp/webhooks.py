@@ -56,6 +56,8 @@ class WhatsAppWebhooks(Provider):
         "status.read",
         "status.failed",
         "message_template_status_update",
+        "phone_number_quality_update",
+        "account_update",
     )
 
     verification = Hmac(header="x-hub-signature-256", prefix="sha256=")
@@ -101,15 +103,25 @@ class WhatsAppWebhooks(Provider):
         elif kind == "status":
             entry["changes"] = [_sample_change({"statuses": [_sample_status(detail)]})]
         else:
-            value = {
-                "event": "APPROVED",
-                "message_template_id": 1001,
-                "message_template_name": "seat_reminder",
-                "message_template_language": "en",
-                "reason": "NONE",
-            }
-            entry["changes"] = [{"field": type, "value": value}]
+            entry["changes"] = [{"field": type, "value": SAMPLE_CHANGES.get(type, {"event": "UNKNOWN"})}]
         return apply_fields({"object": "whatsapp_business_account", "entry": [entry]}, fields)
+
+
+SAMPLE_CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "message_template_status_update": {
+        "event": "APPROVED",
+        "message_template_id": 1001,
+        "message_template_name": "seat_reminder",
+        "message_template_language": "en",
+        "reason": "NONE",
+    },
+    "phone_number_quality_update": {
+        "display_phone_number": "15550100001",
+        "event": "FLAGGED",
+        "current_limit": "TIER_10K",
+    },
+    "account_update": {"phone_number": "15550100001", "event": "VERIFIED_ACCOUNT"},
+}
 
 
 def _split(entry: dict[str, Any], change: dict[str, Any], whole: Document) -> Iterator[ReceivedItem]:
@@ -147,7 +159,7 @@ def _split(entry: dict[str, Any], change: dict[str, Any], whole: Document) -> It
         )
     if not messages and not statuses and not errors:
         yield item(
-            whole.part(shared | {"value": change.get("value")}),
+            whole.part(shared | {"value": change.get("value"), "time": entry.get("time")}),
             event_id=derived_key((field, change.get("value"), entry.get("time"))),
             type=field,
         )

@@ -150,6 +150,23 @@ create index senders_by_organization on onceward.senders (organization_id);
 select onceward.protect('onceward.senders');
 revoke insert, update, delete on onceward.senders from onceward_app;
 
+create table onceward.service_states (
+    organization_id uuid,
+    service text not null,
+    account text not null,                  -- the id of our account at the service
+    subject text not null,                  -- `account`, or what changed: `template:reminder/en_US`, `number:15550100200`
+    state text not null,                    -- in the words of the service; `known`: it has reported nothing
+    reason text,
+    is_bad boolean not null,
+    changed_at timestamptz not null
+);
+comment on table onceward.service_states is 'What services report about our accounts by webhook. A later report replaces an earlier one.';
+create unique index service_states_key on onceward.service_states
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), service, account, subject);
+create index service_states_account on onceward.service_states (service, account) where subject = 'account';
+select onceward.protect('onceward.service_states');
+revoke insert, update, delete on onceward.service_states from onceward_app;
+
 create table onceward.dashboard_messages (
     id bigint primary key,
     organization_id uuid,
