@@ -113,7 +113,7 @@ async def test_a_closed_window_sends_the_approved_template_with_its_values_and_p
     await drain(here.engine)
     assert (await here.message(id))["status"] == "success"
     [sent] = meta.messages
-    assert [each["text"] for each in sent["template"]["components"][-1]["parameters"]] == ["Ada"]
+    assert [each["text"] for each in sent["template"]["components"][0]["parameters"]] == ["Ada"]
     buttons = [each for each in sent["template"]["components"] if each["type"] == "button"]
     assert [each["parameters"][0]["payload"] for each in buttons] == ["MORE"]
 
@@ -142,9 +142,7 @@ async def test_meta_reports_change_the_state_and_notify_the_owner_of_the_account
         await report(inbox, "phone_number_quality_update", 300, event="FLAGGED", display_phone_number="1555")
         await report(inbox, "account_update", 300, event="DISABLED_UPDATE", ban_info={"waba_ban_state": "DISABLE"})
         await report(inbox, "message_template_status_update", 400, event="APPROVED", **about)
-    states = await here.db.fetch(
-        "select subject, state, organization_id from onceward.service_states order by subject"
-    )
+    states = await here.db.fetch("select subject, state, organization_id from onceward.service_states order by subject")
     assert [(row["subject"], row["state"]) for row in states] == [
         ("account", "DISABLED_UPDATE"),
         ("number:1555", "FLAGGED"),

@@ -90,7 +90,7 @@ class WhatsApp:
         if parameters:
             # Meta refuses line breaks, tabs and repeated spaces in parameters.
             texts = [{"type": "text", "text": " ".join(parameter.split())} for parameter in parameters]
-            parts.append({"type": "body", "parameters": texts})
+            parts.insert(0, {"type": "body", "parameters": texts})
         template: dict[str, Any] = {"name": name, "language": {"code": language}}
         if parts:
             template["components"] = parts
