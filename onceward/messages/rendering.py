@@ -100,6 +100,8 @@ def render(
         else _paragraphs(text, links | {url.rstrip(".,;:!?)") for url in LITERAL_URL.findall(source)})
     )
     words = WORDS.get(chosen.split("-")[0], WORDS["en"])
+    if unsubscribe_url is not None:
+        text = f"{text}\n\n-- \n{words['unsubscribe']}: {unsubscribe_url}"
     html = fill(
         _layout(),
         form="html",
