@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from onceward.background import current_supervisor
 from onceward.db import Database
 from onceward.work.claimed import Claimed
 from onceward.work.slot import Slot
@@ -25,15 +26,21 @@ HINT = "it runs longer than its timeout and cannot be stopped; its work waits un
 ACCUSE = "update onceward.workers set ended_by = $2 where id = $1"
 WRITE = "update onceward.workers set overdue = $2 where id = $1"
 COUNT = """
-select w.task, count(*)::int as count, min(w.id) as first_id
-  from onceward.workers o join onceward.work w on w.id = any(o.overdue) group by w.task order by w.task
+select task, sum(count)::int as count, min(first_id) as first_id
+  from (select w.task, count(*) as count, min(w.id) as first_id
+          from onceward.workers o join onceward.work w on w.id = any(o.overdue) group by w.task
+        union all
+        select i.key, i.value::bigint, null
+          from onceward.processes p, jsonb_each_text(p.overdue) i
+         where p.seen_at > clock_timestamp() - interval '60 seconds') o
+ group by task order by task
 """
-"""Overdue handlers by task, on all nodes."""
+"""Overdue handlers by task, on all nodes. Handlers inside requests have no stored work, so no id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """A handler that should have stopped. `at` is the line of its code, if it runs in a thread."""
+    """A handler that should have stopped. `at` is the line of its code, if it runs in a thread or in a step."""
 
     work: Claimed
     at: str | None
@@ -71,4 +78,7 @@ class OverdueReport:
         for call in tuple(self._threads.cancelled):
             if call.work is not None:
                 found[call.work.id] = Overdue(call.work, call.at)
+        for limit in tuple(current_supervisor().limits):
+            if isinstance(limit.of, Claimed) and limit.is_ignored:
+                found.setdefault(limit.of.id, Overdue(limit.of, next(iter(limit.at[-1:]), None)))
         return found
