@@ -49,7 +49,6 @@ class Supervisor:
         self.hung: set[Loop] = set()
         self.limits: set[TimeLimit] = set()
         """The time limits that have expired while their block runs on."""
-        self._ignored: set[TimeLimit] = set()
         self.is_excused: Callable[[], bool] = lambda: False
         """Returns whether every loop may wait now, because the database is away."""
 
@@ -81,19 +80,10 @@ class Supervisor:
         running = [loop.task for loop in self._loops if loop.task is not None and not loop.task.done()]
         return bool(running) and all(task.cancelling() for task in running)
 
-    async def look(self) -> None:
-        """Look once for loops that hang and for handlers that ignore their time limit. A loop calls this every `LOOK_EVERY_S`."""
+    def look(self) -> None:
+        """Look once for loops that hang. A loop calls this every `LOOK_EVERY_S`."""
         for loop in self.loops:
             self._look_at(loop)
-        self._look_at_limits()
-
-    def overdue(self) -> dict[str, int]:
-        """Return how many handlers inside requests ignore their time limit, by name. A worker reports its own work."""
-        counts: dict[str, int] = {}
-        for limit in tuple(self.limits):
-            if isinstance(limit.of, str) and limit.is_ignored:
-                counts[limit.of] = counts.get(limit.of, 0) + 1
-        return counts
 
     def _look_at(self, loop: Loop) -> None:
         step = loop.busy_with()
@@ -109,18 +99,6 @@ class Supervisor:
         elif looks == 0 and loop in self.hung:
             self.hung.discard(loop)
             log.warning("loop.resumed", loop=loop.name)
-
-    def _look_at_limits(self) -> None:
-        ignored = {limit for limit in self.limits if isinstance(limit.of, str) and limit.is_ignored}
-        for limit in ignored - self._ignored:
-            at = limit.at
-            log.error("handler.overdue", task=limit.of, at=at[-1] if at else None, stack="\n".join(at), hint=HINT)
-        for limit in self._ignored - ignored:
-            log.warning("handler.overdue_ended", task=limit.of)
-        self._ignored = ignored
-
-
-HINT = "it swallows its cancellation and holds its request; only the end of the process ends it"
 
 
 _SHARED = Supervisor()

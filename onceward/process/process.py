@@ -34,6 +34,7 @@ from onceward.process.watchdog import Watchdog
 from onceward.settings import Settings, check_prefixes, complete_settings, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
+from onceward.work.overdue import OverdueRequests
 
 if TYPE_CHECKING:
     from onceward.web.server import WebServer
@@ -78,6 +79,7 @@ class Process:
         self.supervisor = Supervisor(
             count=lambda name: LOOP_FAILURES.labels(name).inc(), count_hung=lambda name: LOOPS_HUNG.labels(name).inc()
         )
+        self._overdue = OverdueRequests(self.supervisor)
         self.health.add("loops", self._ask_loops)
         self.context: Context | None = None
         self.engine: Engine | None = None
@@ -249,9 +251,13 @@ class Process:
         await watchdog.start()
         self._undo.append(("watchdog", watchdog.stop))
         self.supervisor.is_excused = lambda: self.database.is_away
-        supervision = Loop("supervision", self.supervisor.look, every_s=LOOK_EVERY_S)
+        supervision = Loop("supervision", self._supervise, every_s=LOOK_EVERY_S)
         await supervision.start()
         self._undo.append(("supervision", supervision.stop))
+
+    async def _supervise(self) -> None:
+        self.supervisor.look()
+        self._overdue.report()
 
     async def _ask_loops(self) -> None:
         """The check of `/readyz` that fails while a background loop keeps failing or hangs. `/readyz` and `doctor` name the loop."""
@@ -271,7 +277,7 @@ class Process:
             version=__version__,
             on_too_old=self._on_too_old,
             failing=self.supervisor.failing,
-            overdue=self.supervisor.overdue,
+            overdue=self._overdue.counts,
         )
         await note.start()
         self._undo.append(("process note", note.stop))

@@ -132,14 +132,14 @@ async def assert_a_hung_step_is_reported(process: Process, loop: Loop) -> None:
 
     loop.step, loop.longest_step_s = hang, LOOK_EVERY_S  # the looks of the test follow at once, which others survive
     with capture_logs() as logs:
-        while loop.task is not None and not waiting_at(loop.task)[-2:][0].endswith("in hang"):
+        while loop.task is not None and not waiting_at(loop.task)[-2:][0].endswith(" hang"):
             loop.nudge()
             await asyncio.sleep(0.01)
         for _ in range(2):
-            await process.supervisor.look()
+            process.supervisor.look()
         [line] = [each for each in logs if each["event"] == "loop.hung"]
         assert line["loop"] == loop.name
-        assert f"{__file__}:{hang.__code__.co_firstlineno + 1} in hang" in line["stack"]
+        assert f"{__file__}:{hang.__code__.co_firstlineno + 1} hang" in line["stack"]
         status, body = await ready(process)
         assert (status, body["checks"]["loops"]) == (503, f"these loops keep failing or hang: {loop.name}")
         await next(each for each in process.supervisor.loops if each.name == "process note").step()
@@ -151,7 +151,7 @@ async def assert_a_hung_step_is_reported(process: Process, loop: Loop) -> None:
         loop.step = real
         go_on.set()
         await until(lambda: loop.busy_with() is None)
-        await process.supervisor.look()
+        process.supervisor.look()
     assert "loop.resumed" in [each["event"] for each in logs]
     assert (await ready(process))[0] == 200
 

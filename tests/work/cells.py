@@ -10,10 +10,11 @@ IN_TRANSACTION = (
     "event inline",
     "event acked",
     "item of a schedule",
+    "batch of a schedule",
     "step with tx",
     "on_end hook",
 )
-WITHOUT_TRANSACTION = ("job", "schedule", "step", "live query")
+WITHOUT_TRANSACTION = ("job", "schedule", "step", "compensation", "workflow", "live query")
 IN_THREAD = ("job in thread", "step in thread")
 IN_PROCESS = "job in process"
 PLACES = (*IN_TRANSACTION, *WITHOUT_TRANSACTION, *IN_THREAD, IN_PROCESS)

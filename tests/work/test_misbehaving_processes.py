@@ -28,7 +28,7 @@ from onceward.webhooks.registry import get_provider
 from tests.child import ROOT, command, end
 from tests.live.conftest import Client
 from tests.queries import until_query
-from tests.work.misbehaving import STEPS, app, innocent, patient, scheduled, stepwise
+from tests.work.misbehaving import WORKFLOWS, app, innocent, patient, scheduled
 from tests.work.test_misbehaving import TASKS
 from tools.chaos.ports import free_ports
 
@@ -122,8 +122,8 @@ async def start(engine: Engine, place: str, how: str) -> int:
     if place in TASKS:
         return await engine.db.fetchval("select onceward.enqueue($1, $2)", TASKS[place], {"how": how})
     async with engine.transaction() as tx:
-        if place in STEPS:
-            return (await tx.start_workflow(stepwise, where=place, how=how)).id
+        if place in WORKFLOWS:
+            return (await tx.start_workflow(WORKFLOWS[place], where=place, how=how)).id
         await tx.become_engine()
         return await run_now(tx, app.schedules[scheduled(how, place)], by="test", waker=engine.waker)
 
