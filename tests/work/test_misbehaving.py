@@ -7,7 +7,6 @@ same slots. `test_misbehaving_processes.py` has the cells in which the process e
 from __future__ import annotations
 
 import asyncio
-import itertools
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from onceward.schedules.operations import run_now
 from onceward.testing import TestInbox, until
 from tests.engines import Bench
 from tests.live.conftest import Client, Site
-from tests.work.cells import CELLS, IN_PROCESS, PLACES, WAYS, survives, without_meaning
+from tests.work.cells import CELLS, IN_PROCESS, reason_of, survives
 from tests.work.misbehaving import STEPS, WORKFLOWS, app, innocent, scheduled
 
 TASKS = {
@@ -57,11 +56,6 @@ def cells(*, thorough: bool) -> list[tuple[str, str]]:
     return [
         (place, how) for place, how in tried if thorough or place in alone or (place != IN_PROCESS and how in SHORT)
     ]
-
-
-def test_each_cell_is_tested_or_has_a_reason() -> None:
-    for place, how in itertools.product(PLACES, WAYS):
-        assert ((place, how) in CELLS) == (without_meaning(place, how) is None)
 
 
 class Culprits:
@@ -148,10 +142,7 @@ def is_expected(place: str, how: str, ended: Any) -> bool:
         return ended["reason"] == "permanent"  # nobody knows what is undone: an operator decides
     if (place in STEPS and how not in ("idle", "own task")) or (place, how) == ("workflow", "closed"):
         return ended["reason"] is None  # the workflow has failed and compensated
-    reasons = {"idle": "connection_lost", "hang": "timeout"} | dict.fromkeys(
-        ("ended", "committed", "begun again"), "permanent"
-    )
-    return ended["reason"] == reasons.get(how, "max_attempts_exceeded")
+    return ended["reason"] == reason_of(how)
 
 
 async def test_a_handler_that_misbehaves_fails_alone(
