@@ -141,8 +141,9 @@ class Watchdog:
 
 def _context(task: asyncio.Task[Any]) -> Context | None:
     """Return the context of a task, which also has the work of a handler that has started the task."""
-    if hasattr(task, "get_context"):  # since Python 3.12
-        return task.get_context()
+    get_context: Callable[[], Context] | None = getattr(task, "get_context", None)  # since Python 3.12
+    if get_context is not None:
+        return get_context()
     return next((each for each in gc.get_referents(task) if isinstance(each, Context)), None)
 
 
