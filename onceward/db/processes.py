@@ -84,7 +84,9 @@ class ProcessNote:
     version: str
     on_too_old: Callable[[NewerSchema], None]
     failing: Callable[[], Mapping[str, str]] = field(default=dict)
-    """Returns the loops of the process that keep failing."""
+    """Returns the loops of the process that keep failing or hang."""
+    overdue: Callable[[], Mapping[str, int]] = field(default=dict)
+    """Returns how many handlers inside requests of this process ignore their time limit, by name."""
     every_s: float = EVERY_S
     id: UUID = field(default_factory=uuid4)
     failure: NewerSchema | None = None
@@ -122,6 +124,7 @@ class ProcessNote:
             self.version,
             dict(self.knows),
             self.failing(),
+            self.overdue(),
         )
         required = {row["owner"]: row["requires"] for row in await self.db.fetch(REQUIRED)}
         failure = too_old(self.knows, required)
