@@ -105,7 +105,7 @@ async def test_an_event_may_keep_the_tickets_of_disputed_payments_valid(sold: So
 
 async def test_an_inquiry_takes_no_money(sold: Sold) -> None:
     office, _, checkout = sold
-    dispute = office.stripe.books.dispute(next(iter(office.stripe.books.charges.values())))
+    dispute = office.stripe.open_dispute(next(iter(office.stripe.books.intents)), inquiry=True)
     for type, status in (("created", "warning_needs_response"), ("closed", "warning_closed")):
         assert (await office.webhook(about(type, {**dispute, "status": status}))).status == 200
     await assert_booked(sold, cash=checkout["total_cents"], disputed=0, lost=0)
