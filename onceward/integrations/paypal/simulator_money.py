@@ -190,18 +190,23 @@ class PayPalMoney(PayPalRequests):
     # Disputes.
 
     def reverse(self, capture_id: str) -> Json:
-        """Take a payment back, as PayPal does after a chargeback. The webhook contains a refund of the capture."""
+        """Take what remains of a payment back without a dispute, as PayPal does for a bank that returns a debit."""
         capture = self.existing(self.books.captures, capture_id)
-        left, currency = self._left(capture), capture["amount"]["currency_code"]
+        return self._reverse(capture, self._left(capture), _REVERSAL)
+
+    def _reverse(self, capture: Json, taken: Decimal, code: str) -> Json:
+        """Take money back. The webhook contains a refund of the capture."""
+        currency = capture["amount"]["currency_code"]
         reversal: Json = {
             "id": secrets.token_hex(8).upper(),
             "status": "COMPLETED",
-            "amount": {**capture["amount"], "value": str(left)},
+            "amount": _money(taken, currency),
             "create_time": iso_now(),
-            "links": [{"rel": "up", "href": f"{self.url}/v2/payments/captures/{capture_id}", "method": "GET"}],
+            "links": [{"rel": "up", "href": f"{self.url}/v2/payments/captures/{capture['id']}", "method": "GET"}],
         }
-        self._take_back(capture, left)
-        self._move(_REVERSAL, -left, currency, id=reversal["id"], about=capture_id)
+        before = Decimal(self.books.taken_back.get(capture["id"], 0))
+        self.books.taken_back[capture["id"]] = str(before + taken)
+        self._move(code, -taken, currency, id=reversal["id"], about=capture["id"])
         self.emit("PAYMENT.CAPTURE.REVERSED", "refund", reversal)
         return reversal
 
@@ -271,17 +276,12 @@ class PayPalMoney(PayPalRequests):
         """Give the held money to the buyer. After a refund by the seller there may be none."""
         movements: list[Json] = []
         if taken:
-            self._take_back(capture, taken)
-            self._move(_CHARGEBACK, -taken, currency, about=capture["id"])
+            self._reverse(capture, taken, _CHARGEBACK)
             movements.append(_movement(taken, currency, "DISPUTE_SETTLEMENT"))
         if taken and dispute["dispute_channel"] == "EXTERNAL":
             self._move(_CHARGEBACK_FEE, -CHARGEBACK_FEE, currency, about=capture["id"])
             movements.append(_movement(CHARGEBACK_FEE, currency, "CHARGEBACK_FEE"))
         dispute["money_movements"] = movements
-
-    def _take_back(self, capture: Json, amount: Decimal) -> None:
-        before = Decimal(self.books.taken_back.get(capture["id"], 0))
-        self.books.taken_back[capture["id"]] = str(before + amount)
 
     def _hold(self, dispute: Json) -> None:
         capture = self.books.captures[dispute["disputed_transactions"][0]["seller_transaction_id"]]

@@ -117,7 +117,7 @@ def judge(response: Response) -> ServiceAnswer:
     if response.ok:
         is_replay = response.headers.get("idempotent-replayed") == "true"
         return replace(accepted(answer.get("id"), answer), is_replay=is_replay)
-    error = inner(answer, "error")
+    error = inner(answer, "error") | {"replayed": response.headers.get("idempotent-replayed") == "true"}
     reason = short_reason(f"HTTP {response.status}", error.get("code") or error.get("type"), error.get("message"))
     failure = judge_payment_failure(response, reason)
     if not isinstance(failure, Refused):

@@ -26,7 +26,7 @@ class Stripe(StripeApi):
 
     @classmethod
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
-        return cls(http, account["secret_key"], base_url=account.url or BASE_URL, account=account.get("account"))
+        return cls(http, account["secret_key"], base_url=account.url or BASE_URL)
 
     async def check(self) -> ServiceAnswer:
         """Read the balance, which every unrestricted key may do."""

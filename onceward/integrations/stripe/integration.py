@@ -15,12 +15,6 @@ INTEGRATION = Integration(
             secret=True,
             simulated="sk_test_simulated",
         ),
-        AccountField(
-            "account",
-            "Id of a connected account (`acct_...`) for which the key acts (Stripe Connect). Empty: the key's own account.",
-            required=False,
-            simulated=None,
-        ),
     ),
     client="onceward.integrations.stripe.client:Stripe",
     simulator="onceward.integrations.stripe.simulator:StripeSimulator",
