@@ -11,7 +11,6 @@ takes two round trips, one that stores the event and one that commits, and a thi
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from onceward.background import TimeLimit
 from onceward.db import (
     FAILED,
     Connection,
@@ -230,7 +230,7 @@ class Inline:
             try:
                 if entry is not None:
                     return answers.success(await self._groups.handle_first(entry, tx))
-                async with asyncio.timeout(handler.task.timeout_s):
+                async with TimeLimit(handler.task.timeout_s, of=work.task):
                     value = await handler.task.run(work, tx)
                 gate("inline-before-commit")
                 if is_queued:

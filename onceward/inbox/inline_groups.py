@@ -19,7 +19,7 @@ from uuid import UUID
 
 import structlog
 
-from onceward.background import Tasks
+from onceward.background import Tasks, TimeLimit
 from onceward.db import Connection, Database, OutcomeUnknown, Transaction
 from onceward.db.watching import Watch
 from onceward.errors import OncewardError
@@ -190,15 +190,12 @@ class InlineGroups:
         token = running.set(work)
         began = work.began_s = time.monotonic()
         try:
+            async with TimeLimit(PATIENCE_S if others else entry.task.timeout_s, of=work.task):
+                member.result = await entry.task.run(work, tx)
+        except TimeoutError as error:
             if others:
-                try:
-                    async with asyncio.timeout(PATIENCE_S):
-                        member.result = await entry.task.run(work, tx)
-                except TimeoutError as error:
-                    raise WaitedTooLong("the handler held up other requests, and runs again alone") from error
-            else:
-                async with asyncio.timeout(entry.task.timeout_s):
-                    member.result = await entry.task.run(work, tx)
+                raise WaitedTooLong("the handler held up other requests, and runs again alone") from error
+            raise
         finally:
             running.reset(token)
             pooled.watch(None)
