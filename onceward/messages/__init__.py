@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
         unsubscribe_by_token,
     )
     from onceward.messages.public_forms import MAILS, TooManyMails, limit_public_mail, plain_name
-    from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, queue
+    from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, deadline, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
     from onceward.messages.sender import Sender, SendingOptions

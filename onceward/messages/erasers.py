@@ -140,5 +140,6 @@ UNSEARCHED: dict[str, str] = {
     "onceward.dashboard_messages.severity": "a closed set",
     "onceward.notices.type": "a name given by code",
     "onceward.notices.channels": "names given by code",
+    "onceward.account_troubles.*": "channels, names of templates, and error codes of services",
     "onceward.send_slots.*": "recipients are hashes here",
 }

@@ -11,5 +11,6 @@ GROWTH: dict[str, str] = {
     "onceward.messages": "stripped by `old messages` after ONCEWARD_RETENTION_DAYS; the key stays, so that no message is sent twice",
     "onceward.senders": "kept: configuration",
     "onceward.dashboard_messages": "deleted by `old notifications` after ONCEWARD_RETENTION_DAYS",
+    "onceward.account_troubles": "one row for each refused account or template, until it is repaired",
     "onceward.send_slots": "deleted by `old send slots` every hour",
 }

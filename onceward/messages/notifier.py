@@ -29,6 +29,10 @@ MARK_REPORTED = """
 update onceward.notices set told_at = onceward.now(), told_in = $2 where group_key = $1 and told_at is null
 """
 
+OWNERS = """
+select u.email from onceward.memberships m join onceward.users u using (user_id)
+ where m.organization_id = $1 and m.role = 'owner' and u.disabled_at is null order by u.email limit 20
+"""
 WORST = read_statement("messages", "worst_notice")
 LINES = read_statement("messages", "list_report_lines")
 
@@ -36,6 +40,7 @@ HINTS = {
     "DEAD_LETTER": "onceward dead-letters ls",
     "WEBHOOK_DEAD_LETTER": "onceward dead-letters ls --kind event",
     "CRON_FAILURE": "onceward cron ls",
+    "MESSAGE_ACCOUNT": "onceward messages parked",
 }
 MOST_LINES = 20
 
@@ -103,6 +108,9 @@ class Notifier:
         if worst is None:
             return 0
         content = summary(worst, await tx.fetch(LINES, group, id, MOST_LINES))
+        if worst["audience"] == "owner":
+            await self._tell_owner(tx, worst, content, id)
+            return 1
         for channel, recipients in self._recipients_by_channel(worst):
             each = Notification(
                 type=worst["type"],
@@ -117,6 +125,29 @@ class Notifier:
             await notify(tx, self._templates, each, slack=self._slack, waker=self._waker)
         log.info("notices.reported", group=group, notices=worst["total"])
         return 1
+
+    async def _tell_owner(self, tx: Transaction, worst: asyncpg.Record, content: dict[str, Any], id: int) -> None:
+        """Tell the owners of an organization, by mail of the installation and on the dashboard of the organization."""
+        owners = [row["email"] for row in await tx.fetch(OWNERS, worst["organization_id"])]
+        to: list[tuple[ChannelName, list[str | Recipient]]] = [("dashboard", [Recipient(ref="admins")])]
+        if owners:
+            to.insert(0, ("email", list(owners)))
+        for channel, recipients in to:
+            if channel == "dashboard":
+                await tx.execute("select set_config('onceward.organization', $1, true)", str(worst["organization_id"]))
+                tx.organization = worst["organization_id"]
+            told = Notification(
+                type=worst["type"],
+                severity=worst["severity"],
+                title=worst["title"],
+                template="admin-notice",
+                metadata=content,
+                recipients=recipients,
+                channels=[channel],
+                key=f"notice:{id}:{channel}",
+            )
+            await notify(tx, self._templates, told, slack=self._slack, waker=self._waker)
+        log.info("notices.reported", group=worst["group_key"], notices=worst["total"], owners=len(owners))
 
     def _recipients_by_channel(self, notice: asyncpg.Record) -> list[tuple[ChannelName, list[str | Recipient]]]:
         """Return the channels of a notice that have an address, each with its recipients.

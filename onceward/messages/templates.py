@@ -71,6 +71,11 @@ class Template:
         return self.options.get("channel", "email")
 
     @property
+    def bulk(self) -> bool:
+        """Whether messages of this template go after all others of their account, such as a newsletter."""
+        return bool(self.options.get("bulk", False))
+
+    @property
     def window(self) -> Window | None:
         options = self.options.get("window")
         return None if options is None else Window.parse(options)
@@ -180,6 +185,9 @@ def _options(folder: Path) -> dict[str, Any]:
     for name, allowed in (("policy", POLICIES), ("channel", CHANNELS)):
         if options.get(name, allowed[0]) not in allowed:
             raise BadTemplate(f"{path}: {name} must be one of {', '.join(allowed)}, not {options[name]!r}")
+    for name in ("bulk", "quiet_hours"):
+        if not isinstance(options.get(name, False), bool):
+            raise BadTemplate(f"{path}: {name} must be true or false, not {options[name]!r}")
     if "window" in options:
         try:
             Window.parse(options["window"])

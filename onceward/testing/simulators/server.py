@@ -60,6 +60,7 @@ class Simulator(ABC):
     def __init__(self) -> None:
         self.received: list[Received] = []
         self._faults: deque[_Fault] = deque()
+        self._refusal: int | str | None = None
         self._runner: web.AppRunner | None = None
         self._url: str | None = None
         self._stopping = asyncio.Event()
@@ -81,6 +82,10 @@ class Simulator(ABC):
     def fail_next(self, count: int = 1, *, status: int = 500) -> None:
         """Answer the next requests with an error status, without carrying them out."""
         self._faults.extend([_Fault("fail", status)] * count)
+
+    def refuse(self, code: int | str | None) -> None:
+        """Answer every request with this error of the service, until `refuse(None)`: an expired token, a paused template."""
+        self._refusal = code
 
     def rate_limit(self, count: int = 1, *, retry_after_s: int | None = 1) -> None:
         """Answer the next requests with 429, without carrying them out."""
@@ -148,6 +153,10 @@ class Simulator(ABC):
         """Whether the path belongs to the API. Faults do not apply to pages for people."""
         return True
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        """Return the response with an error code of this service, for `refuse`."""
+        raise NotImplementedError(f"{self.__class__.__name__} has no error codes")
+
     def failure(self, status: int) -> web.Response:
         """Return an error response in the format of this service."""
         return answer({"error": {"message": f"simulated failure {status}"}}, status=status)
@@ -182,6 +191,8 @@ class Simulator(ABC):
                     body=await request.read(),
                 )
             )
+            if self._refusal is not None:
+                return self.refusal(request, self._refusal)
             fault = self._faults.popleft() if self._faults else None
             return await self._answer(request, handler, fault)
 
