@@ -20,8 +20,6 @@ from onceward.messages.troubles import Troubles
 from onceward.testing.simulators import Simulators
 from tests.messages.conftest import TEMPLATES, Office, Wires
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 DOCS = Path(__file__).parents[2] / "docs" / "messages.md"
 SENT = "sent"
 FAILED = "failed, not repeated"
@@ -143,6 +141,7 @@ async def shared(databases) -> AsyncIterator[Callable[..., Any]]:
     databases.release(url)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("answer", CLASSES)
 @pytest.mark.parametrize("name", SERVICES)
 async def test_each_class_of_answer_has_its_effect(shared, name: str, answer: str) -> None:
@@ -201,7 +200,7 @@ async def _effect(here: Office, name: str, answer: str, id: int, sim: Any, recei
         case "success" if len(attempts) == 1:
             return SENT if answer == "accepted" else f"sent at once after {answer}"
         case "success" if answer == "throttled":
-            assert (row["attempts"], [each["outcome"] for each in attempts][-1]) == (1, "success")
+            assert (row["attempts"], {each["outcome"] for each in attempts}) == (1, {"snoozed", "success"})
             return PAUSED
         case "success" if answer == "lost":
             assert received() - before <= 1, "sent twice"
