@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import time
+from datetime import datetime, time
 from typing import Any
 from uuid import UUID
 
@@ -81,13 +81,12 @@ async def opt_in(tx: Transaction, recipient: str, *, channel: str = "*", categor
     await tx.execute(OPT_IN, tx.organization, _normalized(recipient), channel, category)
 
 
-async def heard_from(tx: Transaction, ref: str) -> None:
-    """Record that the person wrote to us, which opens the 24-hour window of WhatsApp."""
-    await tx.execute(
-        HEARD_FROM,
-        tx.organization,
-        ref,
-    )
+async def heard_from(tx: Transaction, ref: str, *, at: datetime | None = None) -> None:
+    """Record that the person wrote to us, which opens the 24-hour window of WhatsApp.
+
+    The window counts from `at`, the time of the message itself: its webhook may come hours later. The default is now.
+    """
+    await tx.execute(HEARD_FROM, tx.organization, ref, at or await tx.fetchval("select onceward.now()"))
 
 
 async def unsubscribe_by_token(db: Database, token: UUID, *, source: str) -> dict[str, Any] | None:

@@ -219,6 +219,7 @@ class Sender:
             heard_at=message.heard_at,
             destination=message.destination,
             sending_since=message.sending_since,
+            expires_at=message.expires_at,
             attachments=attachments,
         )
 

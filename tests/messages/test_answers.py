@@ -158,7 +158,7 @@ async def test_each_class_of_answer_has_its_effect(shared, name: str, answer: st
             elif name == "Brevo":
                 sim.blocked.add(to)
         case "recipient" | "message" | "account" if name != "SMTP":
-            sim.refuse(getattr(service, answer))
+            sim.refuse_all(getattr(service, answer))
         case "message":
             sim.fail_next(reply=service.message)
         case "account":
@@ -195,7 +195,7 @@ async def _effect(here: Office, name: str, answer: str, id: int, sim: Any, recei
         return await _account(here, name, id, sim)
     row = await here.until(id, timeout_s=30)
     attempts = await here.db.fetch("select outcome from onceward.attempts where work_id = $1", id)
-    sim.refuse(None) if name != "SMTP" else None
+    sim.refuse_all(None) if name != "SMTP" else None
     match row["status"]:
         case "success" if len(attempts) == 1:
             return SENT if answer == "accepted" else f"sent at once after {answer}"
@@ -229,7 +229,7 @@ async def _account(here: Office, name: str, id: int, sim: Any) -> str:
     if name == "SMTP":
         sim.sender_refusal = None
     else:
-        sim.refuse(None)
+        sim.refuse_all(None)
     row = await here.until(id, timeout_s=60)
     assert (row["status"], row["attempts"]) == ("success", 1)
     assert await here.db.fetchval(trouble, SERVICES[name].channel) is None

@@ -90,7 +90,7 @@ async def test_an_expired_token_stops_one_account_and_a_new_token_sends_everythi
     await db.execute("insert into onceward.memberships select $1, user_id, 'owner' from onceward.users", clinic)
     troubles = Troubles(db)
     place = await office(wires.whatsapp, own_channels=accounts, troubles=troubles)
-    own_number.refuse(190)
+    own_number.refuse_all(190)
     waiting, going = await send(place, clinic), await send(place, other)
     await place.start_worker()
     await all_sent(db, going)
@@ -117,7 +117,7 @@ async def test_an_expired_token_stops_one_account_and_a_new_token_sends_everythi
         ("dashboard", clinic, "admins"),
     }
 
-    own_number.refuse(None)
+    own_number.refuse_all(None)
     await set_token(db, clinic, "valid")
     await db.execute("update onceward.account_troubles set probe_at = clock_timestamp() + interval '1 hour'")
     await troubles.step()
@@ -133,11 +133,11 @@ async def test_a_paused_template_stops_its_own_messages_only(office, wires, db) 
 
     async def template(self, *, name: str, **given):
         if name == "news_2026" and paused["on"]:
-            place.sims.whatsapp.refuse(132015)
+            place.sims.whatsapp.refuse_all(132015)
         try:
             return await send_now(self, name=name, **given)
         finally:
-            place.sims.whatsapp.refuse(None)
+            place.sims.whatsapp.refuse_all(None)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wires.whatsapp._whatsapp.__class__, "send_template", template)

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from onceward import Tx
-from onceward.messages import Recipient, heard_from, opt_in, opt_out, save_recipient
+from onceward.messages import BadNumber, Recipient, Reply, heard_from, opt_in, opt_out, read_number, save_recipient
 from onceward_apps.engagement import transitions
 from onceward_apps.engagement.app import HelpRequested, settings
 from onceward_apps.engagement.errors import InvalidProfile, UnknownUser
-from onceward_apps.engagement.model import BadNumber, Destination, Reply, normalize_number, reply_trigger
+from onceward_apps.engagement.model import Destination, reply_trigger
 from onceward_apps.engagement.store import states, views
 
 CATEGORY = "engagement"
@@ -89,9 +89,9 @@ async def save_profile(
 ) -> Mapping[str, Any]:
     """Create or change a user. Fields that are None keep their value; `last_activity_at` counts for a new user only."""
     try:
-        number = None if whatsapp_jid is None else normalize_number(whatsapp_jid)
+        number = None if whatsapp_jid is None else read_number(whatsapp_jid, international=True)
     except BadNumber as error:
-        raise InvalidProfile(str(error)) from error
+        raise InvalidProfile(f"whatsapp_jid: {error}") from error
     row, is_changed = await states.save_profile(
         tx,
         user_id,
@@ -146,7 +146,7 @@ async def record_reply(tx: Tx, numbers: Sequence[str], reply: Reply | None, *, a
         return "unknown_number"
     effects: set[Answer] = set()
     for user in users:
-        await heard_from(tx, str(user["user_id"]))
+        await heard_from(tx, str(user["user_id"]), at=at)
         effects.add(await _apply_reply(tx, user["user_id"], user["state"], reply, at))
     for effect in ("stop", "help", "later", "activity"):
         if effect in effects:
@@ -155,6 +155,8 @@ async def record_reply(tx: Tx, numbers: Sequence[str], reply: Reply | None, *, a
 
 
 async def _apply_reply(tx: Tx, user_id: UUID, state: Any, reply: Reply | None, at: datetime) -> Answer:
+    if reply == "start":
+        await set_opt_out(tx, user_id, False, actor="user")
     trigger = reply_trigger(state, reply)
     match trigger:
         case None:

@@ -83,8 +83,8 @@ class Simulator(ABC):
         """Answer the next requests with an error status, without carrying them out."""
         self._faults.extend([_Fault("fail", status)] * count)
 
-    def refuse(self, code: int | str | None) -> None:
-        """Answer every request with this error of the service, until `refuse(None)`: an expired token, a paused template."""
+    def refuse_all(self, code: int | str | None) -> None:
+        """Answer every request with this error of the service, until `refuse_all(None)`: an expired token, a paused template."""
         self._refusal = code
 
     def rate_limit(self, count: int = 1, *, retry_after_s: int | None = 1) -> None:
@@ -154,7 +154,7 @@ class Simulator(ABC):
         return True
 
     def refusal(self, request: web.Request, code: int | str) -> web.Response:
-        """Return the response with an error code of this service, for `refuse`."""
+        """Return the response with an error code of this service, for `refuse_all`."""
         raise NotImplementedError(f"{self.__class__.__name__} has no error codes")
 
     def failure(self, status: int) -> web.Response:
