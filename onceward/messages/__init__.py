@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.messages.notifier import Audiences, Notifier
     from onceward.messages.phones import BadNumber, read_number, spellings, variants
     from onceward.messages.preferences import (
+        consents,
         heard_from,
         opt_in,
         opt_out,
@@ -50,6 +51,7 @@ __all__ = [
     "SenderKind",
     "Sending",
     "TooManyMails",
+    "consents",
     "heard_from",
     "limit_public_mail",
     "list_senders",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
+from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -34,7 +35,9 @@ from onceward.messages.kind import Message, MessageKind
 from onceward.messages.limits import MOST_MISSED, Limit, Limits
 from onceward.messages.lines import Line, queue_of
 from onceward.messages.parking import Parkings
+from onceward.messages.phones import zone_of
 from onceward.messages.policies import POLICIES, QUICK
+from onceward.messages.preferences import record_service_opt_out
 from onceward.messages.queueing import task_of
 from onceward.messages.recipient import CHANNELS
 from onceward.messages.rendering import render
@@ -183,10 +186,17 @@ class Sender:
         window = template.window
         if quiet is None and window is None:
             return
-        zone = zone_or_default(message.timezone, options.default_timezone)
+        zone = self._zone(message)
         allowed = next_allowed(message.now, zone, quiet=quiet, window=window)
         if allowed is not None:
             raise NotYet((allowed - message.now).total_seconds(), f"quiet until {allowed.isoformat()}")
+
+    def _zone(self, message: Message) -> ZoneInfo:
+        """Return the recipient's time zone: the known one, or that of the phone number, or the default."""
+        known = message.timezone
+        if known is None and message.address is not None and message.channel in ("sms", "whatsapp"):
+            known = zone_of(message.address)
+        return zone_or_default(known, self._options.default_timezone)
 
     def _letter(
         self, message: Message, template: Template, to: str, attachments: tuple[LoadedAttachment, ...] = ()
@@ -201,7 +211,7 @@ class Sender:
             data,
             locale=message.locale,
             default_locale=options.default_locale,
-            zone=zone_or_default(message.timezone, options.default_timezone),
+            zone=self._zone(message),
             channel=message.channel,
             brand=options.brand,
             unsubscribe_url=unsubscribe_url,
@@ -294,6 +304,8 @@ class Sender:
                 raise await self._troubles.report(line, message.template, outcome)
             case Refused(reason, permanent, retry_after_s, detail):
                 await parking.works(is_trial=message.is_trial and line.owner is not None)
+                if detail.get("opted_out"):
+                    await record_service_opt_out(self._db, message.organization_id, message.recipient, message.channel)
                 if detail.get("gone"):
                     await self._db.execute(FORGET_PUSH, message.organization_id, message.recipient)
                 if permanent:

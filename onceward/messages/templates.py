@@ -188,6 +188,8 @@ def _options(folder: Path) -> dict[str, Any]:
     for name in ("bulk", "quiet_hours"):
         if not isinstance(options.get(name, False), bool):
             raise BadTemplate(f"{path}: {name} must be true or false, not {options[name]!r}")
+    if options.get("bulk") and options.get("category", "transactional") == "transactional":
+        raise BadTemplate(f"{path}: a bulk template needs a category that people can opt out of, such as newsletter")
     if "window" in options:
         try:
             Window.parse(options["window"])

@@ -18,6 +18,8 @@ class ErrorTable:
     """The template cannot be sent until an operator does what the text says; the account works."""
     recipient: frozenset[Code] = frozenset()
     """This recipient cannot be reached; others can."""
+    opted_out: frozenset[Code] = frozenset()
+    """This recipient has opted out at the service."""
     message: frozenset[Code] = frozenset()
     """The content or its form is wrong; other messages can be sent."""
     throttled: Mapping[Code, float | None] = field(default_factory=dict[Code, float | None])
@@ -43,6 +45,8 @@ class ErrorTable:
             return Refused(reason, permanent=False, retry_after_s=retry_after_s, detail=detail)
         if code in self.unsure:
             return Unknown(reason)
+        if code in self.opted_out:
+            return Refused(reason, permanent=True, detail=detail | {"opted_out": True}, recipient=True)
         if code in self.recipient:
             return Refused(reason, permanent=True, detail=detail, recipient=True)
         if code in self.message:

@@ -123,11 +123,15 @@ async def _decide(tx: Tx, inbound: Inbound, contact: Row, patients: Sequence[Row
     patient = patients[0] if len(patients) == 1 else None
     match read_reply(*inbound.answers, allowed=ANSWERS):
         case "stop":
-            await opt_out(tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply")
+            await opt_out(
+                tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply", wording=inbound.written
+            )
             await people.set_opt_out(tx, contact["id"], True)
             return Decision(outcome="opted_out", template="clinic.opted_out", patient=patient)
         case "start":
-            await opt_in(tx, bookings.contact_ref(contact["id"]), category=CATEGORY)
+            await opt_in(
+                tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply", wording=inbound.written
+            )
             await people.set_opt_out(tx, contact["id"], False)
             return Decision(outcome="opted_in", template="clinic.opted_in", patient=patient)
         case "help":

@@ -107,7 +107,7 @@ async def save_profile(
         destination=preferred_destination,
     )
     if reengagement_opt_out is not None:
-        await _tell_messages(tx, user_id, reengagement_opt_out)
+        await _tell_messages(tx, user_id, reengagement_opt_out, actor)
     if is_changed:
         await tx.audit("engagement_profile_saved", entity_type="EngagementUser", entity_id=user_id, actor=actor)
     return row
@@ -118,7 +118,7 @@ async def set_opt_out(tx: Tx, user_id: UUID, opted_out: bool, *, actor: str | No
     if not await states.known(tx, [user_id]):
         raise UnknownUser(f"there is no user {user_id}")
     changed = bool(await states.set_opt_out(tx, [user_id], opted_out))
-    await _tell_messages(tx, user_id, opted_out)
+    await _tell_messages(tx, user_id, opted_out, actor)
     if changed:
         await tx.audit(
             "engagement_opted_out" if opted_out else "engagement_opted_in",
@@ -129,11 +129,10 @@ async def set_opt_out(tx: Tx, user_id: UUID, opted_out: bool, *, actor: str | No
     return changed
 
 
-async def _tell_messages(tx: Tx, user_id: UUID, opted_out: bool) -> None:
-    if opted_out:
-        await opt_out(tx, str(user_id), category=CATEGORY, source="engagement")
-    else:
-        await opt_in(tx, str(user_id), category=CATEGORY)
+async def _tell_messages(tx: Tx, user_id: UUID, opted_out: bool, actor: str | None) -> None:
+    decide = opt_out if opted_out else opt_in
+    source = "reply" if actor == "user" else "engagement"
+    await decide(tx, str(user_id), category=CATEGORY, source=source, actor=None if actor == "user" else actor)
 
 
 Answer = Literal["unknown_number", "help", "later", "stop", "activity", "repeated"]

@@ -30,9 +30,8 @@ ERRORS = ErrorTable(
         63020: "Link the WhatsApp sender to your Meta business in the Twilio Console.",
         90010: _SUSPENDED,
     },
-    recipient=frozenset(
-        {21211, 21214, 21217, 21408, 21608, 21610, 21612, 21614, 30003, 30004, 30005, 30006, 63003, 63024}
-    ),
+    recipient=frozenset({21211, 21214, 21217, 21408, 21608, 21612, 21614, 30003, 30004, 30005, 30006, 63003, 63024}),
+    opted_out=frozenset({21610}),
     message=frozenset({21602, 21605, 21609, 21617, 21619, 21620, 21623, 30007, 63005, 63013, 63016, 63021}),
     throttled={14107: None, 20429: None, 21611: None, 30001: None, 63017: None, 63018: None},
     passing=frozenset({21730}),

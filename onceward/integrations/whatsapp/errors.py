@@ -41,7 +41,8 @@ ERRORS = ErrorTable(
         132016: "Meta disabled the template for good: create a new one and name it in template.toml.",
         132068: "The flow of the template is blocked: repair the flow in WhatsApp Manager.",
     },
-    recipient=frozenset({130472, 130497, 131021, 131026, 131030, 131049, 131050, 131062}),
+    recipient=frozenset({130472, 130497, 131021, 131026, 131030, 131049, 131062}),
+    opted_out=frozenset({131050}),
     message=frozenset(
         {100, 131008, 131009, OUTSIDE_WINDOW, 131051, 131052, 131053, 132000, 132005, 132007, 132012, 132018, 135000}
     ),

@@ -72,6 +72,24 @@ create unique index opt_outs_key on onceward.opt_outs
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), recipient, channel, category);
 select onceward.protect('onceward.opt_outs');
 
+create table onceward.consents (
+    id bigint primary key default nextval('onceward.ids'),
+    organization_id uuid,
+    recipient text not null,                -- as in opt_outs
+    channel text not null,
+    category text not null,                 -- the purpose
+    decision text not null check (decision in ('opt_in', 'opt_out')),
+    source text not null,                   -- how: reply, link, api, the name of a form
+    wording text,                           -- what the person wrote, or the text that the person agreed to
+    actor text,                             -- who recorded it, if it was not the person
+    message bigint,                         -- the message whose link was used
+    decided_at timestamptz not null default onceward.now()
+);
+comment on table onceward.consents is 'Every opt-in and opt-out: who, when, how, and by which text. Append-only; an erasure replaces names by hashes.';
+create index consents_recipient on onceward.consents (recipient, id);
+select onceward.protect('onceward.consents');
+revoke update, delete on onceward.consents from onceward_app;
+
 create table onceward.notifications (
     id bigint primary key,
     organization_id uuid,
