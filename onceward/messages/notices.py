@@ -9,7 +9,7 @@ from onceward.db import Transaction
 from onceward.messages.recipient import CHANNELS, ChannelName
 from onceward.trust import severity as severity_named
 
-Audience = Literal["admin", "fraud", "accounting", "security", "owner"]
+Audience = Literal["admin", "fraud", "accounting", "security"]
 
 
 async def notify_admins(

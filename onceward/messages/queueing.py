@@ -84,7 +84,7 @@ async def queue(
                 caused_by=None if tx.cause is None else tx.cause.id,
                 task=task_of(used),
                 bulk=template.bulk,
-                own=own_secrets(used),
+                own=[] if used in template.installation_account else own_secrets(used),
                 max_attempts=retry.max_attempts,
                 context=None if context is None else RawJson(context),
                 content=template.content,

@@ -124,10 +124,10 @@ class Sender:
         message: Message = work.body
         if message.is_expired:
             return self._expired(message)
-        line, channel = await self._channel(message)
+        template = await self._versions.of(message)
+        line, channel = await self._channel(message, template)
         if message.address is None:
             return {"suppressed": "no_address"}
-        template = await self._versions.of(message)
         self._check_hours(message, template)
         troubles = troubles_of(message.troubles, line)
         await self._troubles.wait_for_probe(troubles)
@@ -153,10 +153,10 @@ class Sender:
                 await self._troubles.resolve(troubles)
             return await self._evaluate(work, message, channel, outcome, line)
 
-    async def _channel(self, message: Message) -> tuple[Line, Channel]:
+    async def _channel(self, message: Message, template: Template) -> tuple[Line, Channel]:
         """Return the account that sends the message: that of its organization, or the installation's."""
         own = None
-        if self._own_channels is not None:
+        if self._own_channels is not None and message.channel not in template.installation_account:
             try:
                 own = await self._own_channels.find(message.channel, message.organization_id)
             except NotConfigured as error:

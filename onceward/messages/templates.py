@@ -71,6 +71,11 @@ class Template:
         return self.options.get("channel", "email")
 
     @property
+    def installation_account(self) -> frozenset[str]:
+        """The channels on which the installation's account sends, also for an organization with its own: it may be refused."""
+        return frozenset(self.options.get("installation_account", ()))
+
+    @property
     def bulk(self) -> bool:
         """Whether messages of this template go after all others of their account, such as a newsletter."""
         return bool(self.options.get("bulk", False))

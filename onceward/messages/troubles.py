@@ -168,7 +168,7 @@ async def _tell(tx: Transaction, line: Line, template: str | None, refusal: Refu
         "then": f"onceward messages resume {line.channel}" + (f" --organization {line.owner}" if line.owner else ""),
     }
     group = f"{NOTICE}:{line.channel}:{line.owner or ''}:{template or ''}"
-    await tx.fetchval(NOTIFY, NOTICE, "error", title, details, "admin" if line.owner is None else "owner", group)
+    await tx.fetchval(NOTIFY, NOTICE, "error", title, details, "admin", group)
 
 
 async def _resume(tx: Transaction, row: Any) -> None:

@@ -104,7 +104,7 @@ async def test_an_expired_token_stops_one_account_and_a_new_token_sends_everythi
     told = await db.fetch(
         "select audience, organization_id, details from onceward.notices where type = 'MESSAGE_ACCOUNT'"
     )
-    assert [(row["audience"], row["organization_id"]) for row in told] == [("owner", clinic)]
+    assert [(row["audience"], row["organization_id"]) for row in told] == [("admin", clinic)]
     assert "access_token" in told[0]["details"]["what to do"]
 
     notifier = Notifier(db, place.engine.templates, audiences=Audiences(), slack=SlackChannels(), gather_s=0, quiet_s=0)
@@ -113,7 +113,7 @@ async def test_an_expired_token_stops_one_account_and_a_new_token_sends_everythi
         "select channel, organization_id, recipient from onceward.messages where template = 'admin-notice'"
     )
     assert {tuple(row) for row in messages} == {
-        ("email", None, "owner@clinic.example"),
+        ("email", clinic, "owner@clinic.example"),
         ("dashboard", clinic, "admins"),
     }
 

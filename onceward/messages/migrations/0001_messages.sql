@@ -9,12 +9,13 @@ create table onceward.notices (
     title text not null,
     details jsonb not null default '{}',
     channels text[],                        -- null: mail, Slack and dashboard
-    audience text not null default 'admin' check (audience in ('admin', 'fraud', 'accounting', 'security', 'owner')),
+    audience text not null default 'admin' check (audience in ('admin', 'fraud', 'accounting', 'security')),
     group_key text not null,                -- notices of one group share a message
     caused_by bigint,
     created_at timestamptz not null default onceward.now(),
     told_at timestamptz,                    -- when it became part of a notification
-    told_in bigint                          -- the notification that contains it
+    told_in bigint,                         -- the notification that contains it
+    told_to uuid                            -- the organization whose owners read it; null: the installation
 );
 comment on table onceward.notices is 'Notices for administrators. They are written in the transaction of their cause, and the notifier sends them.';
 create index notices_untold on onceward.notices (group_key, id) where told_at is null;
