@@ -20,8 +20,9 @@ else:
 
 _PREFIX = re.compile(r"^(whatsapp:|tel:|sms:)", re.IGNORECASE)
 _ALLOWED = re.compile(r"\+?[0-9\s().\-/\u00a0\u2010-\u2015]+", re.ASCII)
-_BRAZIL_OLD = re.compile(r"\+55(\d\d)([6-9]\d{7})")
-_BRAZIL = re.compile(r"\+55(\d\d)9([6-9]\d{7})")
+_BRAZIL_OLD = re.compile(r"\+55(\d\d)([16-9]\d{7})")
+"""A Brazilian mobile number without its ninth digit. Numbers that begin with 2 to 5 may be landlines and stay as they are."""
+_BRAZIL = re.compile(r"\+55(\d\d)(9?)(\d{8})")
 _MEXICO_OLD = re.compile(r"\+521(\d{10})")
 _MEXICO = re.compile(r"\+52(\d{10})")
 
@@ -70,7 +71,7 @@ def variants(number: str) -> list[str]:
     """Return the forms of a number that are one person's: with and without the digit that some services leave out."""
     one = _one_form(number)
     if same := _BRAZIL.fullmatch(one):
-        return [one, f"+55{same[1]}{same[2]}"]
+        return [one, f"+55{same[1]}{same[3]}" if same[2] else f"+55{same[1]}9{same[3]}"]
     if same := _MEXICO.fullmatch(one):
         return [one, f"+521{same[1]}"]
     return [one]

@@ -52,7 +52,7 @@ def test_a_text_that_is_not_a_number_is_refused(text: str) -> None:
 
 def test_a_number_is_found_in_all_its_spellings() -> None:
     assert variants("+551187654321") == variants("+5511987654321") == ["+5511987654321", "+551187654321"]
-    assert variants("+551133334444") == ["+551133334444"], "a landline has no ninth digit"
+    assert variants("+551133334444") == ["+551133334444", "+5511933334444"], "a landline, or a mobile number"
     assert variants("+5215512345678") == ["+525512345678", "+5215512345678"]
     assert spellings("+4930123456") == ["+4930123456", "4930123456", "whatsapp:+4930123456"]
 

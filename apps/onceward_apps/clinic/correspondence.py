@@ -10,7 +10,17 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from onceward import Event, Tx
-from onceward.messages import BadNumber, ChannelName, Reply, heard_from, opt_in, opt_out, read_number, read_reply
+from onceward.messages import (
+    BadNumber,
+    ChannelName,
+    Reply,
+    heard_from,
+    opt_in,
+    opt_out,
+    read_number,
+    read_reply,
+    variants,
+)
 from onceward_apps.clinic import bookings, metrics
 from onceward_apps.clinic.app import settings
 from onceward_apps.clinic.errors import NotAllowed, NotFound
@@ -68,6 +78,7 @@ async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
         return "known"
     try:
         number = read_number(inbound.sender, international=True)
+        number = await people.known_number(tx, variants(number)) or number
     except BadNumber:
         await conversations.decide(
             tx,
