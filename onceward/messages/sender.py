@@ -41,6 +41,7 @@ from onceward.messages.preferences import record_service_opt_out
 from onceward.messages.queueing import task_of
 from onceward.messages.recipient import CHANNELS
 from onceward.messages.rendering import render
+from onceward.messages.suppression import suppress_recipient_of
 from onceward.messages.template_versions import TemplateVersions
 from onceward.messages.templates import Template, Templates
 from onceward.messages.troubles import Troubles, troubles_of
@@ -306,6 +307,9 @@ class Sender:
                 await parking.works(is_trial=message.is_trial and line.owner is not None)
                 if detail.get("opted_out"):
                     await record_service_opt_out(self._db, message.organization_id, message.recipient, message.channel)
+                if status := detail.get("undeliverable"):
+                    async with self._db.transaction(role="engine") as tx:
+                        await suppress_recipient_of(tx, message.id, reason="bounce", source="relay", status=status)
                 if detail.get("gone"):
                     await self._db.execute(FORGET_PUSH, message.organization_id, message.recipient)
                 if permanent:

@@ -15,6 +15,7 @@ from onceward.messages.channels.dashboard import DashboardChannel
 from onceward.messages.expiry import release_expired
 from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots
+from onceward.messages.mail_domains import MailIdentities
 from onceward.messages.notifications import SlackChannels, slack_of
 from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.pruning import old_messages, prune_records
@@ -24,6 +25,7 @@ from onceward.messages.templates import Templates
 from onceward.messages.troubles import Troubles
 from onceward.services import Files, Services
 from onceward.settings import Settings
+from onceward.trust.secrets import secret_box
 from onceward.work import AppRegistry, Waker
 from onceward.work.settings import WorkSettings
 
@@ -45,8 +47,13 @@ class MessageService:
         """`report_address` returns, for a service, what finds the address to which it reports the delivery of a message."""
         self._client = ServiceClient()
         self._guarded = GuardedClient(allow_loopback_http=settings.allow_loopback_endpoints)
+        identities = MailIdentities(db, lambda: secret_box(settings), settings.of(MessagesSettings).mail_from)
         setup = ChannelSetup(
-            settings=settings, client=self._client, guarded=self._guarded, report_address=report_address
+            settings=settings,
+            client=self._client,
+            guarded=self._guarded,
+            mail_identity=identities.find,
+            report_address=report_address,
         )
         self.troubles = Troubles(db)
         self.sender = Sender(

@@ -4,6 +4,7 @@ The stage decides with the code: a refused login or sender concerns the account,
 """
 
 from onceward.integrations.smtp.session import Refusal
+from onceward.messages.bounces import is_permanent
 from onceward.services.outcome import Refused, Throttled
 
 LOGIN = "Check ONCEWARD_SMTP_USERNAME and ONCEWARD_SMTP_PASSWORD: the relay refuses the login."
@@ -36,4 +37,6 @@ def judge_refusal(refusal: Refusal) -> Refused | Throttled:
         return Refused(reason, permanent=False, account=True, advice=LOGIN)
     if code >= 500 and refusal.what in ("the sender", "the connection"):
         return Refused(reason, permanent=False, account=True, advice=SENDER)
-    return Refused(reason, permanent=code >= 500, recipient=code >= 500 and refusal.what == "the recipient")
+    is_recipient = code >= 500 and refusal.what == "the recipient"
+    detail = {"undeliverable": enhanced} if is_recipient and is_permanent(enhanced) else {}
+    return Refused(reason, permanent=code >= 500, detail=detail, recipient=is_recipient)
