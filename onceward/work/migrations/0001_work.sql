@@ -40,12 +40,21 @@ create table onceward.work (
     replaced_under bigint,                 -- the lease of the attempt that ran when the job got new arguments: it runs again
     dead_reason text,                      -- dead letter since dead_at
     dead_at timestamptz,
-    source uuid                            -- the source of an event: it can be paused
+    source uuid,                           -- the source of an event: it can be paused
+    fair_key text,                         -- divides the turns of its organization: each key gets as many as any other
+    line bigint not null generated always as (    -- the line in which it waits for its turn; 0: no organization and no key
+        case when organization_id is null and fair_key is null then 0
+             else uuid_hash_extended(coalesce(organization_id, '00000000-0000-0000-0000-000000000000'),
+                                     case when fair_key is null then 0 else hashtextextended(fair_key, 0) end) end) stored
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 comment on table onceward.work is 'Unfinished work of all kinds, including dead letters. The outcome deletes the row.';
 
-create index work_ready on onceward.work (queue, sort_at)
+-- Claims go through the lines in turn while more is due than they take, so that nobody's backlog delays others; otherwise by time.
+-- Work of no organization is in the first index only: an installation without organizations pays for one.
+create index work_ready on onceward.work (queue, line, sort_at)
     where lease is null and lane is null and dead_reason is null;
+create index work_due on onceward.work (queue, sort_at)
+    where line <> 0 and lease is null and lane is null and dead_reason is null;
 -- A row in a lane is in exactly one of these two indexes. Ordered lanes run in the order of ids; in other lanes, rows that are
 -- due later must not delay rows that are due now.
 create index work_lane_ordered on onceward.work (queue, lane, id)
