@@ -74,6 +74,7 @@ class Round:
         self._old: dict[UUID | None, _Member] = {}
         self._owner: dict[int, UUID | None] = {}
         self._weight = 0
+        self._new_first = True
 
     def __bool__(self) -> bool:
         return bool(self._owner)
@@ -106,7 +107,8 @@ class Round:
         picks: list[Pick] = []
         each_weight = max(-(-room // max(1, self._weight)), min(MOST_IN_A_ROW, -(-room // FEWEST_LINES)))
         planned = 0
-        for member in _alternate(self._new.values(), self._old.values()):
+        new, old = self._new.values(), self._old.values()
+        for member in _alternate(new, old) if self._new_first else _alternate(old, new):
             if planned >= 2 * room:
                 break
             left = member.weight * each_weight
@@ -129,6 +131,7 @@ class Round:
             got = found.get(pick.line)
             total += 0 if got is None else got.rows
             owner = self._owner[pick.line]
+            self._new_first = owner not in self._new
             if got is not None and got.rows >= pick.take:
                 member = self._member(owner)
                 assert member is not None
@@ -198,6 +201,7 @@ class Lines:
         if for_all:
             self._look_for_all_at = now + max(LOOK_S * 10, COST * (now - began))
         self._round.add(found)
+        self._nobody = self._oldest = BEGINNING  # after the round, older work of any line may be left
 
     def plan(self, room: int) -> Plan:
         """Choose what the next claim takes.

@@ -137,7 +137,7 @@ async def test_a_plain_job_costs_two_inserts_a_claim_and_an_ack(db: Database) ->
     count = 1000
     async with db.acquire() as conn:
         arguments = ['{"body": "' + "x" * 138 + '"}'] * count
-        settings = [["noop"], ["default"], [None], [None], [None], [0.0], [0.0], *[[None]] * 8]
+        settings = [["noop"], ["default"], [None], [None], [None], [0.0], [0.0], *[[None]] * 9]
         plans = [await explain(conn, ENQUEUE, arguments, [1] * count, 0, None, *settings)]
         await conn.execute("analyze onceward.work")
         beginning = await conn.fetchval("select '2000-01-01'::timestamptz")

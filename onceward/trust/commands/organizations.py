@@ -59,7 +59,31 @@ def ls(as_json: JsonOption = False) -> None:
         async with opened_database() as db, db.acquire() as conn:
             return [asdict(one) for one in await list_organizations(conn)]
 
-    listing(run(work()), columns=("slug", "name", "organization_id", "created_at"), as_json=as_json)
+    listing(run(work()), columns=("slug", "name", "organization_id", "weight", "created_at"), as_json=as_json)
+
+
+@organizations.command("set")
+def set_(
+    organization: Annotated[str, typer.Argument(help="Slug or id of the organization.")],
+    weight: Annotated[
+        int,
+        typer.Option(
+            "--weight", min=1, max=100, help="Turns that its work gets for one turn of others, while work waits."
+        ),
+    ],
+) -> None:
+    """Set how much of the workers an organization gets while work of several organizations waits."""
+
+    async def work() -> str:
+        from onceward.trust import find_organization
+        from onceward.trust.organizations import set_weight
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            row = await find_organization(tx.conn, organization)
+            await set_weight(tx, row.organization_id, weight, actor=ACTOR)
+            return row.slug
+
+    say(f"{run(work())} has the weight {weight}")
 
 
 @organizations.command("require-second-factor")
