@@ -90,22 +90,29 @@ async def claim(
     if not rows:
         return ClaimQuery(lease, [], {})
     rows.sort(key=_BY_TIME)  # RETURNING does not keep the order of the select
+    work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows]
+    has_suspect = suspect and any(each.suspect for each in work)
+    if len(picks) == 1 and oldest is None and not has_suspect:
+        found = {lines[0]: Found(len(rows), rows[-1]["sort_at"])}
+    else:
+        found, work = _by_turns(rows, work)
+    return ClaimQuery(lease, work, found, rows[0]["lanes"], has_suspect)
+
+
+def _by_turns(rows: Sequence[Record], work: list[Claimed]) -> tuple[dict[int, Found], list[Claimed]]:
+    """Return what the claim found in each line, and the work with the first row of every line before the second of any."""
     found: dict[int, Found] = {}
     turns: list[int] = []
-    has_suspect = False
-    for row in rows:
-        line, before = row["line"], found.get(row["line"])
+    for row, each in zip(rows, work, strict=True):
+        before = found.get(row["line"])
         turns.append(0 if before is None else before.rows)
         if (
-            suspect and row["crashes"] > 1
-        ):  # it is claimed wherever it stands in its line, so its time says nothing about the others
-            has_suspect = True
-            continue
-        found[line] = Found(turns[-1] + 1, row["sort_at"])
-    if oldest is None and len(found) > 1:  # the first row of every line before the second of any
-        rows = [row for _, row in sorted(zip(turns, rows, strict=True), key=_BY_TURN)]
-    work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows]
-    return ClaimQuery(lease, work, found, rows[0]["lanes"], has_suspect)
+            not each.suspect
+        ):  # a suspect is claimed wherever it stands in its line, so its time says nothing about the others
+            found[row["line"]] = Found(turns[-1] + 1, row["sort_at"])
+    if len(found) > 1:
+        work = [each for _, each in sorted(zip(turns, work, strict=True), key=_BY_TURN)]
+    return found, work
 
 
 async def find_lines(conn: Connection, queue: str) -> list[Record]:

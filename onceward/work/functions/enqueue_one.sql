@@ -33,9 +33,9 @@ begin
         end if;
         if v_is_free then
             insert into onceward.work as w (id, organization_id, kind, task, queue, sort_at, max_attempts, lane, cap, ordered,
-                                            parent, parent_cap, unique_key, bundle, fair_key)
+                                            parent, parent_cap, unique_key, bundle, line)
             values (enqueue_one.id, p_organization, 'job', p_task, p_queue, v_sort, p_max_attempts, p_lane, p_cap, p_ordered,
-                    p_parent, p_parent_cap, v_key, p_bundle, p_fair_key)
+                    p_parent, p_parent_cap, v_key, p_bundle, onceward.line_of(p_organization, p_fair_key))
             on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'::uuid), unique_key)
                 where unique_key is not null and dead_reason is null
             do nothing;

@@ -16,6 +16,7 @@ select onceward.protect('onceward.jobs');
 
 create table onceward.work (
     id bigint primary key,
+    line bigint not null default 0,        -- onceward.line_of: whose turn it is. Not generated: that would double the cost of a claim
     organization_id uuid,
     kind text not null check (kind in ('event', 'job', 'message', 'delivery')),
     task text not null,
@@ -40,12 +41,7 @@ create table onceward.work (
     replaced_under bigint,                 -- the lease of the attempt that ran when the job got new arguments: it runs again
     dead_reason text,                      -- dead letter since dead_at
     dead_at timestamptz,
-    source uuid,                           -- the source of an event: it can be paused
-    fair_key text,                         -- divides the turns of its organization: each key gets as many as any other
-    line bigint not null generated always as (    -- the line in which it waits for its turn; 0: no organization and no key
-        case when organization_id is null and fair_key is null then 0
-             else uuid_hash_extended(coalesce(organization_id, '00000000-0000-0000-0000-000000000000'),
-                                     case when fair_key is null then 0 else hashtextextended(fair_key, 0) end) end) stored
+    source uuid                            -- the source of an event: it can be paused
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 comment on table onceward.work is 'Unfinished work of all kinds, including dead letters. The outcome deletes the row.';
 

@@ -21,9 +21,9 @@ with settings as materialized (
 ), rows as (
     insert into onceward.work
         (id, organization_id, kind, task, queue, sort_at, max_attempts, lane, cap, ordered, parent, parent_cap, bundle,
-         fair_key)
+         line)
     select i.id, s.organization, 'job', s.task, s.queue, s.due - i.later * interval '1 microsecond',
-           s.max_attempts, s.lane, s.cap, s.ordered, s.parent, s.parent_cap, $4::bigint, s.fair_key
+           s.max_attempts, s.lane, s.cap, s.ordered, s.parent, s.parent_cap, $4::bigint, onceward.line_of(s.organization, s.fair_key)
       from input i join settings s using (number)
 )
 select min(id) as first, max(id) as last,
