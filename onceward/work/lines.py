@@ -21,8 +21,8 @@ NOBODY = 0
 """The line of work that has neither an organization nor a fair key."""
 LOOK_S = 0.02
 """How often a round looks for lines among the newest rows."""
-COST = 25
-"""A look for all lines takes place at most this many times its own duration after the last one: 4 % of the time."""
+COST = 100
+"""A look for all lines takes place at most this many times its own duration after the last one: 1 % of the time."""
 MOST_IN_A_ROW = 8
 FEWEST_LINES = 32
 """A claim visits at least this many lines before it takes more than one row of each, and takes up to 8 of each to visit fewer lines."""

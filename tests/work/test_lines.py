@@ -73,7 +73,9 @@ def test_an_organization_that_comes_is_served_at_once_and_a_thousand_do_not_stop
     assert 2 in backlog.claim(round_, room) + backlog.claim(round_, room)
     small = [Line(n, owner(n)) for n in range(10, 210)]
     backlog.served.clear()
-    while len(backlog.served) < 4020:  # 20 rounds, in which each of 200 organizations has one row again as soon as it had its turn
+    while (
+        len(backlog.served) < 4020
+    ):  # 20 rounds, in which each of 200 organizations has one row again as soon as it had its turn
         backlog.rows |= {each.line: 1 for each in small}
         round_.add(small)
         backlog.claim(round_, room)
