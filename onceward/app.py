@@ -92,6 +92,9 @@ class Onceward:
         docs/trust.md#encrypted-columns-of-an-app. docs/features.md explains `pages`, `checks`, `erasers`, `traced`, `growth`.
         """
         self.name = name
+        for option, folder in (("migrations", migrations), ("functions", functions)):
+            if folder is not None and not folder.is_dir():
+                raise ValueError(f"{option}: there is no folder {str(folder)!r}, so its SQL would never be applied")
         self._own = Feature(
             name=name,
             migrations=migrations,

@@ -14,7 +14,7 @@ from onceward.messages.channel import Channel, ChannelSetup, ReportAddress, no_r
 from onceward.messages.channels.dashboard import DashboardChannel
 from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots
-from onceward.messages.notifications import SlackChannels
+from onceward.messages.notifications import SlackChannels, slack_of
 from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.pruning import old_messages, prune_records
 from onceward.messages.sender import Sender, SendingOptions
@@ -57,7 +57,12 @@ class MessageService:
         )
         self.sender.install(registry)
         self.notifier = Notifier(
-            db, templates, audiences=audiences(settings), slack=slack_channels(settings), waker=waker
+            db,
+            templates,
+            audiences=audiences(settings),
+            slack=slack_channels(settings),
+            slack_of=None if services is None else partial(slack_of, services),
+            waker=waker,
         )
         keep = timedelta(days=settings.of(WorkSettings).retention_days)
         self._loops = [

@@ -14,7 +14,8 @@ create table onceward.notices (
     caused_by bigint,
     created_at timestamptz not null default onceward.now(),
     told_at timestamptz,                    -- when it became part of a notification
-    told_in bigint                          -- the notification that contains it
+    told_in bigint,                         -- the notification that contains it
+    told_to uuid                            -- the organization whose owners read it; null: the installation
 );
 comment on table onceward.notices is 'Notices for administrators. They are written in the transaction of their cause, and the notifier sends them.';
 create index notices_untold on onceward.notices (group_key, id) where told_at is null;
