@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
+import onceward
 from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.work.claim import as_lines, claim, find_lines, new_lease, newest_lines
@@ -16,6 +19,8 @@ from onceward.work.lines import BEGINNING, NOBODY, Found, Line, Lines, Round
 from onceward.work.statements import CLAIM, FIND_LINES, NEWEST_LINES
 from tests.work.test_plans import explain, nodes, pages, scans_of
 
+ROOT = Path(onceward.__file__).parent
+INSERT = re.compile(r"insert into onceward\.work(?: as w)?\s+\(([^)]*)\)")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -212,14 +217,22 @@ async def test_weights_come_with_the_look(db: Database) -> None:
     assert NOBODY not in {row["line"] for row in await db.fetch("select line from onceward.work")}
 
 
+def test_every_statement_that_inserts_work_of_an_organization_says_in_which_line() -> None:
+    texts = [path.read_text() for path in ROOT.rglob("*") if path.suffix in (".sql", ".py")]
+    inserts = [found[1] for text in texts for found in INSERT.finditer(text) if "organization_id" in found[1]]
+    assert len(inserts) >= 14
+    assert [columns for columns in inserts if "line" not in columns] == []
+
+
 @pytest.mark.parametrize("lines_", [1, 1000])
 async def test_a_claim_in_rounds_reads_what_it_takes_whatever_waits(db: Database, lines_: int) -> None:
     await db.execute(
         """
-        insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
-        select n, ('00000000-0000-4000-8000-' || lpad((n % $1)::text, 12, '0'))::uuid, 'job', 'one', 'default',
+        insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)
+        select n, o, onceward.line_of(o, null), 'job', 'one', 'default',
                now() + case when n % 2 = 0 then interval '1 hour' else - interval '1 minute' end
-          from generate_series(1, 20000) n
+          from generate_series(1, 20000) n,
+               lateral (select ('00000000-0000-4000-8000-' || lpad((n % $1)::text, 12, '0'))::uuid as o) owner
         """.replace("$1", str(lines_ + (1 - lines_ % 2)))
     )
     await db.execute("vacuum analyze onceward.work")
