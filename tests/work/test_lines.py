@@ -29,7 +29,7 @@ def owner(number: int) -> UUID:
 
 
 class Backlog:
-    """Lines with so many rows each, and claims of them as the statement does: in order, up to the room."""
+    """Lines with their numbers of rows, and claims of them as the statement does: in order, up to the room."""
 
     def __init__(self, rows: dict[int, int]) -> None:
         self.rows = rows
