@@ -55,6 +55,14 @@ async def older_processes(conn: asyncpg.Connection[Any], owner: str, number: int
     return [RunningProcess(**dict(row)) for row in await conn.fetch(OLDER, owner, number, COUNTS_FOR_S)]
 
 
+async def running_processes(db: Database) -> list[RunningProcess]:
+    """Return the processes that run on the database. An empty database has none."""
+    if await db.fetchval("select to_regclass('onceward.processes')") is None:
+        return []
+    rows = [row for row in await db.fetch(LIST, COUNTS_FOR_S) if row["running"]]
+    return [RunningProcess(row["service"], row["host"], row["pid"], row["version"]) for row in rows]
+
+
 def too_old(knows: Mapping[str, int], required: Mapping[str, int]) -> NewerSchema | None:
     """Return why code that knows these migrations cannot run on a schema with these requirements."""
     for owner, number in required.items():
