@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import aiohttp
-from pydantic import SecretStr
 
 from onceward.db import Database
 from onceward.integrations.slack import SlackSimulator
 from onceward.messages import Template, render
+from onceward.services import service_settings
 from onceward.testing import until
 from tests.web.operating import client_for, started
 
@@ -21,10 +21,9 @@ async def test_an_organization_posts_into_its_own_workspace_only(db: Database, d
     await slack.start()
     process = await started(
         database_url,
+        service_settings("slack", bot_token="xoxb-platform", channel="#platform"),
         roles={"web", "worker"},
-        slack_bot_token=SecretStr("xoxb-platform"),
-        slack_channel="#platform",
-        slack_url=slack.url,
+        simulators={"slack": slack.url},
     )
     assert process.web is not None
     async with aiohttp.ClientSession(process.web.url) as session:

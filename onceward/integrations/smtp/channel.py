@@ -13,6 +13,7 @@ from onceward.services.outcome import Lookup, ServiceAnswer
 
 if TYPE_CHECKING:
     from onceward.integrations.smtp.client import Encryption, Smtp
+    from onceward.integrations.smtp.settings import SmtpSettings
 
 ENCRYPTION: dict[str, Encryption] = {"starttls": "starttls", "implicit": "tls", "none": "none"}
 
@@ -45,19 +46,19 @@ class SmtpChannel:
 
 def configured(setup: ChannelSetup) -> SmtpChannel | None:
     """Return the channel of the relay in the settings."""
-    settings = setup.settings
-    if settings.smtp_host is None:
+    settings: SmtpSettings = setup.settings_of("smtp")
+    if settings.host is None:
         return None
     from onceward.integrations.smtp.client import Relay, Smtp  # aiosmtplib: slow to import
 
     relay = Relay(
-        host=settings.smtp_host,
-        port=settings.smtp_port,
-        username=settings.smtp_username,
-        password=settings.smtp_password.get_secret_value() if settings.smtp_password else None,
-        encryption=ENCRYPTION[settings.smtp_tls],
+        host=settings.host,
+        port=settings.port,
+        username=settings.username,
+        password=settings.password.get_secret_value() if settings.password else None,
+        encryption=ENCRYPTION[settings.tls],
     )
-    return SmtpChannel(Smtp(relay), sender=settings.of(MessagesSettings).mail_from)
+    return SmtpChannel(Smtp(relay), sender=setup.settings.of(MessagesSettings).mail_from)
 
 
 CHANNEL = ChannelSource(name="email", configured=configured)

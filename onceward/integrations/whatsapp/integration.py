@@ -13,6 +13,7 @@ INTEGRATION = Integration(
         AccountField("phone_number_id", "Id of the WhatsApp sender's phone number.", simulated=None),
     ),
     client="onceward.integrations.whatsapp.client:WhatsApp",
+    settings="onceward.integrations.whatsapp.settings:WhatsAppSettings",
     channel="onceward.integrations.whatsapp.channel:CHANNEL",
     reports="onceward.integrations.whatsapp.reports:REPORTS",
     simulator="onceward.integrations.whatsapp.simulator:WhatsAppSimulator",
