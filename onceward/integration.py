@@ -63,6 +63,8 @@ class Integration:
     """Further headers that are stored with an event. They must contain neither credentials nor personal data."""
     reports: Reference | None = None
     """Its delivery reports (`onceward.messages.reports.DeliveryReports`)."""
+    account_events: Reference | None = None
+    """Its events about our account (`onceward.messages.service_states.AccountEvents`)."""
 
     # -- what we call
     account: tuple[AccountField, ...] = ()
@@ -76,6 +78,10 @@ class Integration:
     # -- what we send through it
     channel: Reference | None = None
     """The channel that sends messages through the service (`onceward.messages.Channel`)."""
+
+    # -- what operators do with it
+    commands: Reference | None = None
+    """Adds commands to the command line: `register(cli: typer.Typer)`."""
 
     # -- what stands for it
     simulator: Reference | None = None
@@ -99,7 +105,7 @@ class Integration:
         return tuple(name for name in CAPABILITIES if getattr(self, name) not in (None, ()))
 
 
-CAPABILITIES = ("webhooks", "reports", "client", "channel", "simulator")
+CAPABILITIES = ("webhooks", "reports", "account_events", "client", "channel", "commands", "simulator")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from onceward.services.settings import load_integration_settings
 
 if TYPE_CHECKING:
     from onceward.http import GuardedClient, ServiceClient
+    from onceward.messages.mail_domains import MailIdentity
     from onceward.services import Services
     from onceward.services.accounts import ServiceAccount
     from onceward.settings import Settings
@@ -106,6 +107,8 @@ class ChannelSetup:
     settings: Settings
     client: ServiceClient
     guarded: GuardedClient
+    mail_identity: Callable[[UUID | None], Awaitable[MailIdentity]] | None = None
+    """Returns who the mails of an organization are from. None: always the sender of the settings."""
     report_address: Callable[[str], ReportAddress] = no_reports
     """Returns what finds the address for the delivery reports of a service."""
 

@@ -49,7 +49,7 @@ class Ga4:
 
     async def check(self) -> ServiceAnswer:
         """Let Google validate an event, which it does not record."""
-        body = write_json({"client_id": "onceward-check", "events": [{"name": "check", "params": {}}]})
+        body = b'{"client_id":"onceward-check","events":[{"name":"check","params":{}}]}'
         answer = await self._post("/debug/mp/collect", body)
         if isinstance(answer, Accepted):
             return unverified("Google checks the form of events, but neither the measurement id nor the API secret")

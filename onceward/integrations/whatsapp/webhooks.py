@@ -124,7 +124,7 @@ def _split(entry: dict[str, Any], change: dict[str, Any], whole: Document) -> It
         )
     if not messages and not statuses and not errors:
         yield item(
-            whole.part(shared | {"value": change.get("value")}),
+            whole.part(shared | {"value": change.get("value"), "time": entry.get("time")}),
             event_id=derived_key((field, change.get("value"), entry.get("time"))),
             type=field,
         )
