@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -55,7 +55,15 @@ class Letter:
     destination: str = "individual"
     sending_since: datetime | None = None
     """When an earlier send of this message began, if the outcome of that send is unknown."""
+    expires_at: datetime | None = None
+    """The service should not deliver it at this time or later, if it can be told so."""
     attachments: tuple[LoadedAttachment, ...] = field(default=(), repr=False)
+
+    def remaining_s(self) -> float | None:
+        """Return the seconds until the deadline; None if there is none."""
+        if self.expires_at is None:
+            return None
+        return max(1.0, (self.expires_at - datetime.now(UTC)).total_seconds())
 
 
 class Channel(Protocol):
