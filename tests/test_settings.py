@@ -12,7 +12,7 @@ from onceward import Onceward
 from onceward.messages.settings import MessagesSettings
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from onceward.services import callable_services
+from onceward.services import callable_services, integration_settings, load_integration_settings
 from onceward.settings import (
     PREFIX,
     FeatureSettings,
@@ -58,7 +58,7 @@ def test_environment_is_read_and_lists_are_split_at_commas(monkeypatch: pytest.M
     settings = load_settings()
     assert settings.port == 9000
     assert settings.of(MessagesSettings).admin_emails == ("a@example.com", "b@example.com")
-    assert settings.slack_channels == {"CRON_FAILURE": "#ops"}
+    assert load_integration_settings("slack", settings).channels == {"CRON_FAILURE": "#ops"}
 
 
 def test_option_wins_over_environment_and_none_means_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_bad_value_is_refused_with_name_value_and_reason(
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as caught:
-        load_settings()
+        load_settings(integration_settings())
     assert f"{name}={value!r}" in str(caught.value)
     assert reason in str(caught.value)
 
