@@ -40,6 +40,7 @@ from onceward.messages import HookState
 from onceward.messages.delivery import hook_state
 from onceward.messages.endings import ENDED
 from onceward.messages.reports import delivery_reports
+from onceward.messages.service_states import account_events
 from onceward.outbox import Catalogue, EventType
 from onceward.schedules import Cron, Every, Schedule
 from onceward.schedules.declaring import ScheduleOptions, declare
@@ -126,7 +127,7 @@ class Onceward:
         self._settings: dict[type[FeatureSettings], FeatureSettings] = {}
         self._included: list[Onceward] = []
         self.event_types = Catalogue()
-        for provider, declared in delivery_reports().items():
+        for provider, declared in (*delivery_reports().items(), *account_events().items()):
             for type in declared.types:
                 for app in self._apps_of(provider):
                     self._handle_reports(task_name(provider, type, app=app))

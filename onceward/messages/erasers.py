@@ -103,6 +103,19 @@ ERASERS: tuple[Eraser, ...] = (
         erase=hash_opt_outs,
     ),
     Eraser(
+        name="opt-ins and opt-outs",
+        table="onceward.consents",
+        columns={"recipient": "whole", "wording": "text"},
+        blank={"recipient": "m.mark", "wording": "null"},
+        together=True,
+    ),
+    Eraser(
+        name="suppressed addresses",
+        table="onceward.suppressions",
+        columns={"address": "whole"},
+        blank={"address": "null"},  # the hash stays: the person is not written to again
+    ),
+    Eraser(
         name="dashboard messages",
         table="onceward.dashboard_messages",
         columns={"recipient": "whole", "title": "text", "body": "text"},
@@ -118,6 +131,12 @@ ERASERS: tuple[Eraser, ...] = (
 
 UNSEARCHED: dict[str, str] = {
     "onceward.senders.*": "phone numbers of organizations",
+    "onceward.mail_domains.*": "senders of organizations",
+    "onceward.suppressions.address_hash": "the hash of an address, so that no mail is sent to it",
+    "onceward.suppressions.reason": "a closed set",
+    "onceward.suppressions.status": "a code of mail servers",
+    "onceward.suppressions.source": "a name given by code",
+    "onceward.service_states.*": "accounts of organizations",
     "onceward.templates.*": "texts of the app, the same for everybody",
     "onceward.recipients.locale": "a language, deleted with the recipient",
     "onceward.recipients.timezone": "a time zone, deleted with the recipient",
@@ -125,6 +144,11 @@ UNSEARCHED: dict[str, str] = {
     "onceward.opt_outs.channel": "a name given by code",
     "onceward.opt_outs.category": "a name given by code",
     "onceward.opt_outs.source": "a name given by code",
+    "onceward.consents.channel": "a name given by code",
+    "onceward.consents.category": "a name given by code",
+    "onceward.consents.decision": "a closed set",
+    "onceward.consents.source": "a name given by code",
+    "onceward.consents.actor": "who recorded it: an operator or a part of the app",
     "onceward.notifications.type": "a name given by code",
     "onceward.notifications.channels": "names given by code",
     "onceward.messages.channel": "a name given by code",
@@ -140,5 +164,6 @@ UNSEARCHED: dict[str, str] = {
     "onceward.dashboard_messages.severity": "a closed set",
     "onceward.notices.type": "a name given by code",
     "onceward.notices.channels": "names given by code",
+    "onceward.account_troubles.*": "channels, names of templates, and error codes of services",
     "onceward.send_slots.*": "recipients are hashes here",
 }

@@ -4,6 +4,7 @@
         en.txt           Subject: line, empty line, text
         en.html          optional: content for the HTML layout; default: the text
         en.sms.txt       optional: a text for one channel
+        en.approved.txt  optional: the text that WhatsApp has approved (messages/approved.py)
         pt.txt
         template.toml    optional: category, policy, channel, window, WhatsApp template
         sample.json      data for previews and tests
@@ -26,6 +27,7 @@ import orjson
 
 from onceward.db import RawJson
 from onceward.errors import OncewardError
+from onceward.messages import approved
 from onceward.messages.errors import UnknownTemplate
 from onceward.messages.hours import Window
 from onceward.messages.recipient import CHANNELS, ChannelName
@@ -69,6 +71,16 @@ class Template:
     @property
     def channel(self) -> ChannelName:
         return self.options.get("channel", "email")
+
+    @property
+    def installation_account(self) -> frozenset[str]:
+        """The channels on which the installation's account sends, also for an organization with its own: it may be refused."""
+        return frozenset(self.options.get("installation_account", ()))
+
+    @property
+    def bulk(self) -> bool:
+        """Whether messages of this template go after all others of their account, such as a newsletter."""
+        return bool(self.options.get("bulk", False))
 
     @property
     def window(self) -> Window | None:
@@ -145,8 +157,9 @@ def read_folder(folder: Path) -> Template:
         if path.suffix == ".html":
             parts["html"] = text
         elif variant:
-            if variant not in CHANNELS:
-                raise BadTemplate(f"{path}: {variant!r} is not a channel; use one of {', '.join(CHANNELS)}")
+            if variant not in (*CHANNELS, approved.PART):
+                known = ", ".join((*CHANNELS, approved.PART))
+                raise BadTemplate(f"{path}: {variant!r} is not a channel; use one of {known}")
             parts[variant] = text.strip()
         else:
             parts["subject"], parts["text"] = _split(path, text)
@@ -155,10 +168,11 @@ def read_folder(folder: Path) -> Template:
     for locale, parts in locales.items():
         if "text" not in parts:
             raise BadTemplate(f"{folder / (locale + '.txt')} is missing: every language needs a plain-text file")
+    options = _options(folder)
+    if faults := approved.faults(options, locales):
+        raise BadTemplate(f"{folder}: {'; '.join(faults)}")
     sample = folder / "sample.json"
-    return Template(
-        folder.name, locales, _options(folder), orjson.loads(sample.read_bytes()) if sample.exists() else {}
-    )
+    return Template(folder.name, locales, options, orjson.loads(sample.read_bytes()) if sample.exists() else {})
 
 
 def _split(path: Path, text: str) -> tuple[str, str]:
@@ -180,6 +194,11 @@ def _options(folder: Path) -> dict[str, Any]:
     for name, allowed in (("policy", POLICIES), ("channel", CHANNELS)):
         if options.get(name, allowed[0]) not in allowed:
             raise BadTemplate(f"{path}: {name} must be one of {', '.join(allowed)}, not {options[name]!r}")
+    for name in ("bulk", "quiet_hours"):
+        if not isinstance(options.get(name, False), bool):
+            raise BadTemplate(f"{path}: {name} must be true or false, not {options[name]!r}")
+    if options.get("bulk") and options.get("category", "transactional") == "transactional":
+        raise BadTemplate(f"{path}: a bulk template needs a category that people can opt out of, such as newsletter")
     if "window" in options:
         try:
             Window.parse(options["window"])

@@ -22,6 +22,7 @@ from onceward.settings import Settings
 from onceward.statements import read_statement
 from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
 from onceward.trust.journal import noted
+from onceward.trust.key_sources import configured_source
 from onceward.trust.settings import TrustSettings
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class SecretBox:
         if not path.exists():
             _create_key_file(path)
         return cls(path.read_text(encoding="ascii").split())
+
+    def derived(self, purpose: bytes) -> tuple[bytes, ...]:
+        """Return a key for another purpose from each key, newest first: values of one purpose say nothing about another."""
+        return tuple(hmac.digest(key, b"derived " + purpose, "sha256") for key in self._keys.values())
 
     def knows(self, key_id: bytes) -> bool:
         return key_id in self._keys
@@ -134,9 +139,9 @@ def _create_key_file(path: Path) -> None:
 
 
 def secret_box(settings: Settings) -> SecretBox:
-    """Return a box with the keys of the settings, or else with the key in the data directory."""
-    keys = settings.of(TrustSettings).secret_keys
-    return SecretBox(keys) if keys else SecretBox.from_directory(settings.data_dir)
+    """Return a box with the keys that the settings name, or else with the key in the data directory."""
+    source = configured_source(settings.of(TrustSettings))
+    return SecretBox.from_directory(settings.data_dir) if source is None else SecretBox(source.keys())
 
 
 async def missing(conn: Connection, columns: Iterable[SealedColumn]) -> list[SealedColumn]:

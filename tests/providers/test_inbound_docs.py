@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from onceward.integration import integrations
 from onceward.integrations.generic.webhooks import options_of
 from onceward.webhooks.families import FAMILIES
 from onceward.webhooks.provider import REASONS, STATUS
@@ -31,11 +32,21 @@ def test_every_provider_has_a_page_with_its_options_and_a_sample(name: str) -> N
     assert f"[`{name}`]({name}.md)" in OVERVIEW
 
 
+def test_every_integration_has_a_contract_page_and_every_sender_two_samples() -> None:
+    for name in integrations():
+        folder = integrations().folder_of(name)
+        assert (folder / "README.md").exists(), name
+        assert f"({name}.md)" in OVERVIEW, name
+        assert (name in PROVIDERS) == ((folder / "samples").exists()), name
+    assert {name for name, provider in PROVIDERS.items() if len(provider.sample_types) < 2} == set()
+
+
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_every_command_on_a_page_gives_a_sample_with_its_fields(name: str) -> None:
-    commands = [command.words for command in in_page((PAGES / f"{name}.md").read_text(), name)]
+    every = [command.words for command in in_page((PAGES / f"{name}.md").read_text(), name)]
+    commands = [words[1:] for words in every if words[0] == "trigger"]
     assert commands
-    for _trigger, provider, kind, *options in commands:
+    for provider, kind, *options in commands:
         assert provider == name
         fields = dict(parse_field(value) for value in options if value != "-f")
         sample = PROVIDERS[name].sample(kind, fields)

@@ -8,7 +8,7 @@ recognise a mail that was sent twice.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -25,14 +25,12 @@ from aiosmtplib.errors import (
 
 from onceward.messages.mail_composer import stamped
 from onceward.messages.plain_mail import PlainMail
-from onceward.services.outcome import Accepted, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
+from onceward.services.outcome import Accepted, Refused, ServiceAnswer, Unknown, Unreachable
 
+from .errors import CLOSING, judge_login, judge_refusal
 from .session import COMPLETED, Refusal, Reply, SessionLost, SmtpSession, is_address
 
 Encryption = Literal["starttls", "tls", "none"]
-
-CLOSING = 421
-"""The relay ends the connection: it is stopping, overloaded, or the client was idle for too long."""
 
 
 @dataclass(slots=True)
@@ -55,6 +53,8 @@ class Relay:
     max_connections: int = 4
     mails_per_connection: int = 100
     idle_s: float = 20.0
+    host_name: str | None = None
+    """The name that we give ourselves in EHLO. None: the name of this machine."""
 
 
 class Smtp:
@@ -69,6 +69,10 @@ class Smtp:
         self._turns = 0
         self._sending = 0
 
+    @property
+    def host(self) -> str:
+        return self._relay.host
+
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[ServiceAnswer | None]:
         """Wait for one of the connections and hold it for one `send`. Yield None if it is open, otherwise why it is not."""
@@ -79,15 +83,29 @@ class Smtp:
             finally:
                 self._turns -= 1
 
-    async def send(self, message: EmailMessage | PlainMail, *, key: str, sender: str, to: str) -> ServiceAnswer:
-        """Send one mail to one address. The caller holds a `turn`. The reference is the Message-ID of the mail."""
+    async def send(
+        self,
+        message: EmailMessage | PlainMail,
+        *,
+        key: str,
+        sender: str,
+        to: str,
+        return_path: str | None = None,
+        sign: Callable[[bytes], bytes] | None = None,
+    ) -> ServiceAnswer:
+        """Send one mail to one address. The caller holds a `turn`. The reference is the Message-ID of the mail.
+
+        `return_path` is the envelope sender, which gets the bounces (default: `sender`); `sign` adds a signature.
+        """
         if not (is_address(to) and is_address(sender)):
             which = "sender" if is_address(to) else "recipient"
             return Refused(f"the address of the {which} has characters that SMTP cannot carry", permanent=True)
         reference, content = stamped(message, key=key, sender=sender)
+        if sign is not None:
+            content = sign(content)
         self._sending += 1
         try:
-            opened = await self._announced(sender, to)
+            opened = await self._announced(return_path or sender, to)
             if not isinstance(opened, _Connection):
                 return opened
             outcome = await self._transfer(opened, content, reference=reference)
@@ -95,6 +113,14 @@ class Smtp:
             return outcome
         finally:
             self._sending -= 1
+
+    async def check(self) -> ServiceAnswer:
+        """Connect, encrypt and log in. `detail` says what the relay offers."""
+        connection = await self._connect()
+        if not isinstance(connection, _Connection):
+            return connection
+        await connection.session.quit()
+        return Accepted(None, {"smtputf8": connection.session.offers_smtputf8})
 
     async def aclose(self) -> None:
         while self._idle:
@@ -138,7 +164,7 @@ class Smtp:
             if refusal is None:
                 return kept
             if refusal.reply.code != CLOSING:
-                outcome = _refusal(refusal)
+                outcome = judge_refusal(refusal)
                 await self._put_back(kept, outcome)
                 return outcome
             await kept.session.quit()
@@ -152,7 +178,7 @@ class Smtp:
             return Unreachable(f"{self._relay.host}: connection lost before the mail was sent ({error})")
         if refusal is None:
             return connection
-        outcome = _refusal(refusal)
+        outcome = judge_refusal(refusal)
         await self._put_back(connection, outcome)
         return outcome
 
@@ -166,16 +192,16 @@ class Smtp:
             use_tls=relay.encryption == "tls",
             start_tls=relay.encryption == "starttls",
             timeout=relay.timeout_s,
+            local_hostname=relay.host_name,
         )
         try:
             return _Connection(await _session(smtp, relay.timeout_s))
         except SMTPAuthenticationError as error:
             smtp.close()
-            # Not permanent: the mail can be sent once an operator corrects the password.
-            return Refused(f"relay refused the login ({error.code})", permanent=False)
+            return judge_login(error.code)
         except SMTPResponseException as error:
             smtp.close()
-            return _refusal(Refusal("the connection", Reply(error.code, error.message)))
+            return judge_refusal(Refusal("the connection", Reply(error.code, error.message)))
         except (SMTPException, OSError) as error:
             smtp.close()
             return Unreachable(f"{relay.host}:{relay.port}: no connection ({error.__class__.__name__})")
@@ -186,7 +212,7 @@ class Smtp:
         except SessionLost as error:
             return Unknown(f"{self._relay.host}: connection lost while the mail was sent ({error})")
         if reply.code != COMPLETED:
-            return _refusal(Refusal("the mail", reply))
+            return judge_refusal(Refusal("the mail", reply))
         connection.sent += 1
         return Accepted(reference, {"code": reply.code})
 
@@ -220,15 +246,9 @@ async def _session(smtp: aiosmtplib.SMTP, timeout_s: float) -> SmtpSession:
     if smtp.transport is None:
         raise SMTPServerDisconnected("the connection was closed during the handshake")
     transport = cast(asyncio.Transport, smtp.transport)
-    return SmtpSession(transport, pipelining=smtp.supports_extension("pipelining"), timeout_s=timeout_s)
-
-
-def _refusal(refusal: Refusal) -> Refused | Throttled:
-    """Convert a refusal: 4xx may be retried, 5xx not. Only the code is kept, because the text may contain the address."""
-    code, text = refusal.reply
-    if code == CLOSING:
-        return Throttled(None)
-    passing = 400 <= code < 500
-    enhanced = text.split(" ", 1)[0] if text[:2] in ("4.", "5.") else ""
-    reason = f"relay refused {refusal.what} ({code}{' ' + enhanced if enhanced else ''})"
-    return Refused(reason, permanent=not passing)
+    return SmtpSession(
+        transport,
+        pipelining=smtp.supports_extension("pipelining"),
+        timeout_s=timeout_s,
+        smtputf8=smtp.supports_extension("smtputf8"),
+    )

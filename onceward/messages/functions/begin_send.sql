@@ -1,6 +1,7 @@
 -- Check for the last time whether a message may be sent. 'go' is recorded first: if no answer follows, the message may have
 -- been sent.
 -- 'unsure': an earlier send got no answer. `p_again` means that the caller knows this and may send anyway.
+-- 'expired': the time until which the message may be sent has passed.
 -- 'erased': the recipient was erased after the transaction that queued the message had begun. The message is blanked.
 create or replace function onceward.begin_send(p_id bigint, p_lease bigint, p_blind boolean, p_again boolean default false)
     returns text language plpgsql as $$
@@ -24,6 +25,9 @@ begin
     if v.cancel then
         return 'cancelled';
     end if;
+    if v.expires_at <= onceward.now() then
+        return 'expired';
+    end if;
     if v.address is null or v.category <> 'transactional' then
         select case v.channel when 'email' then r.email when 'sms' then r.phone when 'whatsapp' then coalesce(r.whatsapp, r.phone)
                               when 'slack' then r.slack end
@@ -43,6 +47,13 @@ begin
            set recipient = 'erased:' || v_erased, address = null, data = null, attachments = null, context = null
          where id = p_id;
         return 'erased';
+    end if;
+    if v.channel = 'email' and exists (
+        select from onceward.suppressions s
+         where coalesce(s.organization_id, '00000000-0000-0000-0000-000000000000')
+               = coalesce(v.organization_id, '00000000-0000-0000-0000-000000000000')
+           and s.address_hash = onceward.person_hash(coalesce(v.address, v_address))) then
+        return 'suppressed_address';
     end if;
     if v.category <> 'transactional' then
         if exists (

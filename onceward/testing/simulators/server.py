@@ -46,13 +46,18 @@ class _Fault:
     kind: Literal["fail", "hang", "hang_after", "drop", "drop_after", "limit"]
     status: int = 500
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    on: str = ""
+    """The method and the beginning of the path of the request, for example `POST /v1/refunds`. Empty: any request."""
+
+    def meets(self, request: web.Request) -> bool:
+        return f"{request.method} {request.path}".startswith(self.on)
 
 
 class Simulator(ABC):
     """One simulated service. `received` holds every request to its API, including those answered by a fault.
 
-    Each request uses up one fault, in the order of the calls that added them. After `keep_in`, the attributes in `kept` and
-    the port survive a restart.
+    Each request uses up one fault, in the order of the calls that added them. A fault with `on` waits for a request whose method
+    and path begin so (`POST /v1/refunds`). After `keep_in`, the attributes in `kept` and the port survive a restart.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
@@ -60,6 +65,7 @@ class Simulator(ABC):
     def __init__(self) -> None:
         self.received: list[Received] = []
         self._faults: deque[_Fault] = deque()
+        self._refusal: int | str | None = None
         self._runner: web.AppRunner | None = None
         self._url: str | None = None
         self._stopping = asyncio.Event()
@@ -78,26 +84,30 @@ class Simulator(ABC):
             raise RuntimeError(f"{self.__class__.__name__} has not been started")
         return self._url
 
-    def fail_next(self, count: int = 1, *, status: int = 500) -> None:
+    def fail_next(self, count: int = 1, *, status: int = 500, on: str = "") -> None:
         """Answer the next requests with an error status, without carrying them out."""
-        self._faults.extend([_Fault("fail", status)] * count)
+        self._faults.extend([_Fault("fail", status, on=on)] * count)
+
+    def refuse_all(self, code: int | str | None) -> None:
+        """Answer every request with this error of the service, until `refuse_all(None)`: an expired token, a paused template."""
+        self._refusal = code
 
     def rate_limit(self, count: int = 1, *, retry_after_s: int | None = 1) -> None:
         """Answer the next requests with 429, without carrying them out."""
         headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
         self._faults.extend([_Fault("limit", 429, headers)] * count)
 
-    def hang(self, count: int = 1, *, act: bool = False) -> None:
+    def hang(self, count: int = 1, *, act: bool = False, on: str = "") -> None:
         """Do not answer the next requests. With `act`, carry them out first."""
-        self._faults.extend([_Fault("hang_after" if act else "hang")] * count)
+        self._faults.extend([_Fault("hang_after" if act else "hang", on=on)] * count)
 
-    def drop_before_send(self, count: int = 1) -> None:
+    def drop_before_send(self, count: int = 1, *, on: str = "") -> None:
         """Drop the connection of the next requests, without carrying them out."""
-        self._faults.extend([_Fault("drop")] * count)
+        self._faults.extend([_Fault("drop", on=on)] * count)
 
-    def drop_after_send(self, count: int = 1) -> None:
+    def drop_after_send(self, count: int = 1, *, on: str = "") -> None:
         """Carry out the next requests, then drop their connections: the outcome is unknown to the caller."""
-        self._faults.extend([_Fault("drop_after")] * count)
+        self._faults.extend([_Fault("drop_after", on=on)] * count)
 
     def clear_faults(self) -> None:
         self._faults.clear()
@@ -148,6 +158,10 @@ class Simulator(ABC):
         """Whether the path belongs to the API. Faults do not apply to pages for people."""
         return True
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        """Return the response with an error code of this service, for `refuse_all`."""
+        raise NotImplementedError(f"{self.__class__.__name__} has no error codes")
+
     def failure(self, status: int) -> web.Response:
         """Return an error response in the format of this service."""
         return answer({"error": {"message": f"simulated failure {status}"}}, status=status)
@@ -182,10 +196,17 @@ class Simulator(ABC):
                     body=await request.read(),
                 )
             )
-            fault = self._faults.popleft() if self._faults else None
-            return await self._answer(request, handler, fault)
+            if self._refusal is not None:
+                return self.refusal(request, self._refusal)
+            return await self._answer(request, handler, self._next_fault(request))
 
         return apply_fault
+
+    def _next_fault(self, request: web.Request) -> _Fault | None:
+        fault = next((each for each in self._faults if each.meets(request)), None)
+        if fault is not None:
+            self._faults.remove(fault)
+        return fault
 
     async def _answer(self, request: web.Request, handler: Handler, fault: _Fault | None) -> web.StreamResponse:
         if fault is None:
