@@ -36,7 +36,7 @@ async def own_number() -> AsyncIterator[WhatsAppSimulator]:
 @pytest.fixture
 async def accounts(db: Database, own_number: WhatsAppSimulator) -> AsyncIterator[OrganizationChannels]:
     services = Services()
-    services.configure(Settings(whatsapp_url=own_number.url))
+    services.configure(Settings(simulators={"whatsapp": own_number.url}))
     services.use_secrets(OrganizationSecrets(db, BOX))
     setup = ChannelSetup(settings=services.settings, client=ServiceClient(), guarded=GuardedClient())
     yield OrganizationChannels(services, setup)
@@ -84,7 +84,7 @@ async def all_sent(db: Database, ids: list[int]) -> None:
 async def test_an_expired_token_stops_one_account_and_a_new_token_sends_everything(
     office, wires, accounts, own_number, db
 ) -> None:
-    """Its queue is not burnt, another organization goes on, its owners are told once, and a changed secret resumes it."""
+    """Its queue is not burnt, another organization goes on, its owners get one notice, and a changed secret resumes it."""
     clinic, other = await organization(db, "clinic", own=True), await organization(db, "other", own=False)
     await db.execute("insert into onceward.users (email) values ('owner@clinic.example')")
     await db.execute("insert into onceward.memberships select $1, user_id, 'owner' from onceward.users", clinic)
