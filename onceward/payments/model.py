@@ -17,7 +17,7 @@ PaymentStatus = Literal[
 RefundStatus = Literal["requested", "sent", "pending", "done", "failed", "settled"]
 DisputeStatus = Literal["inquiry", "open", "won", "lost"]
 PlanStatus = Literal["starting", "active", "late", "unpaid", "ending", "ended", "completed"]
-InstalmentStatus = Literal["paid", "late", "unpaid", "ended", "completed"]
+InstalmentStatus = Literal["paid", "late", "unpaid", "ended"]
 Decision = Literal["accepted", "returned"]
 
 UNPAID: frozenset[str] = frozenset({"created", "open", "processing"})
@@ -142,6 +142,10 @@ class Payment:
     """What the app gave to `open`."""
     created_at: datetime
     paid_at: datetime | None
+    failure: str | None = None
+    """Why the last try to pay failed, as a short code of the service."""
+    is_late: bool = False
+    """In `on_paid`: the payment had ended before the money arrived."""
 
     @property
     def money(self) -> Money:

@@ -91,7 +91,7 @@ DisputeState = Literal["inquiry", "open", "won", "lost"]
 InvoiceState = Literal["open", "paid", "failed", "void"]
 """`failed`: the last try to collect it failed and the service will try again. `void`: it will never be collected."""
 SubscriptionState = Literal["incomplete", "active", "late", "unpaid", "ended"]
-"""`late`: the newest invoice failed and is retried (Stripe: `past_due`). `unpaid`: the service gave up, and makes no more tries.
+"""`late`: the newest invoice failed and is retried. `unpaid`: the service gave up, and makes no more tries.
 `ended`: no further invoice will be collected, for whatever reason."""
 
 
@@ -167,7 +167,7 @@ class PaymentReport:
     charge: str | None = None
     """The id under which the money is refunded and disputed. Always set if the state is `paid` and nothing recurs."""
     names: tuple[str, ...] = ()
-    """Other ids of the same charge, by which later reports may call it (at Stripe the `ch_` beside the `pi_`)."""
+    """Other ids of the same charge, by which later reports may call it."""
     received: Money | None = None
     """What the buyer paid. Always set if the state is `paid`."""
     fee: Money | None = None
@@ -237,7 +237,7 @@ class DisputeReport:
     """The fee of the dispute, in the currency of `amount`, as far as the service took and kept it."""
     reason: str = ""
     is_reversal: bool = False
-    """The service took the money back (PayPal: `PAYMENT.CAPTURE.REVERSED`), which is the end of a dispute of the same charge if
+    """The service took the money back by itself, which is the end of a dispute of the same charge if
     there is one. The machine then moves that dispute, instead of adding one."""
     payment_id: UUID | None = None
     at: datetime | None = None
@@ -299,7 +299,7 @@ class EventReading:
 
     facts: tuple[Fact, ...] = ()
     account: str | None = None
-    """The connected account that the event is about (Stripe Connect: `account`). None: the account of the source itself."""
+    """The connected account that the event is about. None: the account of the source itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +375,7 @@ class PaymentService(Protocol):
     def connect(cls, client: Any, *, connected_account: str | None = None) -> Self:
         """Return the service of one account. `client` is the integration's own client (`Integration.client`).
 
-        `connected_account` acts for an account that is connected to that of the client (Stripe Connect).
+        `connected_account` acts for an account that is connected to that of the client.
         """
         ...
 
