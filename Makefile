@@ -104,7 +104,7 @@ bench-peers: $(READY) ## install what we measure ourselves against, each in its 
 lock: $(READY) ## resolve the dependencies anew into requirements.lock, and those of the image into deploy/requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml apps/pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --no-emit-package onceward --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
-	@echo 'hatchling>=1.25' | $(BIN)/uv pip compile pyproject.toml apps/pyproject.toml - --extra files --extra otel --extra push \
+	@echo 'hatchling>=1.25' | $(BIN)/uv pip compile pyproject.toml apps/pyproject.toml - --extra files --extra mail --extra otel --extra push \
 	  --universal --python-version 3.11 \
 	  --no-emit-package onceward --constraints requirements.lock --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
 

@@ -40,6 +40,7 @@ from onceward.messages import HookState
 from onceward.messages.delivery import hook_state
 from onceward.messages.endings import ENDED
 from onceward.messages.reports import delivery_reports
+from onceward.messages.service_states import account_events
 from onceward.outbox import Catalogue, EventType
 from onceward.payments.declaring import Declarations, PaymentRegistry, payment_services, service_class
 from onceward.payments.events import apply_event
@@ -104,6 +105,9 @@ class Onceward:
         docs/trust.md#encrypted-columns-of-an-app. docs/features.md explains `pages`, `checks`, `erasers`, `traced`, `growth`.
         """
         self.name = name
+        for option, folder in (("migrations", migrations), ("functions", functions)):
+            if folder is not None and not folder.is_dir():
+                raise ValueError(f"{option}: there is no folder {str(folder)!r}, so its SQL would never be applied")
         self._own = Feature(
             name=name,
             migrations=migrations,
@@ -140,7 +144,7 @@ class Onceward:
             lambda: self.registry.payments, first_use=self._use_payments, handle=self._handle_payments
         )
         """Declares what follows when somebody pays (docs/payments.md)."""
-        for provider, declared in delivery_reports().items():
+        for provider, declared in (*delivery_reports().items(), *account_events().items()):
             for type in declared.types:
                 for app in self._apps_of(provider):
                     self._handle_reports(task_name(provider, type, app=app))

@@ -1,4 +1,7 @@
-"""Apply the delivery reports among the received events to their messages, before the app's own handler runs."""
+"""Apply what the engine itself understands of the received events, before the app's own handler runs.
+
+Delivery reports go to their messages, and events about our account at a service change its state.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onceward.inbox.event import StoredEvent
-from onceward.messages import reports
+from onceward.messages import reports, service_states
 from onceward.tx import Tx
 from onceward.work import Claimed
 
@@ -20,7 +23,8 @@ async def apply_report(work: Claimed, tx: Tx | None) -> Any:
     A handler without `tx` has no transaction: the report is then committed before the handler runs.
     """
     event: StoredEvent = work.body
-    if not reports.is_report(event.provider, event.type):
+    is_about_account = service_states.is_account_event(event.provider, event.type)
+    if not is_about_account and not reports.is_report(event.provider, event.type):
         return None
     if tx is not None:
         return (await _apply([event], tx))[0]
@@ -34,5 +38,11 @@ async def apply_reports(works: Sequence[Claimed], tx: Tx) -> list[Any]:
 
 
 async def _apply(events: Sequence[StoredEvent], tx: Tx) -> list[Any]:
+    """Apply events of one type."""
+    if events and service_states.is_account_event(events[0].provider, events[0].type):
+        return [
+            await service_states.apply_change(tx, each.provider, each.type, each.payload, each.received_at)
+            for each in events
+        ]
     received = [(reports.read_report(each.provider, each.type, each.payload), each.received_at) for each in events]
     return await reports.apply_reports(tx, received, hooks=tx.engine.registry.message_hooks)

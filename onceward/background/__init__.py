@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.background.loop import Loop
     from onceward.background.supervisor import Supervisor, current_supervisor, supervised_by
     from onceward.background.tasks import Tasks, spawn
+    from onceward.background.time_limit import TimeLimit
 
 __all__ = [
     "Loop",

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 
 import structlog
 
@@ -27,6 +27,9 @@ LONGEST_PAUSE_S = 5.0
 LONGEST_PAUSE_OF_SLOW_LOOPS_S = 60.0
 TOLERATED_S = 15.0
 """A loop keeps failing if no step has succeeded for this time, or for three intervals of the loop if they are longer."""
+LONGEST_STEP_S = 60.0
+LONGEST_STEP_OF_SLOW_LOOPS_S = 900.0
+"""A loop that runs every 30 seconds or less often does upkeep, which may take long on large tables."""
 WORKS_AFTER_S = 10.0
 """A step that waits by itself may never return. Once it has run for this time, the loop is not failing."""
 
@@ -42,9 +45,15 @@ class Loop:
         every_s: float | None = None,
         waits_first: bool = False,
         longest_pause_s: float = LONGEST_PAUSE_S,
+        longest_step_s: float | None = None,
+        busy_with: Callable[[], object] | None = None,
         instead_of_close: Callable[[BaseException], Exception] | None = None,
     ) -> None:
         """With `waits_first` the first step comes after `every_s`. `longest_pause_s` limits the pause after a failure.
+
+        A step that lasts longer than `longest_step_s` hangs: its supervisor reports it. Without `every_s` a step may wait
+        for ever, so only a loop with a `longest_step_s` is watched, and its step waits inside `with loop.idle()`.
+        `busy_with` replaces the number of the step as the mark of progress; it returns None while the loop waits.
 
         `instead_of_close` returns the exception for a step that awaits a task which has ended with GeneratorExit: without
         it, Python closes the step, which then cannot clean up.
@@ -60,6 +69,12 @@ class Loop:
         self._every_s = every_s
         self._waits_first = waits_first
         self._longest_pause_s = max(longest_pause_s, min(every_s or 0.0, LONGEST_PAUSE_OF_SLOW_LOOPS_S))
+        if longest_step_s is None and every_s is not None:
+            longest_step_s = LONGEST_STEP_OF_SLOW_LOOPS_S if every_s >= 30 else LONGEST_STEP_S
+        self.longest_step_s = longest_step_s
+        self.busy_with = busy_with or self._current_step
+        """Returns what the loop is busy with, which changes with every progress, or None while the loop waits."""
+        self._is_busy = False
         self._instead_of_close = instead_of_close
         self._in_a_row = 0
         self._failing_since: float | None = None
@@ -97,6 +112,18 @@ class Loop:
         """Run the next step at once."""
         self._nudged.set()
 
+    @contextlib.contextmanager
+    def idle(self) -> Generator[None]:
+        """Inside this block the step waits for something to do."""
+        self._is_busy = False
+        try:
+            yield
+        finally:
+            self._is_busy = True
+
+    def _current_step(self) -> object:
+        return self.steps + self.failures if self._is_busy else None
+
     @property
     def keeps_failing(self) -> bool:
         """Return whether no step has succeeded for longer than the loop may fail. An outage of the database does not count."""
@@ -116,7 +143,9 @@ class Loop:
                     raise asyncio.CancelledError
                 self._nudged.clear()
                 self._step_began = time.monotonic()
+                self._is_busy = True
                 await self.step()
+                self._is_busy = False
                 self._succeeded()
                 if self._every_s is not None and not self._stopping.is_set():
                     await self._rest(self._every_s)
@@ -153,6 +182,7 @@ class Loop:
                 await self._nudged.wait()
 
     async def _failed(self, error: BaseException) -> None:
+        self._is_busy = False
         now = time.monotonic()
         if self._every_s is None and self._step_began is not None and now - self._step_began >= WORKS_AFTER_S:
             self._in_a_row, self._failing_since = 0, None  # it had recovered

@@ -9,10 +9,13 @@ fast. `make docs` rewrites docs/cli.md; a test fails if that file is out of date
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from typing import Annotated
 
 import typer
 
+from onceward.cli.exits import TRACEBACK_VARIABLE
 from onceward.cli.index import CommandIndex, index
 from onceward.cli.session import FEATURES_HERE, CommandFeatures
 from onceward.extras import find_library
@@ -49,7 +52,21 @@ def _registered(here: CommandFeatures, features: Features) -> typer.Typer:
     )
 
     @cli.callback()
-    def root() -> None:  # pyright: ignore[reportUnusedFunction]
+    def root(  # pyright: ignore[reportUnusedFunction]
+        version: Annotated[
+            bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+        ] = False,
+        traceback: Annotated[
+            bool,
+            typer.Option(
+                "--traceback",
+                help="Show the whole traceback of an error.",
+                callback=_show_tracebacks,
+                is_eager=True,
+                envvar=TRACEBACK_VARIABLE,
+            ),
+        ] = False,
+    ) -> None:
         FEATURES_HERE.set(here)
 
     for register in features.load("commands"):
@@ -59,6 +76,20 @@ def _registered(here: CommandFeatures, features: Features) -> typer.Typer:
     if find_library(OF_A_CLONE) is not None:
         import_module(OF_A_CLONE).register(cli)
     return cli
+
+
+def _show_tracebacks(value: bool) -> None:
+    """Remember the option where `entry.py` finds it, also if the command cannot be prepared."""
+    if value:
+        os.environ[TRACEBACK_VARIABLE] = "1"
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        from onceward.cli.version import version
+
+        version()
+        raise typer.Exit
 
 
 def _app_commands(here: CommandFeatures) -> typer.Typer:

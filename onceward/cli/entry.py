@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from onceward.cli.commands import command_line
-from onceward.cli.exits import Exit, code_for, explain
+from onceward.cli.exits import TRACEBACK_VARIABLE, Exit, code_for, explain
 from onceward.cli.lean import hide_unneeded, slow_collector
 from onceward.cli.loading import APP_VARIABLE
 from onceward.cli.project import use_project
@@ -33,7 +33,7 @@ def run_command_line(features: Features) -> None:
         sys.exit(Exit.INTERRUPTED)
     except Exception as error:
         code = code_for(error, here.loaded)
-        if code is None:
+        if code is None or os.environ.get(TRACEBACK_VARIABLE):
             raise
         complain(explain(error))
         sys.exit(code)

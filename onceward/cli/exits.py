@@ -8,6 +8,9 @@ from onceward.errors import OncewardError
 from onceward.extras import ExtraMissing
 from onceward.feature import Features
 
+TRACEBACK_VARIABLE = "ONCEWARD_TRACEBACK"
+"""Set by `onceward --traceback`: an expected failure shows its whole traceback."""
+
 
 class Exit(IntEnum):
     OK = 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
+import traceback
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
-from onceward.extras import find_library
+from onceward.extras import ExtraMissing, find_library
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
 
 APP_VARIABLE = "ONCEWARD_APP"
+PACKAGE = Path(__file__).parent.parent
 APP_ENTRY_POINTS = "onceward.apps"
 """The group of entry points in which a package names its apps, for the message of a command that was given none."""
 
@@ -37,6 +40,34 @@ AppOption = Annotated[
         show_envvar=False,
     ),
 ]
+
+
+class AppFailed(CommandFailed):
+    """The module of the app raised an error. The message names the line of the user's own file that caused it."""
+
+    def __init__(self, module: str, error: Exception) -> None:
+        what = f"{type(error).__name__}: {error}"
+        super().__init__(
+            f"{_own_line(error) or f'module {module!r}'}: {what} (--traceback shows the calls)", Exit.USAGE
+        )
+
+
+def _own_line(error: Exception) -> str | None:
+    """Return the file and line of the innermost call, or of the syntax error, that is not in a library."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shown(error.filename)}:{error.lineno}"
+    own: str | None = None
+    libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    for frame in traceback.extract_tb(error.__traceback__):
+        is_library = frame.filename.startswith((*libraries, str(PACKAGE), "<frozen "))
+        if not is_library:
+            own = f"{_shown(frame.filename)}:{frame.lineno}"
+    return own
+
+
+def _shown(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
 
 
 class NoSuchApp(CommandFailed):
@@ -65,7 +96,12 @@ def load_app(path: str | None) -> Onceward:
             f"module {module_name!r} cannot be found from {Path.cwd()}: "
             "run the command in the project's directory, or install the project"
         )
-    module = import_module(module_name)
+    try:
+        module = import_module(module_name)
+    except (CommandFailed, ExtraMissing):
+        raise
+    except Exception as error:
+        raise AppFailed(module_name, error) from error
     apps = [name for name, value in vars(module).items() if isinstance(value, Onceward)]
     value = getattr(module, attribute, None)
     if isinstance(value, Onceward):

@@ -55,6 +55,14 @@ async def older_processes(conn: asyncpg.Connection[Any], owner: str, number: int
     return [RunningProcess(**dict(row)) for row in await conn.fetch(OLDER, owner, number, COUNTS_FOR_S)]
 
 
+async def running_processes(db: Database) -> list[RunningProcess]:
+    """Return the processes that run on the database. An empty database has none."""
+    if await db.fetchval("select to_regclass('onceward.processes')") is None:
+        return []
+    rows = [row for row in await db.fetch(LIST, COUNTS_FOR_S) if row["running"]]
+    return [RunningProcess(row["service"], row["host"], row["pid"], row["version"]) for row in rows]
+
+
 def too_old(knows: Mapping[str, int], required: Mapping[str, int]) -> NewerSchema | None:
     """Return why code that knows these migrations cannot run on a schema with these requirements."""
     for owner, number in required.items():
@@ -76,7 +84,9 @@ class ProcessNote:
     version: str
     on_too_old: Callable[[NewerSchema], None]
     failing: Callable[[], Mapping[str, str]] = field(default=dict)
-    """Returns the loops of the process that keep failing."""
+    """Returns the loops of the process that keep failing or hang."""
+    overdue: Callable[[], Mapping[str, int]] = field(default=dict)
+    """Returns how many handlers inside requests of this process ignore their time limit, by name."""
     every_s: float = EVERY_S
     id: UUID = field(default_factory=uuid4)
     failure: NewerSchema | None = None
@@ -114,6 +124,7 @@ class ProcessNote:
             self.version,
             dict(self.knows),
             self.failing(),
+            self.overdue(),
         )
         required = {row["owner"]: row["requires"] for row in await self.db.fetch(REQUIRED)}
         failure = too_old(self.knows, required)

@@ -12,7 +12,7 @@ from onceward.work.liveness import look
 
 
 async def check_loops(conn: Connection) -> Finding:
-    """Check that no running process has a background loop that keeps failing."""
+    """Check that no running process has a background loop that keeps failing or hangs."""
     if await conn.fetchval("select to_regclass('onceward.processes') is null"):
         return Finding("loops", "ok", "no process has noted itself")
     running = [row for row in await conn.fetch(LIST, COUNTS_FOR_S) if row["running"]]
@@ -22,8 +22,11 @@ async def check_loops(conn: Connection) -> Finding:
         for loop, error in sorted(orjson.loads(row["failing"]).items())
     ]
     if failing:
-        remedy = "look for `loop.failed` in the log of the process: it has the traceback. The process is not ready"
-        return Finding("loops", "fail", f"these loops keep failing: {'; '.join(failing[:5])}", remedy)
+        remedy = (
+            "look for `loop.failed` or `loop.hung` in the log of the process: it has the stack. The process is not ready; "
+            "restart it if the loop hangs"
+        )
+        return Finding("loops", "fail", f"these loops keep failing or hang: {'; '.join(failing[:5])}", remedy)
     return Finding("loops", "ok", f"all background loops of {len(running)} processes work")
 
 

@@ -6,6 +6,7 @@ While the database is unavailable the catalog keeps what it read last. A webhook
 from __future__ import annotations
 
 import asyncio
+import difflib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from onceward.statements import named, read_statement
 from onceward.trust import SecretBox, find_organization
 from onceward.trust.errors import TrustError
 from onceward.webhooks.provider import ConfigError
+from onceward.webhooks.registry import PROVIDERS
 
 log = structlog.get_logger(__name__)
 
@@ -106,6 +108,21 @@ class Catalog:
                     f" {variable_of(source)}_APP={names[0]} if the source comes from the environment",
                     field="app",
                 )
+
+    def warn_of_handlers_without_source(self, handlers: Iterable[str]) -> None:
+        """Log a warning for each handler whose first argument names neither a provider nor a source: it never runs."""
+        routes = {source.route for source in self._sources.values()} | self._broken.keys()
+        for task in sorted(handlers):
+            name = task.partition("/")[0]
+            if ":" in name or name in PROVIDERS or name in routes:
+                continue
+            near = difflib.get_close_matches(name, [*PROVIDERS, *routes], n=1)
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            log.warning(
+                "handler.without_source",
+                handler=task,
+                hint=f"{meant}{name!r} is neither a provider nor a source; `onceward sources add {name}` adds the source",
+            )
 
     @property
     def handled_names(self) -> frozenset[str]:

@@ -45,6 +45,7 @@ class Inbox:
     ) -> None:
         declared = environment.read(os.environ if environ is None else environ, public_url=public_url)
         self.catalog = Catalog(db, box, declared=declared, own_tasks=registry.tasks)
+        self._handlers = tuple(handlers)
         self.rejects = Rejects(db)
         self._certificates = CertificateFetcher()
         self._store = store = Store(db, waker)
@@ -72,6 +73,7 @@ class Inbox:
         await self.catalog.declare()
         await self.catalog.refresh()
         self.catalog.require_clear_routes()
+        self.catalog.warn_of_handlers_without_source(self._handlers)
         await self._waiting.start()
         for each in self._loops:
             await each.start()

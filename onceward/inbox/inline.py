@@ -11,7 +11,6 @@ takes two round trips, one that stores the event and one that commits, and a thi
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from onceward.background import TimeLimit
 from onceward.db import (
     FAILED,
     Connection,
@@ -192,7 +192,7 @@ class Inline:
         async with tx:
             failure: Exception
             try:
-                async with asyncio.timeout(handler.task.timeout_s):
+                async with TimeLimit(handler.task.timeout_s, of=work.task):
                     value = await handler.task.run(work, tx)
                 gate("inline-before-commit")
                 final = final_statement(work, NOBODY, value) if is_queued else _success(work, value)

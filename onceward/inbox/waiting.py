@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import structlog
 
 from onceward.background import Loop
+from onceward.background.loop import LONGEST_STEP_S
 from onceward.db import FAILED, Database, loudness
 from onceward.inbox.store import Stored, standing
 from onceward.statements import read_statement
@@ -37,7 +38,7 @@ class Waiting:
         self._count = 0
         self._looked = asyncio.Condition()
         self._wanted = asyncio.Event()
-        self._loop = Loop("waiting for results", self._look)
+        self._loop = Loop("waiting for results", self._look, longest_step_s=LONGEST_STEP_S)
 
     async def until_idle(self, stored: Sequence[Stored]) -> list[Stored] | None:
         """Return the events once none is running, or None if one still runs after `WAIT_S` or too many requests wait."""
@@ -82,18 +83,18 @@ class Waiting:
                 del self._waiters[seq]
 
     async def _look(self) -> None:
-        """Poll while requests wait. If the queries fail, the requests time out and their senders are asked to retry."""
+        """Look once, if requests wait. If the query fails, the requests time out and their senders are asked to retry."""
         self._wanted.clear()
         if not self._waiters:
-            await self._wanted.wait()
-        await asyncio.sleep(FIRST_LOOK_S)
-        while self._waiters:
-            try:
-                rows = await self._db.fetch(LOOK, list(self._waiters))
-            except FAILED as error:
-                log.log(loudness(error), "results.read_failed", error=type(error).__name__)
-                rows = []
-            self._latest = {row["seq"]: standing(row) for row in rows}
-            async with self._looked:
-                self._looked.notify_all()
-            await asyncio.sleep(LOOK_EVERY_S)
+            with self._loop.idle():
+                await self._wanted.wait()
+            await asyncio.sleep(FIRST_LOOK_S)
+        try:
+            rows = await self._db.fetch(LOOK, list(self._waiters))
+        except FAILED as error:
+            log.log(loudness(error), "results.read_failed", error=type(error).__name__)
+            rows = []
+        self._latest = {row["seq"]: standing(row) for row in rows}
+        async with self._looked:
+            self._looked.notify_all()
+        await asyncio.sleep(LOOK_EVERY_S)

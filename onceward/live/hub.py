@@ -10,10 +10,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from onceward.background import Loop, Tasks
+from onceward.background.loop import LONGEST_STEP_S
 from onceward.db import FAILED, Database
 from onceward.live import metrics
 from onceward.live.access import Viewer
@@ -77,7 +79,13 @@ class Hub:
         self._readers: list[asyncio.Future[Version]] = []
         self._ready: asyncio.Queue[Group] = asyncio.Queue()
         self._runners = [
-            Loop(f"live runner {n}", self._run_ready, instead_of_close=leaked) for n in range(options.runners)
+            Loop(
+                f"live runner {n}",
+                partial(self._run_ready, n),
+                longest_step_s=LONGEST_STEP_S + options.query_timeout_s,
+                instead_of_close=leaked,
+            )
+            for n in range(options.runners)
         ]
         self._shares = Shares(options)
 
@@ -239,9 +247,10 @@ class Hub:
             group.queued = True
             self._ready.put_nowait(group)
 
-    async def _run_ready(self) -> None:
+    async def _run_ready(self, runner: int) -> None:
         """Run the next query that is due."""
-        group = await self._ready.get()
+        with self._runners[runner].idle():
+            group = await self._ready.get()
         try:
             if self.groups.get(group.key) is group:
                 await self._run(group)

@@ -7,6 +7,7 @@ import contextlib
 import time
 
 from onceward.background import Loop
+from onceward.background.loop import LONGEST_STEP_S
 from onceward.db import Connection
 from onceward.live import metrics
 from onceward.live.feed import ACCESS, FeedReader
@@ -28,7 +29,7 @@ class FeedLoop:
         """The time of the last read, on the monotonic clock."""
         self._conn: Connection | None = None
         self._changed_at = 0.0
-        self._loop = Loop("live feed", self._read, longest_pause_s=LONGEST_PAUSE_S)
+        self._loop = Loop("live feed", self._read, longest_pause_s=LONGEST_PAUSE_S, longest_step_s=LONGEST_STEP_S)
 
     async def start(self) -> None:
         await self._loop.start()
@@ -68,7 +69,8 @@ class FeedLoop:
     async def _read(self) -> None:
         """Read the feed, then wait for a wake-up or the next interval."""
         hub, options = self.hub, self.hub.options
-        await hub.in_use.wait()
+        with self._loop.idle():
+            await hub.in_use.wait()
         hub.nudged.clear()
         try:
             if await self.step():
@@ -82,6 +84,6 @@ class FeedLoop:
         if hub.rest():
             return
         busy = time.monotonic() - self._changed_at < BUSY_FOR_S
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError), self._loop.idle():
             async with asyncio.timeout(options.poll_busy_s if busy else options.poll_quiet_s):
                 await hub.nudged.wait()

@@ -15,7 +15,7 @@ import asyncpg
 import orjson
 from pydantic import BaseModel
 
-from onceward.background import spawn
+from onceward.background import TimeLimit, spawn
 from onceward.db import BROKEN, Connection, Database, Unavailable
 from onceward.db.lost import is_gone
 from onceward.live.access import Viewer
@@ -55,7 +55,7 @@ async def run(
         except BROKEN as error:
             raise Unavailable(f"could not start a transaction: {error}") from error
         try:
-            async with asyncio.timeout(timeout_s):
+            async with TimeLimit(timeout_s, of=f"query {definition.name}"):
                 return await _run_query(conn, tables, definition, arguments, viewer)
         finally:
             await _end(conn)

@@ -18,7 +18,9 @@ from onceward.services.outcome import Lookup, ServiceAnswer
 
 if TYPE_CHECKING:
     from onceward.http import GuardedClient, ServiceClient
+    from onceward.messages.mail_domains import MailIdentity
     from onceward.services import Services
+    from onceward.services.accounts import ServiceAccount
     from onceward.settings import Settings
 
 ReportAddress = Callable[[UUID | None], Awaitable[str | None]]
@@ -103,8 +105,18 @@ class ChannelSetup:
     settings: Settings
     client: ServiceClient
     guarded: GuardedClient
+    mail_identity: Callable[[UUID | None], Awaitable[MailIdentity]] | None = None
+    """Returns who the mails of an organization are from. None: always the sender of the settings."""
     report_address: Callable[[str], ReportAddress] = no_reports
     """Returns what finds the address for the delivery reports of a service."""
+
+    def account(self, name: str) -> ServiceAccount | None:
+        """Return the installation's account at a service; None if the settings have none."""
+        from onceward.services import Services
+
+        services = Services()
+        services.configure(self.settings)
+        return services.installation_account(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

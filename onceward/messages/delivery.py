@@ -247,14 +247,15 @@ async def run_message_hooks(tx: Transaction, report: DeliveryReport, hooks: Sequ
         return
     elsewhere = tx.organization is None and report.organization is not None
     if elsewhere:
-        await _act_for(tx, report.organization)
+        await act_for(tx, report.organization)
     for state, hook in due:
         await hook.run(tx, replace(report, state=state))
     if elsewhere:
-        await _act_for(tx, None)
+        await act_for(tx, None)
 
 
-async def _act_for(tx: Transaction, organization: UUID | None) -> None:
+async def act_for(tx: Transaction, organization: UUID | None) -> None:
+    """Let the transaction act for an organization from here on."""
     await tx.execute("select set_config('onceward.organization', $1, true)", str(organization or ""))
     tx.organization = organization
 

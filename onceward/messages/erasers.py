@@ -103,6 +103,12 @@ ERASERS: tuple[Eraser, ...] = (
         erase=hash_opt_outs,
     ),
     Eraser(
+        name="suppressed addresses",
+        table="onceward.suppressions",
+        columns={"address": "whole"},
+        blank={"address": "null"},  # the hash stays: the person is not written to again
+    ),
+    Eraser(
         name="dashboard messages",
         table="onceward.dashboard_messages",
         columns={"recipient": "whole", "title": "text", "body": "text"},
@@ -118,6 +124,12 @@ ERASERS: tuple[Eraser, ...] = (
 
 UNSEARCHED: dict[str, str] = {
     "onceward.senders.*": "phone numbers of organizations",
+    "onceward.mail_domains.*": "senders of organizations",
+    "onceward.suppressions.address_hash": "the hash of an address, so that no mail is sent to it",
+    "onceward.suppressions.reason": "a closed set",
+    "onceward.suppressions.status": "a code of mail servers",
+    "onceward.suppressions.source": "a name given by code",
+    "onceward.service_states.*": "accounts of organizations",
     "onceward.templates.*": "texts of the app, the same for everybody",
     "onceward.recipients.locale": "a language, deleted with the recipient",
     "onceward.recipients.timezone": "a time zone, deleted with the recipient",

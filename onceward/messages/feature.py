@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.feature import WORKER, AlsoKnownAs, Feature, Part, Traced, unique_key
+from onceward.feature import WORKER, AlsoKnownAs, Feature, Part, SealedColumn, Traced, unique_key
 
 FEATURE = Feature(
     name="messages",
@@ -21,6 +21,7 @@ FEATURE = Feature(
     pages="onceward.messages.pages:PAGES",
     checks="onceward.messages.checks:CHECKS",
     erasers="onceward.messages.erasers:ERASERS",
+    sealed=(SealedColumn("onceward.mail_domains", "id", "private_key"),),
     traced=(
         Traced(
             "onceward.messages",

@@ -69,9 +69,12 @@ class _Generator(BytesGenerator):
                 return boundary
 
 
-def new_mail() -> EmailMessage:
-    """Return an empty mail."""
-    return EmailMessage(POLICY)
+UTF8_POLICY = POLICY.clone(utf8=True)
+
+
+def new_mail(*, utf8: bool = False) -> EmailMessage:
+    """Return an empty mail. With `utf8` its headers are UTF-8, for a relay that offers SMTPUTF8."""
+    return EmailMessage(UTF8_POLICY if utf8 else POLICY)
 
 
 def mail_bytes(message: EmailMessage) -> bytes:

@@ -12,18 +12,22 @@ from onceward.messages.mail import mail_bytes, new_mail
 from onceward.messages.plain_mail import PlainMail
 
 
-def compose(letter: Letter, sender: str) -> EmailMessage | PlainMail:
-    """Return the mail with its text and HTML bodies, the headers for one-click unsubscribing, and its attachments."""
+def compose(letter: Letter, sender: str, *, to: str | None = None) -> EmailMessage | PlainMail:
+    """Return the mail with its text and HTML bodies, the headers for one-click unsubscribing, and its attachments.
+
+    `to` is the address as it is sent, if it differs from that of the letter (`mail_address.wire_address`).
+    """
+    to = to or letter.to
     headers = (
         ("From", sender),
-        ("To", letter.to),
+        ("To", to),
         ("Subject", letter.rendered.subject),
         ("Auto-Submitted", "auto-generated"),
         *unsubscribe_headers(letter).items(),
     )
     if not letter.attachments:
         return PlainMail(headers, letter.rendered.text, letter.rendered.html)
-    message = new_mail()
+    message = new_mail(utf8=not to.isascii())
     for name, value in headers:
         message[name] = value
     message.set_content(letter.rendered.text)

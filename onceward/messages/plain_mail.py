@@ -22,6 +22,8 @@ PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 ADDRESSES = frozenset({"from", "to"})
 ADDRESS = re.compile(r"[A-Za-z0-9+_-]+(?:\.[A-Za-z0-9+_-]+)*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 """An address that is written as it is. `Name <address>` and others may need quotes or an encoded word."""
+BARE_ADDRESS = re.compile(r"[^\s<>\"(),:;\\\[\]@]+@[A-Za-z0-9.-]+")
+"""An address without a name, whose domain is in its ASCII form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ def _line(name: str, value: str) -> bytes:
 
 def _written(name: str, value: str) -> bytes:
     """Return a header with its line end."""
+    if name.lower() in ADDRESSES and not value.isascii() and BARE_ADDRESS.fullmatch(value):
+        # Letters beyond ASCII before the @ cannot be encoded; the relay offers SMTPUTF8.
+        return f"{name}: {value}\n".encode()
     form = ADDRESS if name.lower() in ADDRESSES else PRINTABLE
     # "=?" begins an encoded word, so it must be encoded itself.
     if len(name) + 2 + len(value) <= LONGEST_LINE and "=?" not in value and form.fullmatch(value):

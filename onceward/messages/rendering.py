@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 from onceward.lazy import lazy_module
+from onceward.messages.approved import PART, expressions
 from onceward.messages.errors import MissingVariable
 from onceward.messages.templates import Template
 from onceward.money import format_amount
@@ -55,6 +56,8 @@ class Rendered:
     subject: str
     text: str
     html: str
+    parameters: tuple[str, ...] = ()
+    """The values of the variables of an approved text, in the order of `approved.numbered`."""
 
 
 def render(
@@ -89,13 +92,16 @@ def render(
     source = parts.get(channel, parts["text"])
     text = fill(source, form=plain)
     if channel != "email":
-        return Rendered(chosen, subject, text, "")
+        variables = expressions(parts.get(PART, "")) if channel == "whatsapp" else ()
+        return Rendered(chosen, subject, text, "", tuple(fill("{{ " + each + " }}", form=plain) for each in variables))
     content = (
         fill(parts["html"], form="html")
         if "html" in parts
         else _paragraphs(text, links | {url.rstrip(".,;:!?)") for url in LITERAL_URL.findall(source)})
     )
     words = WORDS.get(chosen.split("-")[0], WORDS["en"])
+    if unsubscribe_url is not None:
+        text = f"{text}\n\n-- \n{words['unsubscribe']}: {unsubscribe_url}"
     html = fill(
         _layout(),
         form="html",

@@ -39,6 +39,7 @@ from onceward.messages.policies import POLICIES, QUICK
 from onceward.messages.queueing import task_of
 from onceward.messages.recipient import CHANNELS
 from onceward.messages.rendering import render
+from onceward.messages.suppression import suppress_recipient_of
 from onceward.messages.templates import Template, Templates, from_content
 from onceward.services import Files
 from onceward.services.outcome import Absent, Accepted, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
@@ -288,6 +289,9 @@ class Sender:
                 return result
             case Refused(reason, permanent, retry_after_s, detail):
                 await parking.works()
+                if status := detail.get("undeliverable"):
+                    async with self._db.transaction(role="engine") as tx:
+                        await suppress_recipient_of(tx, message.id, reason="bounce", source="relay", status=status)
                 if detail.get("gone"):
                     await self._db.execute(FORGET_PUSH, message.organization_id, message.recipient)
                 if permanent:

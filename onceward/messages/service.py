@@ -14,7 +14,8 @@ from onceward.messages.channel import Channel, ChannelSetup, ReportAddress, no_r
 from onceward.messages.channels.dashboard import DashboardChannel
 from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots
-from onceward.messages.notifications import SlackChannels
+from onceward.messages.mail_domains import MailIdentities
+from onceward.messages.notifications import SlackChannels, slack_of
 from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.pruning import old_messages, prune_records
 from onceward.messages.sender import Sender, SendingOptions
@@ -22,6 +23,7 @@ from onceward.messages.settings import MessagesSettings
 from onceward.messages.templates import Templates
 from onceward.services import Files, Services
 from onceward.settings import Settings
+from onceward.trust.secrets import secret_box
 from onceward.work import AppRegistry, Waker
 from onceward.work.settings import WorkSettings
 
@@ -43,8 +45,13 @@ class MessageService:
         """`report_address` returns, for a service, what finds the address to which it reports the delivery of a message."""
         self._client = ServiceClient()
         self._guarded = GuardedClient(allow_loopback_http=settings.allow_loopback_endpoints)
+        identities = MailIdentities(db, lambda: secret_box(settings), settings.of(MessagesSettings).mail_from)
         setup = ChannelSetup(
-            settings=settings, client=self._client, guarded=self._guarded, report_address=report_address
+            settings=settings,
+            client=self._client,
+            guarded=self._guarded,
+            mail_identity=identities.find,
+            report_address=report_address,
         )
         self.sender = Sender(
             db,
@@ -57,7 +64,12 @@ class MessageService:
         )
         self.sender.install(registry)
         self.notifier = Notifier(
-            db, templates, audiences=audiences(settings), slack=slack_channels(settings), waker=waker
+            db,
+            templates,
+            audiences=audiences(settings),
+            slack=slack_channels(settings),
+            slack_of=None if services is None else partial(slack_of, services),
+            waker=waker,
         )
         keep = timedelta(days=settings.of(WorkSettings).retention_days)
         self._loops = [

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from decimal import Decimal
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from onceward.settings.environment import PREFIX, FeatureSettings, Words
+from onceward.settings.environment import PREFIX, AsText, FeatureSettings, Words
+
+
+def read_pairs(value: object) -> object:
+    """Read `sms=0.07,whatsapp=0.04`. The prices are checked here, so that a wrong one is reported at start."""
+    if not isinstance(value, str):
+        return value
+    pairs: dict[str, str] = {}
+    for each in value.split(","):
+        channel, _, price = each.strip().partition("=")
+        if not channel:
+            continue
+        pairs[channel] = price
+        try:
+            number = Decimal(price)
+        except ArithmeticError:
+            raise ValueError(f"the price of {channel!r} is {price!r}, not a number such as 0.05") from None
+        if not number.is_finite() or number < 0:
+            raise ValueError(f"the price of {channel!r} is {price!r}: it must be a number of at least 0")
+    return pairs
 
 
 class MessagesSettings(FeatureSettings):
@@ -31,4 +51,16 @@ class MessagesSettings(FeatureSettings):
     sms_per_s: float = Field(
         default=0, ge=0, description="Text messages per second, across all workers; 0 means no limit."
     )
+    mail_return_path: str | None = Field(
+        default=None,
+        description="Address that bounces come back to; each mail adds its number: `bounces+m41-...@example.org`.",
+    )
+    mail_host_name: str | None = Field(
+        default=None, description="Host name in EHLO to the mail server; default: the host of `ONCEWARD_PUBLIC_URL`."
+    )
+    message_prices: Annotated[dict[str, str], AsText, BeforeValidator(read_pairs)] = Field(
+        default_factory=dict,
+        description="Price of one message per channel, for the message report: `sms=0.07,whatsapp=0.04`.",
+    )
+    message_currency: str = Field(default="EUR", description="Currency of `ONCEWARD_MESSAGE_PRICES`.")
     mail_from: str = Field(default="Onceward <no-reply@localhost>", description="Sender of emails.")

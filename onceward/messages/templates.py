@@ -4,6 +4,7 @@
         en.txt           Subject: line, empty line, text
         en.html          optional: content for the HTML layout; default: the text
         en.sms.txt       optional: a text for one channel
+        en.approved.txt  optional: the text that WhatsApp has approved (messages/approved.py)
         pt.txt
         template.toml    optional: category, policy, channel, window, WhatsApp template
         sample.json      data for previews and tests
@@ -26,6 +27,7 @@ import orjson
 
 from onceward.db import RawJson
 from onceward.errors import OncewardError
+from onceward.messages import approved
 from onceward.messages.errors import UnknownTemplate
 from onceward.messages.hours import Window
 from onceward.messages.recipient import CHANNELS, ChannelName
@@ -145,8 +147,9 @@ def read_folder(folder: Path) -> Template:
         if path.suffix == ".html":
             parts["html"] = text
         elif variant:
-            if variant not in CHANNELS:
-                raise BadTemplate(f"{path}: {variant!r} is not a channel; use one of {', '.join(CHANNELS)}")
+            if variant not in (*CHANNELS, approved.PART):
+                known = ", ".join((*CHANNELS, approved.PART))
+                raise BadTemplate(f"{path}: {variant!r} is not a channel; use one of {known}")
             parts[variant] = text.strip()
         else:
             parts["subject"], parts["text"] = _split(path, text)
@@ -155,10 +158,11 @@ def read_folder(folder: Path) -> Template:
     for locale, parts in locales.items():
         if "text" not in parts:
             raise BadTemplate(f"{folder / (locale + '.txt')} is missing: every language needs a plain-text file")
+    options = _options(folder)
+    if faults := approved.faults(options, locales):
+        raise BadTemplate(f"{folder}: {'; '.join(faults)}")
     sample = folder / "sample.json"
-    return Template(
-        folder.name, locales, _options(folder), orjson.loads(sample.read_bytes()) if sample.exists() else {}
-    )
+    return Template(folder.name, locales, options, orjson.loads(sample.read_bytes()) if sample.exists() else {})
 
 
 def _split(path: Path, text: str) -> tuple[str, str]:

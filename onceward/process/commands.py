@@ -87,7 +87,9 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
         if process.login_url is not None:
             boxed(f"Log in as {process.login_account} (this link works once, for 24 hours):", process.login_url)
         elif process.web is not None:
-            say("for a new login link: `onceward users login-link ADDRESS` (`onceward users ls` lists the addresses)")
+            say(
+                "to log in: `onceward users login-link ADDRESS`, or `onceward users add ADDRESS --admin` for the first person"
+            )
         spare_collector()
 
     def on_exit(error: BaseException) -> None:

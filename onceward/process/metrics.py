@@ -9,8 +9,13 @@ CLOCK = gauge(
 LOOP_FAILURES = counter(
     "onceward_loop_failures_total", "Failures of a background loop or task of this process.", ["loop"]
 )
+LOOPS_HUNG = counter(
+    "onceward_loop_hangs_total",
+    "Steps of a background loop of this process that lasted longer than they may.",
+    ["loop"],
+)
 FAILING_LOOPS = gauge(
-    "onceward_loops_failing", "The background loops of this process that keep failing: it is not ready."
+    "onceward_loops_failing", "The background loops of this process that keep failing or hang: it is not ready."
 )
 DATABASE_BYTES = gauge("onceward_database_bytes", "The size of the database with its indexes.")
 TABLE_BYTES = gauge("onceward_table_bytes", "The size of a table with its indexes: the 20 largest tables.", ["table"])

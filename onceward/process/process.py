@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from onceward import __version__
 from onceward.app import Onceward
-from onceward.background import Supervisor, spawn, supervised_by
+from onceward.background import Loop, Supervisor, spawn, supervised_by
+from onceward.background.supervisor import LOOK_EVERY_S
 from onceward.connections import connection_budget
 from onceward.context import Context
 from onceward.db import Database, FunctionFile, Migration, MigrationError, Unavailable, wait_for_server
@@ -26,13 +27,14 @@ from onceward.db.processes import ProcessNote
 from onceward.engine import Engine
 from onceward.feature import EVERY_ROLE, Features, Role, resolve
 from onceward.health import Health, Unhealthy
-from onceward.process.metrics import FAILING_LOOPS, LOOP_FAILURES
+from onceward.process.metrics import FAILING_LOOPS, LOOP_FAILURES, LOOPS_HUNG
 from onceward.process.stages import Stages
 from onceward.process.unfinished import refuse_during_restore, refuse_unfinished
 from onceward.process.watchdog import Watchdog
 from onceward.settings import Settings, check_prefixes, complete_settings, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
+from onceward.work.overdue import OverdueRequests
 
 if TYPE_CHECKING:
     from onceward.web.server import WebServer
@@ -74,7 +76,10 @@ class Process:
         self.settings = settings
         self.features = features.plus(app.features())
         self.health = Health()
-        self.supervisor = Supervisor(count=lambda name: LOOP_FAILURES.labels(name).inc())
+        self.supervisor = Supervisor(
+            count=lambda name: LOOP_FAILURES.labels(name).inc(), count_hung=lambda name: LOOPS_HUNG.labels(name).inc()
+        )
+        self._overdue = OverdueRequests(self.supervisor)
         self.health.add("loops", self._ask_loops)
         self.context: Context | None = None
         self.engine: Engine | None = None
@@ -245,11 +250,19 @@ class Process:
         )
         await watchdog.start()
         self._undo.append(("watchdog", watchdog.stop))
+        self.supervisor.is_excused = lambda: self.database.is_away
+        supervision = Loop("supervision", self._supervise, every_s=LOOK_EVERY_S)
+        await supervision.start()
+        self._undo.append(("supervision", supervision.stop))
+
+    async def _supervise(self) -> None:
+        self.supervisor.look()
+        self._overdue.report()
 
     async def _ask_loops(self) -> None:
-        """The check of `/readyz` that fails while a background loop keeps failing. `/readyz` and `doctor` name the loop."""
+        """The check of `/readyz` that fails while a background loop keeps failing or hangs. `/readyz` and `doctor` name the loop."""
         if failing := self.supervisor.failing():
-            raise Unhealthy(f"these loops keep failing: {', '.join(failing)}")
+            raise Unhealthy(f"these loops keep failing or hang: {', '.join(failing)}")
 
     async def _ask_database(self) -> None:
         await self.database.fetchval("select 1")
@@ -264,6 +277,7 @@ class Process:
             version=__version__,
             on_too_old=self._on_too_old,
             failing=self.supervisor.failing,
+            overdue=self._overdue.counts,
         )
         await note.start()
         self._undo.append(("process note", note.stop))

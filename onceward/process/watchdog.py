@@ -9,6 +9,7 @@ work that blocked the loop counts a crash: a job, all jobs of a batch, or none i
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -127,7 +128,7 @@ class Watchdog:
         worker = self._worker()
         if worker is not None and (works := worker.running_in(task)):
             return works
-        context: Context | None = getattr(task, "get_context", lambda: None)()  # since Python 3.12
+        context = _context(task)
         if context is not None and (work := context.get(running)) is not None:
             return (work,)
         # The coroutines that the task awaits are on the stack, also the one that runs a handler inside a request.
@@ -136,6 +137,14 @@ class Watchdog:
             return (work,)
         in_request = any(each.f_code.co_filename.startswith(WEB) for each in _frames(frame))
         return () if self._is_loop(task) or in_request or context is not None else None
+
+
+def _context(task: asyncio.Task[Any]) -> Context | None:
+    """Return the context of a task, which also has the work of a handler that has started the task."""
+    get_context: Callable[[], Context] | None = getattr(task, "get_context", None)  # since Python 3.12
+    if get_context is not None:
+        return get_context()
+    return next((each for each in gc.get_referents(task) if isinstance(each, Context)), None)
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:

@@ -26,11 +26,15 @@ def _no_detail() -> Detail:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The service accepted the request. `reference` is the service's id, if it gives one; `detail` is its response."""
+    """The service accepted the request. `reference` is the service's id, if it gives one; `detail` is its response.
+
+    `is_replay`: the service had carried out a call with the same key before and repeats its answer, which may be old.
+    """
 
     label: ClassVar[AnswerName] = "accepted"
     reference: str | None = None
     detail: Detail = field(default_factory=_no_detail, repr=False)
+    is_replay: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,9 @@ class Settings(EnvironmentModel):
     twilio_url: str = Field(default="https://api.twilio.com", description="URL of Twilio's API.")
     whatsapp_access_token: SecretStr | None = Field(default=None, description="WhatsApp Cloud API token.")
     whatsapp_phone_number_id: str | None = Field(default=None, description="Id of the WhatsApp sender's phone number.")
+    whatsapp_business_account_id: str | None = Field(
+        default=None, description="Id of the WhatsApp Business Account, for `onceward whatsapp check`."
+    )
     whatsapp_url: str = Field(default="https://graph.facebook.com", description="URL of Meta's Graph API.")
     webpush_private_key: SecretStr | None = Field(default=None, description="VAPID private key (base64url).")
     webpush_subject: str | None = Field(default=None, description="VAPID contact: a `mailto:` or `https:` URL.")

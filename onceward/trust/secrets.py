@@ -69,6 +69,10 @@ class SecretBox:
             _create_key_file(path)
         return cls(path.read_text(encoding="ascii").split())
 
+    def derived(self, purpose: bytes) -> tuple[bytes, ...]:
+        """Return a key for another purpose from each key, newest first: values of one purpose say nothing about another."""
+        return tuple(hmac.digest(key, b"derived " + purpose, "sha256") for key in self._keys.values())
+
     def knows(self, key_id: bytes) -> bool:
         return key_id in self._keys
 

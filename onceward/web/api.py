@@ -62,7 +62,9 @@ def make_api(
     ):  # as routes of FastAPI, which names the route of a request for the metrics
         api.add_api_route(route.path, route.endpoint, include_in_schema=False)
     for router in routers:
-        api.include_router(router)
+        # Not `include_router`: FastAPI would build each route again at the first request, which then takes 0.3 s longer.
+        # Our routers have no prefix, tags or dependencies that are not in their routes.
+        api.router.routes.extend(router.routes)
     return api
 
 

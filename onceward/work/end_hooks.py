@@ -6,7 +6,6 @@ hook raises, its savepoint is rolled back, and the same commit keeps the outcome
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 from uuid import UUID
@@ -14,6 +13,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from onceward.background import TimeLimit
 from onceward.db import Database, Transaction, TransactionEnded
 from onceward.db.lost import is_gone
 from onceward.db.transaction import ENDED
@@ -52,7 +52,7 @@ async def run_end_hook(
     if end is None:
         return
     try:
-        async with tx.savepoint("on_end"), asyncio.timeout(TIMEOUT_S):
+        async with tx.savepoint("on_end"), TimeLimit(TIMEOUT_S, of=work):
             await _act_for(tx, work.organization)
             await tx.become_app()
             await hook.run(tx, JobEnd.load(end))

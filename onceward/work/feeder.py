@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from onceward.background import Loop
+from onceward.background.loop import LONGEST_STEP_S
 from onceward.db import FAILED, Connection
 from onceward.db.unreadable import Unreadable
 from onceward.work.claim import BEGINNING, claim, claim_lanes
@@ -71,7 +72,7 @@ class Feeder:
         self._cursor = ""
         self._shares = Shares()
         self._resume_s: float | None = None
-        self._loop = Loop(f"feed {queue}", self._feed)
+        self._loop = Loop(f"feed {queue}", self._feed, longest_step_s=LONGEST_STEP_S)
 
     async def start(self) -> None:
         await self._loop.start()
@@ -111,7 +112,8 @@ class Feeder:
         room = pacing.room(len(slots.ready))
         if room <= 0:
             slots.hungry.clear()
-            await slots.hungry.wait()
+            with self._loop.idle():
+                await slots.hungry.wait()
             return None
         if pacing.should_collect(room):
             await asyncio.sleep(COLLECT_S)
@@ -127,7 +129,9 @@ class Feeder:
         pause_s = await self._idleness.pause_s()
         if self._resume_s is not None:
             pause_s = min(pause_s, max(0.001, self._resume_s))
-        if pause_s <= 0 or not await wait_for(self._work_expected, pause_s):
+        with self._loop.idle():
+            has_work = pause_s > 0 and await wait_for(self._work_expected, pause_s)
+        if not has_work:
             self._shares.expect_all()  # a poll looks for everything
 
     async def _claim(self, conn: Connection, room: int) -> int:

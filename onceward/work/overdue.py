@@ -7,13 +7,16 @@ worker's row names them: `jobs list` shows the state `overdue`, `onceward doctor
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
 
+from onceward.background import Supervisor, TimeLimit, current_supervisor
 from onceward.db import Database
 from onceward.work.claimed import Claimed
+from onceward.work.failure_text import own_frame
 from onceward.work.slot import Slot
 from onceward.work.threads import HandlerThreads
 
@@ -21,22 +24,54 @@ log = structlog.get_logger(__name__)
 
 EXIT_CODE = 70
 """The exit code of a process that ended itself: EX_SOFTWARE."""
+HINT_OF_REQUESTS = "it swallows its cancellation, and its request waits until it ends or the process is restarted"
 HINT = "it runs longer than its timeout and cannot be stopped; its work waits until it ends or the worker is restarted"
 ACCUSE = "update onceward.workers set ended_by = $2 where id = $1"
 WRITE = "update onceward.workers set overdue = $2 where id = $1"
 COUNT = """
-select w.task, count(*)::int as count, min(w.id) as first_id
-  from onceward.workers o join onceward.work w on w.id = any(o.overdue) group by w.task order by w.task
+select task, sum(count)::int as count, min(first_id) as first_id
+  from (select w.task, count(*) as count, min(w.id) as first_id
+          from onceward.workers o join onceward.work w on w.id = any(o.overdue) group by w.task
+        union all
+        select i.key, i.value::bigint, null
+          from onceward.processes p, jsonb_each_text(p.overdue) i
+         where p.seen_at > clock_timestamp() - interval '60 seconds') o
+ group by task order by task
 """
-"""Overdue handlers by task, on all nodes."""
+"""Overdue handlers by task, on all nodes. Handlers inside requests have no stored work, so no id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """A handler that should have stopped. `at` is the line of its code, if it runs in a thread."""
+    """A handler that should have stopped. `at` is the line of its code, if it runs in a thread or in a step."""
 
     work: Claimed
     at: str | None
+
+
+class OverdueRequests:
+    """The handlers inside requests of one process, and its live queries, that ignore their time limit."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._found: set[TimeLimit] = set()
+
+    def report(self) -> None:
+        """Log those that are new, and those that have ended."""
+        found = self._look()
+        for limit in found - self._found:
+            at = limit.at
+            log.error("handler.overdue", task=limit.of, at=own_frame(at), stack="\n".join(at), hint=HINT_OF_REQUESTS)
+        for limit in self._found - found:
+            log.warning("handler.overdue_ended", task=limit.of)
+        self._found = found
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many there are by name, for the row of the process."""
+        return Counter(str(limit.of) for limit in self._look())
+
+    def _look(self) -> set[TimeLimit]:
+        return {each for each in self._supervisor.limits if isinstance(each.of, str) and each.is_ignored}
 
 
 class OverdueReport:
@@ -71,4 +106,7 @@ class OverdueReport:
         for call in tuple(self._threads.cancelled):
             if call.work is not None:
                 found[call.work.id] = Overdue(call.work, call.at)
+        for limit in tuple(current_supervisor().limits):
+            if isinstance(limit.of, Claimed) and limit.is_ignored:
+                found.setdefault(limit.of.id, Overdue(limit.of, own_frame(limit.at)))
         return found

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from onceward.background import current_supervisor
+from onceward.background.time_limit import IGNORES_S
 from onceward.telemetry.logs import running
 from onceward.work.claimed import Claimed
 from onceward.work.leaks import failure_of
@@ -17,9 +18,6 @@ from onceward.work.sharing import Member
 from onceward.work.slot_control import Carried
 from onceward.work.task import Task
 from onceward.work.threads import ThreadCall
-
-IGNORES_S = 5.0
-"""A coroutine that runs on for so long after its cancellation ignores it."""
 
 
 class Slot:
@@ -103,6 +101,10 @@ class Slot:
             self.stop_with = reason
             if self.call is None or not self.call.has_started:
                 self.task.cancel()
+
+    def busy_with(self) -> object:
+        """Return the work that the slot prepares or settles, or None while it waits or a handler runs, which has a timeout."""
+        return None if self.work is None or self.running else self.work.id
 
     def is_overdue(self, now: float) -> bool:
         """Return whether the handler should have stopped and runs on."""

@@ -15,6 +15,7 @@ from typing import Any, cast
 import structlog
 
 from onceward.background import Loop
+from onceward.background.loop import LONGEST_STEP_S
 from onceward.db import FAILED, Database, loudness
 from onceward.db.unreadable import Unreadable
 from onceward.telemetry.caller import work_span
@@ -81,7 +82,16 @@ class Slots:
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
         self.slots = [Slot(self._following, self._joining) for _ in range(pacing.most_slots)]
-        self._loops = [Loop(f"slot {queue}", partial(self._slot, slot), instead_of_close=leaked) for slot in self.slots]
+        self._loops = [
+            Loop(
+                f"slot {queue}",
+                partial(self._slot, slot),
+                longest_step_s=LONGEST_STEP_S,
+                busy_with=slot.busy_with,
+                instead_of_close=leaked,
+            )
+            for slot in self.slots
+        ]
         self._stopping = False
         self._threads: HandlerThreads | None = None
 

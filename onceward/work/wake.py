@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from onceward.background import Loop
+from onceward.background.loop import LONGEST_STEP_S
 from onceward.db import FAILED, Database, loudness
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.listen_session import ListenSession
@@ -42,7 +43,7 @@ class Waker:
         self._queues_here: list[str] = []
         self._due: set[str] = set()
         self._has_task = asyncio.Event()
-        self._loop = Loop("waker", self._step, longest_pause_s=LONGEST_PAUSE_S)
+        self._loop = Loop("waker", self._step, longest_pause_s=LONGEST_PAUSE_S, longest_step_s=LONGEST_STEP_S)
         self._next_flush = 0.0
         self._session = ListenSession()
         self._pid = 0
@@ -114,8 +115,9 @@ class Waker:
         if self._listeners and not self._session.is_open:
             await self._connect()
         try:
-            async with asyncio.timeout(5):
-                await self._has_task.wait()
+            with self._loop.idle():
+                async with asyncio.timeout(5):
+                    await self._has_task.wait()
         except TimeoutError:
             return
         self._has_task.clear()

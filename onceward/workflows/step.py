@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
 
+from onceward.background import TimeLimit
 from onceward.db import OutcomeUnknown, RoleChanged, TransactionEnded, lost_connection, note_lost_connection, quote
 from onceward.db.transaction import ended_and_failed
 from onceward.statements import read_statement
@@ -118,7 +119,7 @@ class StepCall(Generic[T]):
                 failures = await self._failed(error, failures, started)
 
     async def _by_itself(self, attempt: int, started: datetime) -> T:
-        async with asyncio.timeout(self._how.timeout_s):
+        async with TimeLimit(self._how.timeout_s, of=self._run.work):
             value = await self._callee.call(
                 self._arguments, step=self._step(attempt), tx=None, threads=self._run.host.threads
             )
@@ -135,7 +136,7 @@ class StepCall(Generic[T]):
             tx = host.open_tx(conn, work)
             try:
                 async with tx:
-                    async with asyncio.timeout(self._how.timeout_s):
+                    async with TimeLimit(self._how.timeout_s, of=work):
                         value = await self._callee.call(
                             self._arguments, step=self._step(attempt), tx=tx, threads=host.threads
                         )

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import aiohttp
+import asyncpg
 import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
@@ -13,8 +14,11 @@ from structlog.testing import capture_logs
 from onceward import Onceward
 from onceward.background import Loop
 from onceward.background import loop as loop_module
+from onceward.background.stack import waiting_at
+from onceward.background.supervisor import LOOK_EVERY_S
+from onceward.doctor.running import check_loops
 from onceward.feature import Role
-from onceward.process.metrics import LOOP_FAILURES
+from onceward.process.metrics import LOOP_FAILURES, LOOPS_HUNG
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
@@ -23,6 +27,7 @@ from onceward.web.settings import WebSettings
 from onceward.work.settings import WorkSettings
 
 ROLES: list[Role] = ["web", "worker", "scheduler"]
+HANGS: dict[Role, str] = {"web": "sources", "worker": "rescue", "scheduler": "schedules"}
 
 
 class Planted(Exception):
@@ -79,7 +84,9 @@ async def ready(process: Process) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-async def test_the_process_recovers_from_an_exception_in_any_loop_and_says_so(database_url: str, role: Role) -> None:
+async def test_the_process_recovers_from_an_exception_in_any_loop_and_reports_a_step_that_hangs(
+    database_url: str, role: Role
+) -> None:
     process, before = make_process(database_url), asyncio.all_tasks()
     await process.start([role])
     try:
@@ -110,8 +117,43 @@ async def test_the_process_recovers_from_an_exception_in_any_loop_and_says_so(da
                     "select count(*) = 1 from onceward.attempts where work_id = $1", job.id
                 )
             )
+        assert {each.name for each in loops if each.longest_step_s is None} == {"web"}  # it answers the probe itself
+        await assert_a_hung_step_is_reported(process, next(each for each in loops if each.name == HANGS[role]))
     finally:
         await process.stop()
+
+
+async def assert_a_hung_step_is_reported(process: Process, loop: Loop) -> None:
+    """The log has the line at which the step waits, the process is not ready, and doctor names the loop."""
+    real, go_on, counted = loop.step, asyncio.Event(), LOOPS_HUNG.labels(loop.name)._value.get()
+
+    async def hang() -> None:
+        await go_on.wait()
+
+    loop.step, loop.longest_step_s = hang, LOOK_EVERY_S  # the looks of the test follow at once, which others survive
+    with capture_logs() as logs:
+        while loop.task is not None and not waiting_at(loop.task)[-2:][0].endswith(" hang"):
+            loop.nudge()
+            await asyncio.sleep(0.01)
+        for _ in range(2):
+            process.supervisor.look()
+        [line] = [each for each in logs if each["event"] == "loop.hung"]
+        assert line["loop"] == loop.name
+        assert f"{__file__}:{hang.__code__.co_firstlineno + 1} hang" in line["stack"]
+        status, body = await ready(process)
+        assert (status, body["checks"]["loops"]) == (503, f"these loops keep failing or hang: {loop.name}")
+        await next(each for each in process.supervisor.loops if each.name == "process note").step()
+        conn = await asyncpg.connect(process.database.url)
+        finding = await check_loops(conn)
+        await conn.close()
+        assert (finding.status, f"{loop.name} of" in finding.finding) == ("fail", True)
+        assert LOOPS_HUNG.labels(loop.name)._value.get() == counted + 1
+        loop.step = real
+        go_on.set()
+        await until(lambda: loop.busy_with() is None)
+        process.supervisor.look()
+    assert "loop.resumed" in [each["event"] for each in logs]
+    assert (await ready(process))[0] == 200
 
 
 def _goes_on(loop: Loop, steps: int) -> bool:
@@ -135,7 +177,7 @@ async def test_a_process_with_a_loop_that_keeps_failing_is_not_ready(
         loop.nudge()
         await until(lambda: loop.keeps_failing)
         status, body = await ready(process)
-        assert (status, body["checks"]["loops"]) == (503, "these loops keep failing: schedules")
+        assert (status, body["checks"]["loops"]) == (503, "these loops keep failing or hang: schedules")
         note = next(each for each in process.supervisor.loops if each.name == "process note")
         await note.step()
         assert await process.database.fetchval("select failing from onceward.processes") == {"schedules": "Planted"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import uuid
+from pathlib import Path
 
 import pytest
 
-from onceward.cli.loading import NoSuchApp, load_app
+from onceward.cli.loading import AppFailed, NoSuchApp, load_app
 from onceward.settings.database_url import libpq_variables
 from tests.cli.conftest import CommandLine
 from tests.queries import fetch_value
@@ -18,6 +20,7 @@ def test_help_names_every_command_and_an_unknown_one_is_a_usage_error(cli: Comma
     for name in ("up", "serve", "worker", "scheduler", "migrate", "doctor", "db", "settings", "version"):
         assert f" {name} " in text
     assert cli("dcotor").returncode == 2
+    assert cli("--version").stdout == cli("version").stdout
 
 
 def test_bad_setting_ends_with_3_and_unreachable_database_with_4(cli: CommandLine) -> None:
@@ -100,6 +103,32 @@ def test_password_travels_in_the_environment_not_in_the_arguments() -> None:
 def test_path_without_an_app_is_an_error_that_says_what_to_do(path: str, said: str) -> None:
     with pytest.raises(NoSuchApp, match=said.replace("(", r"\(")):
         load_app(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "from onceward import Onceward\napp = Onceward('x')\napp.on('stripe', 'a')(print)",
+            "broken.py:3: TypeError: stripe/a: ",
+        ),
+        ("from onceward import Onceward\n\napp = Onceward(", "broken.py:3: SyntaxError: "),
+        (
+            "from pathlib import Path\nfrom onceward import Onceward\napp = Onceward('x', migrations=Path('nope'))",
+            "broken.py:3: ValueError: migrations: there is no folder 'nope'",
+        ),
+    ],
+)
+def test_an_error_in_the_app_is_one_line_with_the_place_in_the_users_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    with pytest.raises(AppFailed) as failed:
+        load_app("broken:app")
+    assert str(failed.value).startswith(said)
 
 
 def test_settings_and_version_speak_json(cli: CommandLine) -> None:

@@ -182,7 +182,8 @@ async def test_reminders_are_sent_once_in_the_clinics_time(practice: Practice) -
     await practice.drain()
     [sent] = practice.whatsapp.messages
     parameters = [each["text"] for each in sent["template"]["components"][0]["parameters"]]
-    assert parameters == ["Harbour", "Ann Tan", "2026-11-18", "02:00"]  # 18:00 UTC is 02:00 in Singapore
+    expected = ["Harbour", "Ann Tan", "November 18, 2026", "02:00", "Asia/Singapore"]
+    assert parameters == expected  # 18:00 UTC is 02:00 in Singapore
     await practice.clock.advance(hours=23)
     assert (await reminders(practice))[1] == ("reminder-1h", "queued")
 

@@ -127,7 +127,7 @@ def test_the_image_installs_the_versions_that_the_tests_use_checked_by_hash() ->
     engine, apps = (
         tomllib.loads((ROOT / path).read_text())["project"] for path in ("pyproject.toml", "apps/pyproject.toml")
     )
-    extras = [each for extra in ("files", "otel", "push") for each in engine["optional-dependencies"][extra]]
+    extras = [each for extra in ("files", "mail", "otel", "push") for each in engine["optional-dependencies"][extra]]
     declared = (*engine["dependencies"], *apps["dependencies"], *extras)
     needed = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in declared} - {"onceward"}
     assert needed - set(image) == set(), "run `make lock`"

@@ -16,8 +16,8 @@ def refund_at_stripe(school: School, enrollment_payment: str, amount: int | None
     if amount is not None:
         fields["amount"] = str(amount)
     refund, charge = school.stripe.books.refund(fields)
-    school.stripe._emit("refund.created", refund)  # pyright: ignore[reportPrivateUsage]
-    school.stripe._emit("charge.refunded", charge)  # pyright: ignore[reportPrivateUsage]
+    school.stripe.emit("refund.created", refund)
+    school.stripe.emit("charge.refunded", charge)
 
 
 async def intent(school: School, enrollment: object) -> str:

@@ -16,8 +16,8 @@ from onceward.services.outcome import Absent, Accepted, Refused, Throttled, Unkn
 
 TEMPLATE = Template(
     "hello",
-    {"en": {"subject": "Hello {{ name }}", "text": "Dear {{ name }}"}},
-    {"whatsapp": {"name": "hello_1", "language": "en_US", "parameters": ["name"]}},
+    {"en": {"subject": "Hello {{ name }}", "text": "Dear {{ name }}", "approved": "Dear {{ name }}."}},
+    {"whatsapp": {"name": "hello_1", "language": {"en": "en_US"}}},
 )
 
 

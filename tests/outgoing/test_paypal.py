@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from onceward.integrations.paypal import PayPal, PayPalSimulator, to_decimal, to_minor
-from onceward.integrations.paypal.client import request_id
+from onceward.integrations.paypal.api import request_id
 from onceward.services.outcome import Accepted, Refused
 from onceward.testing.simulators import CustomerEndpoint
 from tests.outcomes import reference_of

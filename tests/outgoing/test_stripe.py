@@ -9,7 +9,8 @@ import stripe as sdk
 
 from onceward.http import Response
 from onceward.integrations.stripe import StripeSimulator
-from onceward.integrations.stripe.client import KEY_LIFETIME_S, Stripe, judge
+from onceward.integrations.stripe.api import judge
+from onceward.integrations.stripe.client import KEY_LIFETIME_S, Stripe
 from onceward.services.outcome import Absent, Accepted, Refused, Unknown
 from onceward.testing.simulators import CustomerEndpoint
 from tests.outcomes import reference_of

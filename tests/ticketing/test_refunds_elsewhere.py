@@ -223,7 +223,7 @@ async def paypal_webhook(office: Office, type: str, resource: Any) -> Told:
     body = orjson.dumps(
         {"id": f"WH-{uuid4().hex}", "event_type": type, "resource_type": "capture", "resource": resource}
     )
-    headers = office.paypal._sign(body)
+    headers = office.paypal.sign(body)
     return await post(office.inbox, "/webhooks/payments/paypal", body, {**headers, "content-length": str(len(body))})
 
 

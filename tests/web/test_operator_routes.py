@@ -134,6 +134,36 @@ async def test_schedules_are_listed_paused_resumed_and_run(db: Database, session
         assert [entry for entry, _ in await audited(db, f"schedule.{action}")] == ["sweep"], action
 
 
+async def test_messages_of_unknown_outcome_are_resolved_together(
+    db: Database, process: Process, session: aiohttp.ClientSession
+) -> None:
+    ours, theirs = await client_for(db, session, "ours"), await client_for(db, session, "theirs")
+    at = await db.fetchval("select now() + interval '1 day'")
+    for key in ("a", "b"):
+        async with process.context.engine.transaction(organization=ours.organization) as tx:
+            to, data = {"email": "ada@example.org"}, {"title": "t", "body": "b"}
+            await tx.send("notification", to=to, key=key, data=data, not_before=at)
+    await db.execute("delete from onceward.work where kind = 'message'")
+    await db.execute("update onceward.messages set status = 'unknown', sending_since = now()")
+    ids = [row["id"] for row in await db.fetch("select id from onceward.messages order by id")]
+
+    async def resolve(client: Client, **body: Any) -> tuple[int, Any]:
+        return await client("POST", "/messages/resolve", {"verdict": "sent", **body})
+
+    status, problem = await resolve(ours, reason="no filter")
+    assert (status, problem["errors"][0]["field"]) == (422, "body.ids")
+    status, problem = await resolve(ours, channel="email")
+    assert (status, problem["errors"][0]["field"]) == (422, "body.reason")
+    assert (await resolve(ours, channel="email", verdict="lost"))[0] == 422
+    shown = {"verdict": "sent", "done": ids, "skipped": [], "dry_run": True}
+    assert await resolve(ours, channel="email", dry_run=True) == (200, shown)
+    assert (await resolve(theirs, ids=ids, reason="not mine"))[1]["done"] == []
+    assert (await resolve(ours, ids=ids, limit=1, reason="in the log"))[1]["done"] == ids[:1]
+    assert (await resolve(ours, template="notification", verdict="resend", reason="not in it"))[1]["done"] == ids[1:]
+    assert await audited(db, "message.sent") == [(str(ids[0]), "in the log")]
+    assert await audited(db, "message.resend") == [(str(ids[1]), "not in it")]
+
+
 async def test_messages_are_listed_shown_and_cancelled(
     db: Database, process: Process, session: aiohttp.ClientSession
 ) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 
+from onceward.work.attempt_outcome import DeadReason
+
 IN_TRANSACTION = (
     "job with tx",
     "batch",
     "event inline",
     "event acked",
     "item of a schedule",
+    "batch of a schedule",
     "step with tx",
     "on_end hook",
 )
-WITHOUT_TRANSACTION = ("job", "schedule", "step", "live query")
+WITHOUT_TRANSACTION = ("job", "schedule", "step", "compensation", "workflow", "live query")
 IN_THREAD = ("job in thread", "step in thread")
 IN_PROCESS = "job in process"
 PLACES = (*IN_TRANSACTION, *WITHOUT_TRANSACTION, *IN_THREAD, IN_PROCESS)
@@ -48,6 +51,21 @@ def without_meaning(place: str, how: str) -> str | None:
     if how == "hang" and not is_plain:
         return "a coroutine that does not end blocks the loop, swallows its cancellation, or is stopped by its timeout"
     return None
+
+
+def reason_of(how: str) -> DeadReason:
+    """Return why a job that misbehaves so is a dead letter."""
+    match how:
+        case "idle":
+            return "connection_lost"
+        case "hang":
+            return "timeout"
+        case "ended" | "committed" | "begun again":
+            return "permanent"
+        case "block" | "swallow" | "exit in task":
+            return "worker_lost"
+        case _:
+            return "max_attempts_exceeded"
 
 
 def survives(place: str, how: str) -> bool:

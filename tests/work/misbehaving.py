@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from onceward import Event, Job, JobEnd, Onceward, Run, Tx, Workflow
+from onceward import Event, Job, JobEnd, Onceward, Permanent, Run, Tx, Workflow
 from onceward.live import Query
 from tests.work.cells import WAYS
 
@@ -183,12 +183,26 @@ def step_in_thread(how: str) -> None:
     misbehave_in_thread(how)
 
 
-STEPS = {"step": step, "step with tx": step_with_tx, "step in thread": step_in_thread}
+STEPS = {"step": step, "step with tx": step_with_tx, "step in thread": step_in_thread, "compensation": step}
 
 
 @app.workflow
 async def stepwise(wf: Workflow, *, where: str, how: str) -> None:
     await wf.options(retry=[0.0], timeout=TIMEOUT_S).step(STEPS[where], how)
+
+
+@app.workflow
+async def compensated(wf: Workflow, *, where: str, how: str) -> None:
+    await wf.options(retry=[0.0], timeout=TIMEOUT_S).compensate(STEPS[where], how)
+    raise Permanent("undo what was done")
+
+
+@app.workflow
+async def bodily(wf: Workflow, *, where: str, how: str) -> None:
+    await misbehave(how)
+
+
+WORKFLOWS = {**dict.fromkeys(STEPS, stepwise), "compensation": compensated, "workflow": bodily}
 
 
 @app.query(allow="anyone")
@@ -207,6 +221,9 @@ def declare_schedule(how: str) -> None:
         await tx.execute("select 1")
         await misbehave(how, tx)
 
+    async def items(_items: list[int], tx: Tx) -> None:
+        await item(1, tx)
+
     @app.cron("0 0 1 1 *", name=scheduled(how, "schedule"), retry=[0.0], timeout=TIMEOUT_S)
     async def schedule(run: Run) -> None:
         await misbehave(how)
@@ -214,6 +231,10 @@ def declare_schedule(how: str) -> None:
     @app.cron("0 0 1 1 *", name=scheduled(how, "item of a schedule"), retry=[0.0], timeout=TIMEOUT_S)
     async def schedule_of_items(run: Run) -> None:
         await run.each([1], item, key=str)
+
+    @app.cron("0 0 1 1 *", name=scheduled(how, "batch of a schedule"), retry=[0.0], timeout=TIMEOUT_S)
+    async def schedule_of_batches(run: Run) -> None:
+        await run.each_batch([1], items, key=str)
 
 
 for each in WAYS:

@@ -7,7 +7,6 @@ same slots. `test_misbehaving_processes.py` has the cells in which the process e
 from __future__ import annotations
 
 import asyncio
-import itertools
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ from onceward.schedules.operations import run_now
 from onceward.testing import TestInbox, until
 from tests.engines import Bench
 from tests.live.conftest import Client, Site
-from tests.work.cells import CELLS, IN_PROCESS, PLACES, WAYS, survives, without_meaning
-from tests.work.misbehaving import STEPS, app, innocent, scheduled, stepwise
+from tests.work.cells import CELLS, IN_PROCESS, reason_of, survives
+from tests.work.misbehaving import STEPS, WORKFLOWS, app, innocent, scheduled
 
 TASKS = {
     "job": "without_tx",
@@ -35,7 +34,7 @@ TASKS = {
     "on_end hook": "hooked",
 }
 EVENTS = ("event inline", "event acked")
-SCHEDULES = ("schedule", "item of a schedule")
+ITEMS = ("item of a schedule", "batch of a schedule")
 SHORT = ("own", "begun again", "idle")
 """The ways that the short matrix tries in every place. It tries the others in one place."""
 UNFINISHED = "select count(*) from onceward.work where dead_reason is null"
@@ -59,11 +58,6 @@ def cells(*, thorough: bool) -> list[tuple[str, str]]:
     ]
 
 
-def test_each_cell_is_tested_or_has_a_reason() -> None:
-    for place, how in itertools.product(PLACES, WAYS):
-        assert ((place, how) in CELLS) == (without_meaning(place, how) is None)
-
-
 class Culprits:
     """Starts the work of cells, and remembers which id belongs to which."""
 
@@ -81,9 +75,9 @@ class Culprits:
             return
         if place in TASKS:
             id = await engine.db.fetchval("select onceward.enqueue($1, $2)", TASKS[place], {"how": how})
-        elif place in STEPS:
+        elif place in WORKFLOWS:
             async with engine.transaction() as tx:
-                id = (await tx.start_workflow(stepwise, where=place, how=how)).id
+                id = (await tx.start_workflow(WORKFLOWS[place], where=place, how=how)).id
         elif place in EVENTS:
             fields: dict[str, Any] = {"data.object.description": how}
             answer = await self.inbox.trigger("charge.succeeded", source=place.replace(" ", "-"), **fields)
@@ -111,7 +105,7 @@ def expected_type(place: str, how: str) -> set[str]:
         case "ended" | "committed":
             return {"TransactionEnded"}
         case "begun again":  # a failed item is never tried again, so its own error is shown
-            return {"ValueError" if place == "item of a schedule" else "TransactionEnded"}
+            return {"ValueError" if place in ITEMS else "TransactionEnded"}
         case "idle":
             return {"InterfaceError", "ConnectionDoesNotExistError", "IdleInTransactionSessionTimeoutError"}
         case "stop":
@@ -134,22 +128,21 @@ def is_expected(place: str, how: str, ended: Any) -> bool:
             "begun again",
             "idle",
         )  # the job has succeeded; its hook is a dead letter of its own
-    if (place, how) == ("item of a schedule", "committed"):
+    if place in ITEMS and how == "committed":
         return ended["run"] == "success"  # the item's mark and its effects were committed together
     if place == "batch" and tuple(ended.values()) == ("permanent", "TransactionEnded", None):
         return True  # another member of its batch has ended their transaction
     if ended["type"] not in expected_type(place, how):
         return False
-    if place == "schedule" or (place, how) in (("item of a schedule", "own task"), ("item of a schedule", "idle")):
+    if place == "schedule" or (place in ITEMS and how in ("own task", "idle")):
         return ended["run"] == "failed"
-    if place == "item of a schedule":
+    if place in ITEMS:
         return ended["run"] == "success"  # one failed item does not fail the run
-    if place in STEPS and how not in ("idle", "own task"):
+    if place == "compensation" and how != "own task":
+        return ended["reason"] == "permanent"  # nobody knows what is undone: an operator decides
+    if (place in STEPS and how not in ("idle", "own task")) or (place, how) == ("workflow", "closed"):
         return ended["reason"] is None  # the workflow has failed and compensated
-    reasons = {"idle": "connection_lost", "hang": "timeout"} | dict.fromkeys(
-        ("ended", "committed", "begun again"), "permanent"
-    )
-    return ended["reason"] == reasons.get(how, "max_attempts_exceeded")
+    return ended["reason"] == reason_of(how)
 
 
 async def test_a_handler_that_misbehaves_fails_alone(

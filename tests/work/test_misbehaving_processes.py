@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import aiohttp
@@ -28,12 +28,14 @@ from onceward.webhooks.registry import get_provider
 from tests.child import ROOT, command, end
 from tests.live.conftest import Client
 from tests.queries import until_query
-from tests.work.misbehaving import STEPS, app, innocent, patient, scheduled, stepwise
+from tests.work.cells import CELLS, survives
+from tests.work.misbehaving import WORKFLOWS, app, innocent, patient, scheduled
 from tests.work.test_misbehaving import TASKS
 from tools.chaos.ports import free_ports
 
 ENDED_BY_HANDLER = 70
-PLACES = ("job with tx", "batch", "event acked", "item of a schedule", "step with tx", "on_end hook", "job", "schedule")
+REQUESTS = ("event inline", "live query")
+PLACES = [place for place, how in CELLS if how == "block" and place not in REQUESTS]
 DEAD = "select count(*) from onceward.work where dead_reason = 'worker_lost' and id = any($1::bigint[])"
 CHARGED = "select array_agg(distinct work_id) from onceward.attempts where outcome in ('crashed', 'dead_letter')"
 
@@ -122,8 +124,8 @@ async def start(engine: Engine, place: str, how: str) -> int:
     if place in TASKS:
         return await engine.db.fetchval("select onceward.enqueue($1, $2)", TASKS[place], {"how": how})
     async with engine.transaction() as tx:
-        if place in STEPS:
-            return (await tx.start_workflow(stepwise, where=place, how=how)).id
+        if place in WORKFLOWS:
+            return (await tx.start_workflow(WORKFLOWS[place], where=place, how=how)).id
         await tx.become_engine()
         return await run_now(tx, app.schedules[scheduled(how, place)], by="test", waker=engine.waker)
 
@@ -151,7 +153,7 @@ async def crash_until_dead(fleet: Fleet, culprits: list[int], *, most: int) -> N
     ids=["short", "all"],
 )
 async def test_a_handler_that_blocks_the_event_loop_is_charged_alone(
-    engine: Engine, db: Database, fleet: Fleet, places: tuple[str, ...]
+    engine: Engine, db: Database, fleet: Fleet, places: Sequence[str]
 ) -> None:
     good = [(await engine.enqueue(patient, seconds=2.0)).id for _ in range(3)]
     culprits = [await (receive(engine, "block") if p == "event acked" else start(engine, p, "block")) for p in places]
@@ -178,7 +180,7 @@ async def test_a_request_that_blocks_the_event_loop_charges_no_work(
     engine: Engine, db: Database, fleet: Fleet, place: str
 ) -> None:
     """Nothing of it is stored: the sender or the browser tries again, and the log names the line."""
-    good = [(await engine.enqueue(patient, seconds=2.0)).id for _ in range(3)]
+    good = [(await engine.enqueue(patient, seconds=6.0)).id for _ in range(3)]
     await until_query(db, "select count(*) from onceward.work where lease is not null", 3)
     if place == "live query":
         client = await Client.open(f"ws://{fleet.address}/live", None)
@@ -210,22 +212,23 @@ async def signed(engine: Engine, how: str) -> tuple[str, bytes, dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("how", "places"),
+    ("how", "place"),
     [
-        ("exit in task", ("job",)),
-        pytest.param("exit in task", PLACES, marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
-        pytest.param(
-            "_exit", ("job in thread", "step in thread", *PLACES), marks=[pytest.mark.slow, pytest.mark.timeout(300)]
+        ("exit in task", "job"),
+        *(
+            pytest.param(how, place, marks=pytest.mark.slow)
+            for place, how in CELLS
+            if how in ("exit in task", "_exit") and not survives(place, how) and place not in REQUESTS
         ),
     ],
 )
 async def test_a_handler_that_ends_its_process_is_a_dead_letter_after_three_crashes(
-    engine: Engine, fleet: Fleet, how: str, places: tuple[str, ...]
+    engine: Engine, fleet: Fleet, how: str, place: str
 ) -> None:
     """What ran beside it counts a crash too, but no innocent work ends by it."""
     good = [(await engine.enqueue(innocent)).id for _ in range(3)]
-    culprits = [await (receive(engine, how) if p == "event acked" else start(engine, p, how)) for p in places]
-    await crash_until_dead(fleet, culprits, most=3 * len(places) + 3)
+    culprit = await (receive(engine, how) if place == "event acked" else start(engine, place, how))
+    await crash_until_dead(fleet, [culprit], most=4)
     good.append((await engine.enqueue(innocent)).id)
     for id in good:
         assert (await engine.wait(id, timeout=30)).outcome == "success"
@@ -239,7 +242,9 @@ ONE_SLOT = {"ONCEWARD_WORKER_CONCURRENCY": "1", "MISBEHAVING_TIMEOUT_S": "0.2"}
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fleet", [ONE_SLOT], indirect=True)
-@pytest.mark.parametrize(("place", "how"), [("job in thread", "hang"), ("job", "swallow"), ("step in thread", "hang")])
+@pytest.mark.parametrize(
+    ("place", "how"), [("job in thread", "hang"), ("job", "swallow"), ("step", "swallow"), ("step in thread", "hang")]
+)
 async def test_a_handler_that_holds_the_last_slot_of_its_queue_ends_the_process_and_is_charged(
     engine: Engine, fleet: Fleet, place: str, how: str
 ) -> None:

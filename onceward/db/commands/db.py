@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +13,11 @@ from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
 from onceward.cli.session import features_here, opened_database, run, settings_here
 from onceward.db.commands import compact, schema
+from onceward.private_files import FILE_MODE
 from onceward.settings.database_url import libpq_variables
+
+if TYPE_CHECKING:
+    from onceward.db import Database
 
 group = typer.Typer(
     no_args_is_help=True,
@@ -33,10 +36,15 @@ def dump(
     file: Annotated[Path, typer.Argument(help="File to write, in PostgreSQL's custom format.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a consistent snapshot of the whole database to a file, while everything keeps running."""
+    """Write a consistent snapshot of the whole database to a file, while everything keeps running.
+
+    Only you may read the file. `pg_restore` of the server's version can read it too, if the programs of that version are installed.
+    """
     if file.exists() and not force:
         raise CommandFailed(f"{file} exists: choose another name, or replace it with --force")
     unfinished = file.with_name(file.name + ".unfinished")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=FILE_MODE)
     run(_dump(unfinished.absolute()))
     unfinished.replace(file)
     say(f"wrote {file} ({file.stat().st_size / 1024 / 1024:.1f} MiB)")
@@ -47,23 +55,44 @@ def restore(
     file: Annotated[Path, typer.Argument(help="File that `onceward db dump` wrote.", exists=True, dir_okay=False)],
     yes: Annotated[bool, typer.Option("--yes", help="Replace existing data without asking.")] = False,
 ) -> None:
-    """Replace the content of the database with a dump. If anything fails, nothing is changed."""
-    if not yes:
-        typer.confirm(
-            "This replaces everything in the configured database that the dump contains. Continue?", abort=True
-        )
-    options = ("--clean", "--if-exists", "--no-owner", "--single-transaction", "--exit-on-error")
-    run(_restore(file.absolute(), *options))
+    """Replace the content of the database with a dump. If anything fails, nothing is changed.
+
+    Refused while processes of Onceward run on the database.
+    """
+    run(_restore(file.absolute(), yes=yes))
     say(f"restored {file}")
 
 
-async def _restore(file: Path, *options: str) -> None:
+async def _restore(file: Path, *, yes: bool) -> None:
     """Create the roles, and restore in one transaction. No process starts while its session lasts (`process/unfinished.py`)."""
+    from onceward.db.programs import ServerAbilities, restore_dump, restorer_for
+
+    options = ("--clean", "--if-exists", "--no-owner")
     async with opened_database(as_owner=True) as db:
+        variables = libpq_variables(db.url)
+        await _refuse_while_running(db)
+        if not yes:
+            name, host = variables["PGDATABASE"], variables.get("PGHOST", "this machine")
+            typer.confirm(
+                f"This replaces everything in the database {name!r} on {host} that the dump contains. Continue?",
+                abort=True,
+            )
+        server = await ServerAbilities.read(db)
+        restorer = await restorer_for(file, server.major)
         for script in (each.before for each in features_here().migrations if each.before is not None):
             await db.execute(script.read_text(encoding="utf-8"))
-        name = libpq_variables(db.url)["PGDATABASE"]
-        await _run_program("pg_restore", *options, f"--dbname={name}", str(file), url=db.url)
+        await restore_dump(restorer, *options, file=file, server=server, url=db.url)
+
+
+async def _refuse_while_running(db: Database) -> None:
+    from onceward.db.processes import running_processes
+
+    running = await running_processes(db)
+    if running:
+        raise CommandFailed(
+            f"processes run on this database: {'; '.join(map(str, running))}. Stop them first (one that was killed counts for a "
+            "minute), and run `onceward after-restore` afterwards"
+        )
 
 
 @group.command("upgrade")
@@ -104,53 +133,24 @@ async def _interactive(program: str, *options: str) -> int:
     """Run a PostgreSQL program in the terminal until it ends. Ctrl-C goes to the program."""
     import asyncio
 
+    from onceward.db.programs import program_for
+
     async with opened_database(as_owner=True) as database:
+        path = (await program_for(program, 0)).path
         environment = {**os.environ, **libpq_variables(database.url)}
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            process = await asyncio.create_subprocess_exec(str(_program(program)), *options, env=environment)
+            process = await asyncio.create_subprocess_exec(str(path), *options, env=environment)
             return await process.wait()
         finally:
             signal.signal(signal.SIGINT, before)
 
 
 async def _dump(file: Path) -> None:
+    from onceward.db.programs import ServerAbilities, program_for, run_program
+
     async with opened_database(as_owner=True) as db:
         # A dump that is made while a command runs must not bring back the note of that command.
         options = ("--format=custom", "--no-owner", "--exclude-table-data=onceward.unfinished_commands")
-        await _run_program("pg_dump", *options, f"--file={file}", url=db.url)
-
-
-async def _run_program(program: str, *options: str, url: str) -> None:
-    """Run one of PostgreSQL's programs against a database, and end it if this command is interrupted."""
-    import asyncio
-
-    environment = {**os.environ, **libpq_variables(url), "PGAPPNAME": program.replace("pg_", "onceward-")}
-    process = await asyncio.create_subprocess_exec(
-        str(_program(program)), *options, env=environment, stderr=asyncio.subprocess.PIPE, start_new_session=True
-    )
-    try:
-        _, errors = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
-    if process.returncode != 0:
-        last = " | ".join(errors.decode(errors="replace").strip().splitlines()[-3:])
-        raise CommandFailed(f"{program} failed: {last}")
-
-
-def _program(name: str) -> Path:
-    """Return the path of a program: from the embedded server if it has one, else from the system."""
-    from onceward.db.embedded import BIN, EmbeddedError
-
-    try:
-        bundled = BIN.path(name)
-    except EmbeddedError:
-        bundled = None
-    if bundled is not None and bundled.exists():
-        return bundled
-    installed = shutil.which(name)
-    if installed is None:
-        raise CommandFailed(f"{name} is not installed: install PostgreSQL's client programs")
-    return Path(installed)
+        program = await program_for("pg_dump", (await ServerAbilities.read(db)).major)
+        await run_program(program.path, *options, f"--file={file}", url=db.url)

@@ -30,8 +30,10 @@ create table if not exists onceward.processes (
     version text not null,
     -- The number of the last migration of each owner that the code has.
     knows jsonb not null,
-    -- The background loops that keep failing, each with the type of its last error.
+    -- The background loops that keep failing or hang, each with the type of its last error.
     failing jsonb not null default '{}',
+    -- How many handlers inside requests ignore their time limit, by name.
+    overdue jsonb not null default '{}',
     started_at timestamptz not null default clock_timestamp(),
     seen_at timestamptz not null default clock_timestamp()
 );

@@ -1,3 +1,4 @@
--- Note that this process runs now, and which of its loops keep failing.
-insert into onceward.processes (id, service, host, pid, version, knows, failing) values ($1, $2, $3, $4, $5, $6, $7)
-on conflict (id) do update set seen_at = clock_timestamp(), failing = excluded.failing
+-- Note that this process runs now, and which of its loops keep failing or hang, and which of its handlers are overdue.
+insert into onceward.processes (id, service, host, pid, version, knows, failing, overdue)
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+on conflict (id) do update set seen_at = clock_timestamp(), failing = excluded.failing, overdue = excluded.overdue

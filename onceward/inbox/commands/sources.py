@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onceward.inbox.sources import Listed
 
 COLUMNS = ("name", "provider", "app", "mode", "url", "paused_at", "origin")
+NO_SOURCES = "no source exists: `onceward sources add NAME --provider PROVIDER` adds one"
 
 group = typer.Typer(
     no_args_is_help=True, help="Senders of webhooks: `add`, `ls`, `assign`, `rotate`, `pause`, `resume`."
@@ -142,7 +143,7 @@ def ls(as_json: JsonOption = False) -> None:
             return await sources.list_sources(conn)
 
     base = _base()
-    listing([_row(each, base) for each in run(work())], columns=COLUMNS, as_json=as_json)
+    listing([_row(each, base) for each in run(work())], columns=COLUMNS, as_json=as_json, empty=NO_SOURCES)
 
 
 @group.command("rotate")

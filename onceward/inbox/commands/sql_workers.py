@@ -67,7 +67,12 @@ def ls(as_json: JsonOption = False) -> None:
         async with opened_database() as db, db.acquire() as conn:
             return [asdict(each) for each in await list_logins(conn)]
 
-    listing(run(work()), columns=COLUMNS, as_json=as_json)
+    listing(
+        run(work()),
+        columns=COLUMNS,
+        as_json=as_json,
+        empty="no organization has a worker of its own: `onceward sql-workers add` adds one",
+    )
 
 
 @group.command("rm")

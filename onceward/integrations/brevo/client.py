@@ -40,6 +40,17 @@ class Brevo:
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
         return cls(http, account["api_key"], sender=account.get("from"), base_url=account.url or BASE_URL)
 
+    async def check(self) -> ServiceAnswer:
+        """Read the account that the key belongs to."""
+        return await call(
+            self.client,
+            "GET",
+            f"{self.base_url}/v3/account",
+            headers={"api-key": self.api_key, "Accept": "application/json"},
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+
     async def send_email(
         self,
         *,

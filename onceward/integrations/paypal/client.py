@@ -1,58 +1,26 @@
 """PayPal: orders, captures and refunds (Orders v2, Payments v2), each created once per `PayPal-Request-Id`."""
 
-import asyncio
-import time
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import sha256
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlencode, urlsplit
 
-from onceward.http import Response
 from onceward.integrations.paypal.amounts import to_decimal
+from onceward.integrations.paypal.api import BASE_URLS, PayPalApi
 from onceward.services.accounts import ServiceAccount
-from onceward.services.call import (
-    Client,
-    accepted,
-    call,
-    inner,
-    judge_payment_failure,
-    objects,
-    read_json,
-    short_reason,
-    write_json,
-)
+from onceward.services.call import Client, accepted, inner, objects
 from onceward.services.outcome import Accepted, Refused, ServiceAnswer
 
-BASE_URLS = {"live": "https://api-m.paypal.com", "sandbox": "https://api-m.sandbox.paypal.com"}
-
-MAX_REQUEST_ID_CHARACTERS = 108
-# A token is renewed this long before it expires, so that it does not expire during a request.
-_RENEW_BEFORE_S = 60.0
+LIST_PAGE = 100
+DISPUTE_PAGE = 50
+"""The largest pages of PayPal's lists that we read."""
 
 
-class PayPal:
-    """Calls PayPal with one app's client id and secret. It shares and renews the access token."""
+class PayPal(PayPalApi):
+    """Orders, captures, refunds, disputes, events and transactions of one PayPal app."""
 
     repeatable: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        client: Client,
-        *,
-        client_id: str,
-        client_secret: str,
-        base_url: str = BASE_URLS["live"],
-        timeout_s: float = 30.0,
-    ) -> None:
-        self._client = client
-        self._basic = b64encode(f"{client_id}:{client_secret}".encode()).decode("ascii")
-        self._base_url = base_url
-        self._timeout_s = timeout_s
-        self._token: str | None = None
-        self._token_until = 0.0
-        self._renewing = asyncio.Lock()
 
     @classmethod
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
@@ -65,7 +33,7 @@ class PayPal:
 
     async def check(self) -> ServiceAnswer:
         """Ask for an access token."""
-        token = await self._access_token()
+        token = await self.access_token()
         return Accepted() if isinstance(token, str) else token
 
     async def create_order(
@@ -87,7 +55,7 @@ class PayPal:
         if description:
             unit["description"] = description[:127]
         context = {"return_url": return_url, "cancel_url": cancel_url, "user_action": "PAY_NOW"}
-        outcome = await self._call(
+        outcome = await self.request(
             "POST",
             "/v2/checkout/orders",
             {
@@ -100,23 +68,23 @@ class PayPal:
         if isinstance(outcome, Accepted):
             links = {link.get("rel"): link.get("href") for link in objects(outcome.detail, "links")}
             approve_url = links.get("payer-action") or links.get("approve")
-            return Accepted(outcome.reference, {**outcome.detail, "approve_url": approve_url})
+            return replace(outcome, detail={**outcome.detail, "approve_url": approve_url})
         return outcome
 
     async def get_order(self, order_id: str) -> ServiceAnswer:
-        return await self._call("GET", f"/v2/checkout/orders/{quote(order_id, safe='')}")
+        return await self.request("GET", f"/v2/checkout/orders/{quote(order_id, safe='')}")
 
     async def capture_order(self, order_id: str, *, key: str) -> ServiceAnswer:
         """Capture an approved order. The reference is the capture id, even if the order was captured before."""
-        outcome = await self._call("POST", f"/v2/checkout/orders/{quote(order_id, safe='')}/capture", {}, key=key)
+        outcome = await self.request("POST", f"/v2/checkout/orders/{quote(order_id, safe='')}/capture", {}, key=key)
         if isinstance(outcome, Refused) and outcome.detail.get("issue") == "ORDER_ALREADY_CAPTURED":
             outcome = await self.get_order(order_id)
         if not isinstance(outcome, Accepted):
             return outcome
-        capture = _first_capture(outcome.detail)
+        capture = first_capture(outcome.detail)
         if capture.get("status") in ("DECLINED", "FAILED"):
             return Refused(f"capture {capture.get('status')}", permanent=True, detail=outcome.detail)
-        return accepted(capture.get("id"), outcome.detail)
+        return replace(accepted(capture.get("id"), outcome.detail), is_replay=outcome.is_replay)
 
     async def refund_capture(
         self,
@@ -136,14 +104,17 @@ class PayPal:
             body["amount"] = {"currency_code": currency.upper(), "value": value}
         if note:
             body["note_to_payer"] = note[:255]
-        return await self._call("POST", f"/v2/payments/captures/{quote(capture_id, safe='')}/refund", body, key=key)
+        return await self.request("POST", f"/v2/payments/captures/{quote(capture_id, safe='')}/refund", body, key=key)
+
+    async def get_capture(self, capture_id: str) -> ServiceAnswer:
+        return await self.request("GET", f"/v2/payments/captures/{quote(capture_id, safe='')}")
 
     async def get_refund(self, refund_id: str) -> ServiceAnswer:
-        return await self._call("GET", f"/v2/payments/refunds/{quote(refund_id, safe='')}")
+        return await self.request("GET", f"/v2/payments/refunds/{quote(refund_id, safe='')}")
 
     async def list_refunds(self, capture_id: str) -> ServiceAnswer:
         """Return all refunds of a capture in `detail["refunds"]`. PayPal lists them only in the capture's order."""
-        capture = await self._call("GET", f"/v2/payments/captures/{quote(capture_id, safe='')}")
+        capture = await self.get_capture(capture_id)
         if not isinstance(capture, Accepted):
             return capture
         order_id = inner(capture.detail, "supplementary_data", "related_ids").get("order_id")
@@ -154,84 +125,74 @@ class PayPal:
             return order
         return Accepted(capture_id, {"refunds": refunds_of(order.detail, capture_id)})
 
-    async def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, key: str | None = None
-    ) -> ServiceAnswer:
-        outcome = await self._call_once(method, path, body, key=key)
-        if isinstance(outcome, Refused) and outcome.detail.get("status") == 401:
-            # The token was revoked early. A 401 means that PayPal did not act, so a retry is safe.
-            self._token = None
-            outcome = await self._call_once(method, path, body, key=key)
-        return outcome
+    async def get_dispute(self, dispute_id: str) -> ServiceAnswer:
+        return await self.request("GET", f"/v1/customer/disputes/{quote(dispute_id, safe='')}")
 
-    async def _call_once(
-        self, method: str, path: str, body: Mapping[str, Any] | None, *, key: str | None
-    ) -> ServiceAnswer:
-        token = await self._access_token()
-        if not isinstance(token, str):
-            return token
-        headers = {"Authorization": f"Bearer {token}", "Prefer": "return=representation"}
-        if key is not None:
-            headers["PayPal-Request-Id"] = request_id(key)
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        return await call(
-            self._client,
-            method,
-            f"{self._base_url}{path}",
-            headers=headers,
-            body=None if body is None else write_json(body),
-            judge=judge,
-            timeout_s=self._timeout_s,
-        )
+    async def list_disputes(self, capture_id: str) -> ServiceAnswer:
+        """Return all disputes of a capture in `detail["disputes"]`, each with everything that PayPal knows about it."""
+        query = urlencode({"disputed_transaction_id": capture_id, "page_size": DISPUTE_PAGE})
+        listed = await self._list(f"/v1/customer/disputes?{query}", "items")
+        if not isinstance(listed, Accepted):
+            return listed
+        disputes: list[Mapping[str, Any]] = []
+        # The list has summaries, without the transactions and the outcome.
+        for summary in listed.detail["items"]:
+            dispute = await self.get_dispute(str(summary.get("dispute_id")))
+            if not isinstance(dispute, Accepted):
+                return dispute
+            disputes.append(dispute.detail)
+        return Accepted(capture_id, {"disputes": disputes})
 
-    async def _access_token(self) -> str | ServiceAnswer:
-        async with self._renewing:
-            if self._token is not None and time.monotonic() < self._token_until:
-                return self._token
-            outcome = await call(
-                self._client,
-                "POST",
-                f"{self._base_url}/v1/oauth2/token",
-                headers={
-                    "Authorization": f"Basic {self._basic}",
-                    "Content-Type": "application/x-www-form-urlencoded",
-                },
-                body=b"grant_type=client_credentials",
-                judge=_judge_token,
-                timeout_s=self._timeout_s,
-            )
-            if not isinstance(outcome, Accepted):
-                return outcome
-            self._token = str(outcome.detail["access_token"])
-            lifetime_s = float(outcome.detail.get("expires_in") or 0)
-            self._token_until = time.monotonic() + max(0.0, lifetime_s - _RENEW_BEFORE_S)
-            return self._token
+    async def list_events(self, *, start: datetime, end: datetime) -> ServiceAnswer:
+        """Return the first page of the events of a period in `detail["events"]`; `detail["next"]` is for `next_events`."""
+        query = urlencode({"start_time": to_iso(start), "end_time": to_iso(end), "page_size": LIST_PAGE})
+        return await self.next_events(f"/v1/notifications/webhooks-events?{query}")
 
+    async def next_events(self, path: str) -> ServiceAnswer:
+        page = await self.request("GET", path)
+        if not isinstance(page, Accepted):
+            return page
+        return Accepted(None, {"events": objects(page.detail, "events"), "next": _next_path(page.detail)})
 
-def request_id(key: str) -> str:
-    """Return the key, or its hash if the key is too long for PayPal."""
-    return key if len(key) <= MAX_REQUEST_ID_CHARACTERS else sha256(key.encode()).hexdigest()
+    async def list_transactions(self, *, start: datetime, end: datetime, page: int = 1) -> ServiceAnswer:
+        """Return a page of what changed the balance in a period of at most 31 days. PayPal reports it up to 3 hours late.
+
+        `detail` has `transaction_details`, `page` and `total_pages`.
+        """
+        fields = {
+            "start_date": to_iso(start),
+            "end_date": to_iso(end),
+            "fields": "transaction_info",
+            "page_size": LIST_PAGE,
+            "page": page,
+        }
+        return await self.request("GET", f"/v1/reporting/transactions?{urlencode(fields)}")
+
+    async def _list(self, path: str, name: str) -> ServiceAnswer:
+        """Return all objects of a list, page by page, in `detail[name]`."""
+        listed: list[dict[str, Any]] = []
+        following: str | None = path
+        while following is not None:
+            page = await self.request("GET", following)
+            if not isinstance(page, Accepted):
+                return page
+            listed += objects(page.detail, name)
+            following = _next_path(page.detail)
+        return Accepted(None, {name: listed})
 
 
-def judge(response: Response) -> ServiceAnswer:
-    answer = read_json(response)
-    if response.ok:
-        return accepted(answer.get("id"), answer)
-    issue = next((item.get("issue") for item in objects(answer, "details")), None)
-    reason = short_reason(f"HTTP {response.status}", answer.get("name"), issue or answer.get("message"))
-    failure = judge_payment_failure(response, reason)
-    if isinstance(failure, Refused):
-        detail = {"status": response.status, "issue": issue, "debug_id": answer.get("debug_id")}
-        return replace(failure, detail=detail)
-    return failure
+def to_iso(moment: datetime) -> str:
+    """Return a time as PayPal reads it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _judge_token(response: Response) -> ServiceAnswer:
-    answer = read_json(response)
-    if response.ok and answer.get("access_token"):
-        return Accepted(None, answer)
-    return judge_payment_failure(response, short_reason("PayPal gave no access token", answer.get("error")))
+def _next_path(page: Mapping[str, Any]) -> str | None:
+    """Return the path of the link `next`. Only the path: the token must never go to another host."""
+    for link in objects(page, "links"):
+        if link.get("rel") == "next" and link.get("href"):
+            parts = urlsplit(str(link["href"]))
+            return f"{parts.path}?{parts.query}"
+    return None
 
 
 def refunds_of(order: Mapping[str, Any], capture_id: str) -> list[dict[str, Any]]:
@@ -250,7 +211,7 @@ def capture_of(refund: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _first_capture(order: Mapping[str, Any]) -> dict[str, Any]:
+def first_capture(order: Mapping[str, Any]) -> dict[str, Any]:
     for unit in objects(order, "purchase_units"):
         for capture in objects(inner(unit, "payments"), "captures"):
             return capture

@@ -48,6 +48,17 @@ class Slack:
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
         return cls(http, account["bot_token"], channel=account.get("channel"), base_url=account.url or BASE_URL)
 
+    async def check(self) -> ServiceAnswer:
+        """Ask Slack whose token this is (`auth.test`)."""
+        return await call(
+            self.client,
+            "POST",
+            f"{self.base_url}/api/auth.test",
+            headers=self._headers(),
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+
     async def post_message(
         self,
         *,

@@ -8,7 +8,7 @@ recognise a mail that was sent twice.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -23,6 +23,7 @@ from aiosmtplib.errors import (
     SMTPServerDisconnected,
 )
 
+from onceward.messages.bounces import is_permanent
 from onceward.messages.mail_composer import stamped
 from onceward.messages.plain_mail import PlainMail
 from onceward.services.outcome import Accepted, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
@@ -55,6 +56,8 @@ class Relay:
     max_connections: int = 4
     mails_per_connection: int = 100
     idle_s: float = 20.0
+    host_name: str | None = None
+    """The name that we give ourselves in EHLO. None: the name of this machine."""
 
 
 class Smtp:
@@ -69,6 +72,10 @@ class Smtp:
         self._turns = 0
         self._sending = 0
 
+    @property
+    def host(self) -> str:
+        return self._relay.host
+
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[ServiceAnswer | None]:
         """Wait for one of the connections and hold it for one `send`. Yield None if it is open, otherwise why it is not."""
@@ -79,15 +86,29 @@ class Smtp:
             finally:
                 self._turns -= 1
 
-    async def send(self, message: EmailMessage | PlainMail, *, key: str, sender: str, to: str) -> ServiceAnswer:
-        """Send one mail to one address. The caller holds a `turn`. The reference is the Message-ID of the mail."""
+    async def send(
+        self,
+        message: EmailMessage | PlainMail,
+        *,
+        key: str,
+        sender: str,
+        to: str,
+        return_path: str | None = None,
+        sign: Callable[[bytes], bytes] | None = None,
+    ) -> ServiceAnswer:
+        """Send one mail to one address. The caller holds a `turn`. The reference is the Message-ID of the mail.
+
+        `return_path` is the envelope sender, which gets the bounces (default: `sender`); `sign` adds a signature.
+        """
         if not (is_address(to) and is_address(sender)):
             which = "sender" if is_address(to) else "recipient"
             return Refused(f"the address of the {which} has characters that SMTP cannot carry", permanent=True)
         reference, content = stamped(message, key=key, sender=sender)
+        if sign is not None:
+            content = sign(content)
         self._sending += 1
         try:
-            opened = await self._announced(sender, to)
+            opened = await self._announced(return_path or sender, to)
             if not isinstance(opened, _Connection):
                 return opened
             outcome = await self._transfer(opened, content, reference=reference)
@@ -95,6 +116,14 @@ class Smtp:
             return outcome
         finally:
             self._sending -= 1
+
+    async def check(self) -> ServiceAnswer:
+        """Connect, encrypt and log in. `detail` says what the relay offers."""
+        connection = await self._connect()
+        if not isinstance(connection, _Connection):
+            return connection
+        await connection.session.quit()
+        return Accepted(None, {"smtputf8": connection.session.offers_smtputf8})
 
     async def aclose(self) -> None:
         while self._idle:
@@ -166,6 +195,7 @@ class Smtp:
             use_tls=relay.encryption == "tls",
             start_tls=relay.encryption == "starttls",
             timeout=relay.timeout_s,
+            local_hostname=relay.host_name,
         )
         try:
             return _Connection(await _session(smtp, relay.timeout_s))
@@ -220,7 +250,12 @@ async def _session(smtp: aiosmtplib.SMTP, timeout_s: float) -> SmtpSession:
     if smtp.transport is None:
         raise SMTPServerDisconnected("the connection was closed during the handshake")
     transport = cast(asyncio.Transport, smtp.transport)
-    return SmtpSession(transport, pipelining=smtp.supports_extension("pipelining"), timeout_s=timeout_s)
+    return SmtpSession(
+        transport,
+        pipelining=smtp.supports_extension("pipelining"),
+        timeout_s=timeout_s,
+        smtputf8=smtp.supports_extension("smtputf8"),
+    )
 
 
 def _refusal(refusal: Refusal) -> Refused | Throttled:
@@ -231,4 +266,5 @@ def _refusal(refusal: Refusal) -> Refused | Throttled:
     passing = 400 <= code < 500
     enhanced = text.split(" ", 1)[0] if text[:2] in ("4.", "5.") else ""
     reason = f"relay refused {refusal.what} ({code}{' ' + enhanced if enhanced else ''})"
-    return Refused(reason, permanent=not passing)
+    detail = {"undeliverable": enhanced} if refusal.what == "the recipient" and is_permanent(enhanced) else {}
+    return Refused(reason, permanent=not passing, detail=detail)

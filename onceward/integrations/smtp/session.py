@@ -15,6 +15,8 @@ from onceward.errors import OncewardError
 LINE_END = re.compile(rb"\r\n|\r|\n")
 SIMPLE_ADDRESS = re.compile(r"[A-Za-z0-9.+_-]+@[A-Za-z0-9.-]+")
 """An address in which nothing is to be parsed or quoted."""
+UTF8_ADDRESS = re.compile(r"[^\s<>\"(),:;\\\[\]@\x00-\x1f\x7f]+@[A-Za-z0-9.-]+")
+"""An address for SMTPUTF8: the domain is in its ASCII form."""
 LONGEST_REPLY = 64 * 1024
 QUIT_S = 2.0
 COMPLETED, WILL_FORWARD, START_INPUT = 250, 251, 354
@@ -38,12 +40,19 @@ class Refusal(NamedTuple):
     reply: Reply
 
 
+NO_SMTPUTF8 = Reply(553, "5.6.7 SMTPUTF8 is required")
+"""The reply of RFC 6531 to an address that the server cannot take. Here the server was not asked."""
+
+
 class SmtpSession(asyncio.Protocol):
     """Sends mails over a transport, one at a time."""
 
-    def __init__(self, transport: asyncio.Transport, *, pipelining: bool, timeout_s: float) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, *, pipelining: bool, timeout_s: float, smtputf8: bool = False
+    ) -> None:
         self._transport = transport
         self._pipelining = pipelining
+        self._smtputf8 = smtputf8
         self._timeout_s = timeout_s
         self._buffer = b""
         self._replies: deque[Reply] = deque()
@@ -51,6 +60,10 @@ class SmtpSession(asyncio.Protocol):
         self._arrived = asyncio.Event()
         self._lost: str | None = None
         transport.set_protocol(self)
+
+    @property
+    def offers_smtputf8(self) -> bool:
+        return self._smtputf8
 
     @property
     def is_open(self) -> bool:
@@ -63,7 +76,11 @@ class SmtpSession(asyncio.Protocol):
 
         Raises `SessionLost`. The relay has accepted no mail then.
         """
-        commands = [b"MAIL FROM:" + _address(sender), b"RCPT TO:" + _address(to), b"DATA"]
+        is_utf8 = not (sender.isascii() and to.isascii())
+        if is_utf8 and not self._smtputf8:
+            return Refusal("letters beyond ASCII in an address, because it does not offer SMTPUTF8", NO_SMTPUTF8)
+        options = b" SMTPUTF8 BODY=8BITMIME" if is_utf8 else b""
+        commands = [b"MAIL FROM:" + _address(sender) + options, b"RCPT TO:" + _address(to), b"DATA"]
         replies: list[Reply] = []
         if self._pipelining:
             self._send(*commands)
@@ -187,6 +204,10 @@ def _address(address: str) -> bytes:
         return f"<{address}>".encode("ascii")
     if "\r" in address or "\n" in address:
         raise ValueError("a mail address must not contain a line break")
+    if not address.isascii():
+        if not UTF8_ADDRESS.fullmatch(address):
+            raise ValueError("a mail address beyond ASCII must have neither spaces, quotes nor brackets")
+        return f"<{address}>".encode()
     return quote_address(address).encode("ascii")
 
 

@@ -18,6 +18,8 @@ class Mail:
     sender: str
     recipients: tuple[str, ...]
     message: EmailMessage = field(repr=False)
+    content: bytes = field(default=b"", repr=False)
+    """The bytes that arrived, as a verifier of signatures reads them."""
 
 
 class SmtpSimulator:
@@ -28,6 +30,9 @@ class SmtpSimulator:
     def __init__(self) -> None:
         self.mails: list[Mail] = []
         self.connections = 0
+        self.host_names: list[str] = []
+        """What clients said in EHLO."""
+        self.offers_smtputf8 = True
         self.refused: dict[str, str] = {}
         self._replies: deque[str | None] = deque()
         self._server: asyncio.Server | None = None
@@ -70,7 +75,7 @@ class SmtpSimulator:
 
         def connected() -> asyncio.BaseProtocol:
             simulator.connections += 1
-            return protocol(_Handler(simulator), hostname="simulated", enable_SMTPUTF8=True)
+            return protocol(_Handler(simulator), hostname="simulated", enable_SMTPUTF8=simulator.offers_smtputf8)
 
         self._server = await asyncio.get_running_loop().create_server(connected, self.host, port)
 
@@ -97,8 +102,9 @@ class SmtpSimulator:
             return "421 simulated stop"
         if reply not in (None, "drop_after"):
             return reply
-        message = message_from_bytes(bytes(envelope.content), policy=policy.default)
-        self.mails.append(Mail(str(envelope.mail_from), tuple(envelope.rcpt_tos), message))
+        content = bytes(envelope.content)
+        message = message_from_bytes(content, policy=policy.default)
+        self.mails.append(Mail(str(envelope.mail_from), tuple(envelope.rcpt_tos), message, content))
         if reply == "drop_after":
             server.transport.abort()
         return "250 2.0.0 taken"
@@ -117,6 +123,7 @@ class _Handler:
         self, server: Any, session: Any, envelope: Any, hostname: str, responses: list[str]
     ) -> list[str]:
         session.host_name = hostname
+        self._simulator.host_names.append(hostname)
         self._simulator.track(server.transport)
         return responses
 

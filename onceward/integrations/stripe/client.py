@@ -5,46 +5,24 @@ store in the object's metadata.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from onceward.http import Response
+from onceward.integrations.stripe.api import BASE_URL, KEY_METADATA, PAGE_OBJECTS, StripeApi
 from onceward.services.accounts import ServiceAccount
-from onceward.services.call import (
-    Client,
-    accepted,
-    call,
-    flatten_form,
-    inner,
-    judge_payment_failure,
-    objects,
-    read_json,
-    short_reason,
-    write_form,
-)
+from onceward.services.call import Client, objects
 from onceward.services.outcome import Absent, Accepted, Lookup, Refused, ServiceAnswer
 
-BASE_URL = "https://api.stripe.com"
-
-KEY_METADATA = "onceward_key"
-MAX_KEY_CHARACTERS = 255
 # One hour less than Stripe's 24, because a call may wait and clocks differ.
 KEY_LIFETIME_S = 23 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stripe:
-    """Calls Stripe's API with one secret key. With `account` it acts for a connected account."""
+class Stripe(StripeApi):
+    """Calls Stripe with one secret key. With `account` it acts for a connected account."""
 
     repeatable: ClassVar[bool] = True
-
-    client: Client = field(repr=False)
-    secret_key: str = field(repr=False)
-    base_url: str = BASE_URL
-    api_version: str | None = None
-    account: str | None = None
-    timeout_s: float = 30.0
 
     @classmethod
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
@@ -52,7 +30,7 @@ class Stripe:
 
     async def check(self) -> ServiceAnswer:
         """Read the balance, which every unrestricted key may do."""
-        return await self._get("balance")
+        return await self.get("balance")
 
     async def create_refund(
         self,
@@ -72,7 +50,7 @@ class Stripe:
             existing = await self.find_refund(key=key, payment_intent=payment_intent, charge=charge)
             if not isinstance(existing, Absent):
                 return existing
-        return await self._create(
+        return await self.create(
             "refunds",
             {
                 "payment_intent": payment_intent,
@@ -86,12 +64,14 @@ class Stripe:
 
     async def find_refund(self, *, key: str, payment_intent: str | None = None, charge: str | None = None) -> Lookup:
         """Return the refund that was created with a key, however old it is."""
-        return await self._find("refunds", {"payment_intent": payment_intent, "charge": charge, "limit": 100}, key=key)
+        return await self.find(
+            "refunds", {"payment_intent": payment_intent, "charge": charge, "limit": PAGE_OBJECTS}, key=key
+        )
 
     async def list_refunds(self, *, payment_intent: str | None = None, charge: str | None = None) -> ServiceAnswer:
         """Return all refunds of a payment in `detail["refunds"]`, newest first."""
         fields = {"payment_intent": payment_intent, "charge": charge}
-        return await self._list("refunds", fields, "refunds", reference=payment_intent or charge)
+        return await self.list_all("refunds", fields, "refunds", reference=payment_intent or charge)
 
     async def create_checkout_session(
         self,
@@ -106,15 +86,17 @@ class Stripe:
         mode: str = "payment",
         expires_at: int | None = None,
         locale: str | None = None,
+        capture_method: str | None = None,
     ) -> ServiceAnswer:
         """Start a hosted payment. `detail["url"]` is the page for the buyer. Metadata is copied to the payment.
 
-        With mode `subscription` the prices need `recurring`, and metadata is copied to the subscription.
+        With mode `subscription` the prices need `recurring`, and metadata is copied to the subscription. With capture method
+        `manual` the buyer's bank only reserves the money, until `capture_payment_intent`.
 
         A session lives at most 24 hours, no longer than its key, so an older session is never looked up.
         """
         kept = {**(metadata or {}), KEY_METADATA: key}
-        return await self._create(
+        return await self.create(
             "checkout/sessions",
             {
                 "mode": mode,
@@ -126,7 +108,9 @@ class Stripe:
                 "expires_at": expires_at,
                 "locale": locale,
                 "metadata": kept,
-                "payment_intent_data": {"metadata": kept} if mode == "payment" else None,
+                "payment_intent_data": {"metadata": kept, "capture_method": capture_method}
+                if mode == "payment"
+                else None,
                 "subscription_data": {"metadata": kept} if mode == "subscription" else None,
             },
             key=key,
@@ -145,12 +129,12 @@ class Stripe:
     ) -> ServiceAnswer:
         """Prepare a payment that the browser confirms with `detail["client_secret"]`."""
         if key_age_s >= KEY_LIFETIME_S:
-            existing = await self._find(
+            existing = await self.find(
                 "payment_intents/search", {"query": f"metadata['{KEY_METADATA}']:'{_quoted(key)}'"}, key=key
             )
             if not isinstance(existing, Absent):
                 return existing
-        return await self._create(
+        return await self.create(
             "payment_intents",
             {
                 "amount": amount_minor,
@@ -163,31 +147,102 @@ class Stripe:
             key=key,
         )
 
+    async def capture_payment_intent(
+        self, payment_intent: str, *, key: str, amount_minor: int | None = None
+    ) -> ServiceAnswer:
+        """Take the money that the buyer's bank reserved, in full or in part. Stripe releases the rest."""
+        path = f"payment_intents/{quote(payment_intent, safe='')}/capture"
+        return await self.create(path, {"amount_to_capture": amount_minor}, key=key)
+
     async def cancel_payment_intent(self, payment_intent: str, *, key: str) -> ServiceAnswer:
-        return await self._create(f"payment_intents/{quote(payment_intent, safe='')}/cancel", {}, key=key)
+        return await self.create(f"payment_intents/{quote(payment_intent, safe='')}/cancel", {}, key=key)
 
     async def expire_checkout_session(self, session: str, *, key: str) -> ServiceAnswer:
         """Expire an unpaid session, so that it cannot be paid later."""
-        return await self._create(f"checkout/sessions/{quote(session, safe='')}/expire", {}, key=key)
+        return await self.create(f"checkout/sessions/{quote(session, safe='')}/expire", {}, key=key)
 
     async def retrieve_payment_intent(self, payment_intent: str) -> ServiceAnswer:
-        return await self._get(f"payment_intents/{quote(payment_intent, safe='')}")
+        return await self.get(f"payment_intents/{quote(payment_intent, safe='')}")
+
+    async def retrieve_charge(self, charge: str) -> ServiceAnswer:
+        """Return a charge with its balance transaction, which has Stripe's fee."""
+        return await self.get(f"charges/{quote(charge, safe='')}", {"expand": ["balance_transaction"]})
+
+    async def list_charges(self, *, payment_intent: str) -> ServiceAnswer:
+        """Return all attempts to pay a payment intent in `detail["charges"]`, newest first."""
+        fields = {"payment_intent": payment_intent, "expand": ["data.balance_transaction"]}
+        return await self.list_all("charges", fields, "charges", reference=payment_intent)
 
     async def retrieve_checkout_session(self, session: str) -> ServiceAnswer:
-        return await self._get(f"checkout/sessions/{quote(session, safe='')}")
+        return await self.get(f"checkout/sessions/{quote(session, safe='')}")
 
     async def retrieve_refund(self, refund: str) -> ServiceAnswer:
-        return await self._get(f"refunds/{quote(refund, safe='')}")
+        return await self.get(f"refunds/{quote(refund, safe='')}")
+
+    async def retrieve_dispute(self, dispute: str) -> ServiceAnswer:
+        return await self.get(f"disputes/{quote(dispute, safe='')}")
+
+    async def list_disputes(
+        self, *, payment_intent: str | None = None, charge: str | None = None, created_from: int | None = None
+    ) -> ServiceAnswer:
+        """Return disputes and inquiries in `detail["disputes"]`, newest first: of a payment, or created since a time."""
+        fields = {"payment_intent": payment_intent, "charge": charge, "created": {"gte": created_from}}
+        return await self.list_all("disputes", fields, "disputes", reference=payment_intent or charge)
+
+    async def retrieve_payout(self, payout: str) -> ServiceAnswer:
+        return await self.get(f"payouts/{quote(payout, safe='')}")
+
+    async def list_payouts(self, *, created_from: int, created_until: int | None = None) -> ServiceAnswer:
+        """Return the payouts created in a period in `detail["payouts"]`, newest first."""
+        fields = {"created": {"gte": created_from, "lt": created_until}}
+        return await self.list_all("payouts", fields, "payouts", reference=None)
+
+    async def list_balance_transactions(
+        self, *, payout: str | None = None, created_from: int | None = None, created_until: int | None = None
+    ) -> ServiceAnswer:
+        """Return what changed the balance, each with its fee, in `detail["balance_transactions"]`, newest first.
+
+        `payout` selects what one automatic payout consists of, including the payout itself.
+        """
+        fields = {
+            "payout": payout,
+            "created": {"gte": created_from, "lt": created_until},
+            # With the source, a transaction names its payment.
+            "expand": ["data.source"],
+        }
+        return await self.list_all("balance_transactions", fields, "balance_transactions", reference=payout)
+
+    async def list_events(
+        self, *, after: str | None = None, created_from: int | None = None, types: Sequence[str] = ()
+    ) -> ServiceAnswer:
+        """Return the next events after an event or a time in `detail["events"]`, oldest first; `detail["has_more"]`.
+
+        After an event this is one page. After a time it is every page, because Stripe lists the newest first. Stripe keeps
+        events for 30 days and refuses an older id as `after`.
+        """
+        if after is None:
+            fields = {"created": {"gte": created_from}, "types": list(types)}
+            listed = await self.list_all("events", fields, "events", reference=None)
+            if not isinstance(listed, Accepted):
+                return listed
+            return Accepted(None, {"events": listed.detail["events"][::-1], "has_more": False})
+        fields = {"ending_before": after, "types": list(types), "limit": PAGE_OBJECTS}
+        page = await self.get("events", fields)
+        if not isinstance(page, Accepted):
+            return page
+        return Accepted(
+            after, {"events": objects(page.detail, "data")[::-1], "has_more": bool(page.detail.get("has_more"))}
+        )
 
     async def retrieve_subscription(self, subscription: str) -> ServiceAnswer:
-        return await self._get(f"subscriptions/{quote(subscription, safe='')}")
+        return await self.get(f"subscriptions/{quote(subscription, safe='')}")
 
     async def cancel_subscription(self, subscription: str, *, key: str, at_period_end: bool = True) -> ServiceAnswer:
         """Cancel a subscription now, or let its last paid period end first. Cancelling again counts as success."""
         path = f"subscriptions/{quote(subscription, safe='')}"
         if at_period_end:
-            return await self._create(path, {"cancel_at_period_end": True}, key=key)
-        outcome = await self._create(path, {}, key=key, method="DELETE")
+            return await self.create(path, {"cancel_at_period_end": True}, key=key)
+        outcome = await self.create(path, {}, key=key, method="DELETE")
         if isinstance(outcome, Refused) and outcome.detail.get("code") == "resource_missing":
             current = await self.retrieve_subscription(subscription)
             if isinstance(current, Accepted) and current.detail.get("status") == "canceled":
@@ -196,101 +251,11 @@ class Stripe:
 
     async def retrieve_invoice(self, invoice: str) -> ServiceAnswer:
         """Return an invoice with its payments, which the API leaves out unless they are asked for."""
-        return await self._get(f"invoices/{quote(invoice, safe='')}", {"expand": ["payments"]})
+        return await self.get(f"invoices/{quote(invoice, safe='')}", {"expand": ["payments"]})
 
     async def list_invoices(self, *, subscription: str) -> ServiceAnswer:
         """Return all invoices of a subscription in `detail["invoices"]`, newest first."""
-        return await self._list("invoices", {"subscription": subscription}, "invoices", reference=subscription)
-
-    async def _create(self, path: str, fields: Mapping[str, Any], *, key: str, method: str = "POST") -> ServiceAnswer:
-        if not 0 < len(key) <= MAX_KEY_CHARACTERS:
-            raise ValueError(f"key must have 1 to {MAX_KEY_CHARACTERS} characters, not {len(key)}")
-        headers = {
-            **self._headers(),
-            "Idempotency-Key": key,
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
-        return await call(
-            self.client,
-            method,
-            f"{self.base_url}/v1/{path}",
-            headers=headers,
-            body=write_form(flatten_form(fields)),
-            judge=judge,
-            timeout_s=self.timeout_s,
-        )
-
-    async def _get(self, path: str, fields: Mapping[str, Any] | None = None) -> ServiceAnswer:
-        query = f"?{urlencode(flatten_form(fields))}" if fields else ""
-        return await call(
-            self.client,
-            "GET",
-            f"{self.base_url}/v1/{path}{query}",
-            headers=self._headers(),
-            judge=judge,
-            timeout_s=self.timeout_s,
-        )
-
-    async def _list(self, path: str, fields: Mapping[str, Any], name: str, *, reference: str | None) -> ServiceAnswer:
-        """Return all objects of a list, page by page, in `detail[name]`, newest first."""
-        query = {**fields, "limit": 100}
-        listed: list[dict[str, Any]] = []
-        while True:
-            answer = await self._get(path, query)
-            if not isinstance(answer, Accepted):
-                return answer
-            page = objects(answer.detail, "data")
-            listed += page
-            if not answer.detail.get("has_more") or not page:
-                return Accepted(reference, {name: listed})
-            query["starting_after"] = page[-1].get("id")
-
-    async def _find(self, path: str, fields: Mapping[str, Any], *, key: str) -> Lookup:
-        """Search a list, page by page, for the object with the key in its metadata."""
-        query = dict(fields)
-        while True:
-            answer = await self._get(path, query)
-            if not isinstance(answer, Accepted):
-                return answer
-            listed = objects(answer.detail, "data")
-            for item in listed:
-                if inner(item, "metadata").get(KEY_METADATA) == key:
-                    return accepted(item.get("id"), item)
-            if not answer.detail.get("has_more") or not listed:
-                return Absent()
-            if next_page := answer.detail.get("next_page"):
-                query["page"] = next_page
-            else:
-                query["starting_after"] = listed[-1].get("id")
-
-    def _headers(self) -> dict[str, str]:
-        headers = {"Authorization": f"Bearer {self.secret_key}"}
-        if self.api_version:
-            headers["Stripe-Version"] = self.api_version
-        if self.account:
-            headers["Stripe-Account"] = self.account
-        return headers
-
-
-def judge(response: Response) -> ServiceAnswer:
-    """Convert a response. `Stripe-Should-Retry` decides if it is present. A 409 means that a call with the same key still runs."""
-    answer = read_json(response)
-    if response.ok:
-        return accepted(answer.get("id"), answer)
-    error = inner(answer, "error")
-    reason = short_reason(f"HTTP {response.status}", error.get("code") or error.get("type"), error.get("message"))
-    failure = judge_payment_failure(response, reason)
-    if not isinstance(failure, Refused):
-        return failure
-    if failure.account:
-        return replace(failure, detail=error)
-    match response.headers.get("stripe-should-retry", "").lower():
-        case "true":
-            return replace(failure, permanent=False, detail=error)
-        case "false":
-            return replace(failure, permanent=True, detail=error)
-        case _:
-            return replace(failure, detail=error)
+        return await self.list_all("invoices", {"subscription": subscription}, "invoices", reference=subscription)
 
 
 def _quoted(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from onceward.integrations.stripe.simulator_objects import Json, make_id, now
+from onceward.integrations.stripe.simulator_objects import Books, Json, StripeError, make_id, now
 
 ENDED = frozenset({"canceled", "incomplete_expired"})
 
@@ -24,10 +24,10 @@ class Billing:
     subscriptions: dict[str, Json] = field(default_factory=dict[str, Json])
     invoices: dict[str, Json] = field(default_factory=dict[str, Json])
 
-    def subscribe(self, session: Json, items: list[Json], metadata: Mapping[str, Any]) -> Json:
+    def subscribe(self, books: Books, session: Json, items: list[Json], metadata: Mapping[str, Any]) -> Json:
         """Create the customer and the subscription of a paid session."""
         customer: Json = {"id": make_id("cus"), "object": "customer", "email": session["customer_email"]}
-        self.customers[customer["id"]] = customer
+        books.keep(self.customers, customer)
         subscription: Json = {
             "id": make_id("sub"),
             "object": "subscription",
@@ -43,12 +43,14 @@ class Billing:
             "status": "incomplete",
         }
         subscription["items"] = {"object": "list", "data": [_item(subscription["id"], item) for item in items]}
-        self.subscriptions[subscription["id"]] = subscription
+        books.keep(self.subscriptions, subscription)
         session.update(customer=customer["id"], subscription=subscription["id"])
         return subscription
 
-    def bill(self, subscription: Json, *, reason: str) -> Json:
+    def bill(self, books: Books, subscription: Json, *, reason: str) -> Json:
         """Create the invoice for the current period of a subscription."""
+        if subscription["status"] in ENDED:
+            raise StripeError(f"Subscription {subscription['id']} has ended: it has no further invoices.")
         items: list[Json] = subscription["items"]["data"]
         total = sum(item["price"]["unit_amount"] * item["quantity"] for item in items)
         details = {"subscription": subscription["id"], "metadata": dict(subscription["metadata"])}
@@ -73,7 +75,7 @@ class Billing:
             "status": "open",
             "total": total,
         }
-        self.invoices[invoice["id"]] = invoice
+        books.keep(self.invoices, invoice)
         subscription["latest_invoice"] = invoice["id"]
         return invoice
 
@@ -89,6 +91,15 @@ class Billing:
             invoice.update(status="paid", amount_paid=invoice["total"], amount_remaining=0)
         if subscription["status"] not in ENDED:
             subscription["status"] = "active" if paid else "past_due"
+
+    def give_up(self, subscription: Json, status: str) -> None:
+        """Stop the retries of an unpaid invoice, with the consequence that the account has chosen in its settings."""
+        if status not in ("past_due", "unpaid", "canceled"):
+            raise StripeError(f"After failed payments a subscription is past_due, unpaid or canceled, not {status}.")
+        if status == "canceled":
+            self.end(subscription)
+        else:
+            subscription["status"] = status
 
     def advance(self, subscription: Json) -> None:
         """Move the subscription to its next period."""

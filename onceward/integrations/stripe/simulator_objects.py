@@ -37,6 +37,8 @@ class StripeError(OncewardError):
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.is_validation = param is not None or status in (401, 404)
+        """The request was refused before it ran, so that its idempotency key is not used up."""
         error = {"type": type, "code": code, "message": message, "param": param}
         self.body = {"error": {name: value for name, value in error.items() if value is not None}}
 
@@ -63,7 +65,17 @@ class Books:
     events: dict[str, Json] = field(default_factory=dict[str, Json])
     # Separate, because a session's JSON contains neither.
     session_items: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
-    payment_metadata: dict[str, Json] = field(default_factory=dict[str, Json])
+    payment_data: dict[str, Json] = field(default_factory=dict[str, Json])
+    # The account of each object that does not belong to the platform's own account.
+    owners: dict[str, str] = field(default_factory=dict[str, str])
+    # For which account the current request or change acts. None: the platform's own.
+    account: str | None = None
+
+    def keep(self, objects: dict[str, Json], item: Json) -> None:
+        """Store an object of the current account."""
+        objects[item["id"]] = item
+        if self.account is not None:
+            self.owners[item["id"]] = self.account
 
     def new_session(self, fields: Mapping[str, Any], *, pages_url: str) -> Json:
         numbered = part(fields, "line_items")
@@ -100,10 +112,11 @@ class Books:
             "success_url": required(fields, "success_url"),
             "url": f"{pages_url}/pay/{session_id}",
         }
-        self.sessions[session_id] = session
+        self.keep(self.sessions, session)
         self.session_items[session_id] = items
-        of_what = "subscription_data" if mode == "subscription" else "payment_intent_data"
-        self.payment_metadata[session_id] = part(part(fields, of_what), "metadata")
+        self.payment_data[session_id] = part(
+            fields, "subscription_data" if mode == "subscription" else "payment_intent_data"
+        )
         return session
 
     def intent_of(self, session: Json) -> Json:
@@ -113,8 +126,9 @@ class Books:
                 {
                     "amount": str(session["amount_total"]),
                     "currency": session["currency"],
-                    "metadata": self.payment_metadata[session["id"]],
+                    "metadata": part(self.payment_data[session["id"]], "metadata"),
                     "receipt_email": session["customer_email"],
+                    "capture_method": self.payment_data[session["id"]].get("capture_method"),
                 }
             )
             session["payment_intent"] = intent["id"]
@@ -126,7 +140,9 @@ class Books:
             "id": intent_id,
             "object": "payment_intent",
             "amount": amount(fields, "amount", required(fields, "currency")),
+            "amount_capturable": 0,
             "amount_received": 0,
+            "capture_method": fields.get("capture_method") or "automatic",
             "currency": required(fields, "currency").lower(),
             "client_secret": f"{intent_id}_secret_{secrets.token_hex(8)}",
             "created": now(),
@@ -137,19 +153,21 @@ class Books:
             "receipt_email": fields.get("receipt_email"),
             "status": "requires_payment_method",
         }
-        self.intents[intent_id] = intent
+        self.keep(self.intents, intent)
         return intent
 
     def charge(self, intent: Json, *, declined: bool = False) -> Json:
-        """Attempt a payment. Return a charge that succeeded or failed."""
+        """Attempt a payment. Return a charge that succeeded, failed, or waits for its capture."""
         charge_id = make_id("ch")
+        captured = not declined and intent["capture_method"] != "manual"
         charge: Json = {
             "id": charge_id,
             "object": "charge",
             "amount": intent["amount"],
-            "amount_captured": 0 if declined else intent["amount"],
+            "amount_captured": intent["amount"] if captured else 0,
             "amount_refunded": 0,
-            "captured": not declined,
+            "balance_transaction": None,
+            "captured": captured,
             "created": now(),
             "currency": intent["currency"],
             "description": intent["description"],
@@ -164,16 +182,38 @@ class Books:
             "refunded": False,
             "status": "failed" if declined else "succeeded",
         }
-        self.charges[charge_id] = charge
+        self.keep(self.charges, charge)
         intent["latest_charge"] = charge_id
-        if not declined:
+        if captured:
             intent.update(status="succeeded", amount_received=intent["amount"])
+        elif not declined:
+            intent.update(status="requires_capture", amount_capturable=intent["amount"])
+        return charge
+
+    def capture(self, intent: Json, fields: Mapping[str, Any]) -> Json:
+        """Take reserved money, in full or in part. Return the charge."""
+        if intent["status"] != "requires_capture":
+            raise StripeError(
+                f"This PaymentIntent could not be captured because it has a status of {intent['status']}.",
+                code="payment_intent_unexpected_state",
+            )
+        taken = (
+            amount(fields, "amount_to_capture", intent["currency"])
+            if fields.get("amount_to_capture")
+            else intent["amount"]
+        )
+        if taken > intent["amount_capturable"]:
+            raise StripeError("The amount to capture is greater than the amount reserved.", param="amount_to_capture")
+        charge = self.charges[intent["latest_charge"]]
+        charge.update(captured=True, amount_captured=taken)
+        intent.update(status="succeeded", amount_capturable=0, amount_received=taken)
         return charge
 
     def refund(self, fields: Mapping[str, Any]) -> tuple[Json, Json]:
         """Refund a charge in full or in part, at most its unrefunded amount. Return the refund and the charge."""
         charge = self._refundable(fields)
-        if charge["disputed"]:
+        disputes = [each for each in self.disputes.values() if each["charge"] == charge["id"]]
+        if charge["disputed"] and not any(each["is_charge_refundable"] for each in disputes):
             raise StripeError(f"Charge {charge['id']} has been charged back.", code="charge_disputed")
         left = charge["amount_captured"] - charge["amount_refunded"]
         if left <= 0:
@@ -193,12 +233,17 @@ class Books:
             "created": now(),
             "currency": charge["currency"],
             "metadata": part(fields, "metadata"),
+            "balance_transaction": None,
             "payment_intent": charge["payment_intent"],
             "reason": fields.get("reason"),
+            "failure_balance_transaction": None,
             "failure_reason": None,
             "status": "pending" if status in ("failed", "canceled") else status,
         }
-        self.refunds[refund["id"]] = refund
+        if refund["status"] == "requires_action":
+            # The customer enters a bank account on Stripe's page, because the payment method takes no refund.
+            refund["next_action"] = {"type": "display_details", "display_details": {"expires_at": now() + 45 * 86400}}
+        self.keep(self.refunds, refund)
         charge["amount_refunded"] += refunded
         charge["refunded"] = charge["amount_refunded"] == charge["amount_captured"]
         if status != refund["status"]:
@@ -221,28 +266,6 @@ class Books:
             charge = self.charges[refund["charge"]]
             charge["amount_refunded"] -= refund["amount"]
             charge["refunded"] = False
-
-    def dispute(self, charge: Json, *, amount: int | None = None, reason: str = "fraudulent") -> Json:
-        """Open a dispute: the bank takes the money back until the dispute is decided."""
-        if charge["disputed"]:
-            raise StripeError(f"Charge {charge['id']} is already disputed.", code="charge_disputed")
-        dispute: Json = {
-            "id": make_id("du"),
-            "object": "dispute",
-            "amount": charge["amount_captured"] - charge["amount_refunded"] if amount is None else amount,
-            "charge": charge["id"],
-            "created": now(),
-            "currency": charge["currency"],
-            "is_charge_refundable": False,
-            "livemode": False,
-            "metadata": {},
-            "payment_intent": charge["payment_intent"],
-            "reason": reason,
-            "status": "needs_response",
-        }
-        self.disputes[dispute["id"]] = dispute
-        charge["disputed"] = True
-        return dispute
 
     def _refundable(self, fields: Mapping[str, Any]) -> Json:
         if fields.get("charge"):

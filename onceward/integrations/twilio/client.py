@@ -60,6 +60,17 @@ class Twilio:
             base_url=account.url or BASE_URL,
         )
 
+    async def check(self) -> ServiceAnswer:
+        """Read the account."""
+        return await call(
+            self.client,
+            "GET",
+            self._url("")[:-1] + ".json",
+            headers=self._headers(),
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+
     async def send_message(
         self,
         *,

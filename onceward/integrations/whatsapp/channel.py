@@ -1,23 +1,19 @@
 """WhatsApp Cloud API: free text within 24 hours of the person's last message, after that an approved template.
 
-The `template.toml` of a template names the approved template:
-
-    [whatsapp]
-    name = "goodbye_2026"
-    language = { en = "en_US", pt = "pt_BR" }
-    parameters = ["first_name", "days"]
+`onceward/messages/approved.py` says how a template names its approved texts and buttons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from uuid import UUID
 
 from onceward.integrations.whatsapp.client import WhatsApp
+from onceward.messages.approved import read_approval
 from onceward.messages.channel import ChannelSetup, ChannelSource, Letter, Turns
 from onceward.services import Services
 from onceward.services.outcome import Accepted, Lookup, Refused, ServiceAnswer
@@ -51,26 +47,20 @@ class WhatsAppChannel:
     async def _send(self, letter: Letter) -> ServiceAnswer:
         if letter.heard_at is not None and self._now() - letter.heard_at < WINDOW:
             return await self._whatsapp.send_text(key=letter.key, to=letter.to, text=letter.rendered.text)
-        options = letter.template.options.get("whatsapp")
-        if not isinstance(options, Mapping):
+        approval = read_approval(letter.template.options)
+        if approval is None:
             return Refused(
                 f"the 24-hour window is closed: add [whatsapp] with the name of an approved template to template.toml of "
                 f"{letter.template.name!r}",
                 permanent=True,
             )
-        approved = cast("Mapping[str, Any]", options)
-        missing = [name for name in approved.get("parameters", ()) if name not in letter.data]
-        if missing:
-            return Refused(
-                f"the approved template {approved['name']!r} needs {', '.join(missing)}, missing in the message's data",
-                permanent=True,
-            )
         return await self._whatsapp.send_template(
             key=letter.key,
             to=letter.to,
-            name=approved["name"],
-            language=_language(approved, letter.rendered.locale),
-            parameters=[str(letter.data[name]) for name in approved.get("parameters", ())],
+            name=approval.name,
+            language=approval.language.get(letter.rendered.locale, letter.rendered.locale),
+            parameters=letter.rendered.parameters,
+            components=[quick_reply(index, each.payload) for index, each in enumerate(approval.buttons)],
         )
 
     async def look_up(self, letter: Letter) -> Lookup:
@@ -79,12 +69,10 @@ class WhatsAppChannel:
     async def aclose(self) -> None: ...
 
 
-def _language(approved: Mapping[str, Any], locale: str) -> str:
-    """Return Meta's name for the language that the text was rendered in."""
-    language = approved.get("language", "en")
-    if isinstance(language, Mapping):
-        return str(cast("Mapping[str, str]", language).get(locale, locale))
-    return str(language)
+def quick_reply(index: int, payload: str) -> dict[str, Any]:
+    """Return the component that gives a button its payload, which the handler receives whatever the button's text is."""
+    parameters = [{"type": "payload", "payload": payload}]
+    return {"type": "button", "sub_type": "quick_reply", "index": str(index), "parameters": parameters}
 
 
 def configured(setup: ChannelSetup) -> WhatsAppChannel | None:

@@ -55,10 +55,17 @@ class WhatsApp:
     base_url: str = BASE_URL
     api_version: str = "v23.0"
     timeout_s: float = 20.0
+    business_account_id: str | None = None
 
     @classmethod
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
-        return cls(http, account["phone_number_id"], account["access_token"], base_url=account.url or BASE_URL)
+        return cls(
+            http,
+            account["phone_number_id"],
+            account["access_token"],
+            base_url=account.url or BASE_URL,
+            business_account_id=account.get("business_account_id"),
+        )
 
     async def send_text(self, *, key: str, to: str, text: str, preview_url: bool = False) -> ServiceAnswer:
         """Send free text. The reference is the wamid. Outside the 24 hours Meta refuses it permanently."""
@@ -83,11 +90,15 @@ class WhatsApp:
         if parameters:
             # Meta refuses line breaks, tabs and repeated spaces in parameters.
             texts = [{"type": "text", "text": " ".join(parameter.split())} for parameter in parameters]
-            parts.append({"type": "body", "parameters": texts})
+            parts.insert(0, {"type": "body", "parameters": texts})
         template: dict[str, Any] = {"name": name, "language": {"code": language}}
         if parts:
             template["components"] = parts
         return await self._send(key, to, {"type": "template", "template": template})
+
+    async def check(self) -> ServiceAnswer:
+        """Read this account's phone number."""
+        return await self.find_number()
 
     async def find_number(self) -> ServiceAnswer:
         """Return this account's phone number. Meta refuses it to a token that has no access to the number."""

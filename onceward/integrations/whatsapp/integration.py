@@ -11,9 +11,17 @@ INTEGRATION = Integration(
     account=(
         AccountField("access_token", "WhatsApp Cloud API token.", secret=True, simulated=None),
         AccountField("phone_number_id", "Id of the WhatsApp sender's phone number.", simulated=None),
+        AccountField(
+            "business_account_id",
+            "Id of the WhatsApp Business Account, for `onceward whatsapp check`.",
+            required=False,
+            simulated=None,
+        ),
     ),
     client="onceward.integrations.whatsapp.client:WhatsApp",
     channel="onceward.integrations.whatsapp.channel:CHANNEL",
     reports="onceward.integrations.whatsapp.reports:REPORTS",
+    account_events="onceward.integrations.whatsapp.account_events:ACCOUNT_EVENTS",
+    commands="onceward.integrations.whatsapp.commands:register",
     simulator="onceward.integrations.whatsapp.simulator:WhatsAppSimulator",
 )

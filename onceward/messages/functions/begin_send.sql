@@ -44,6 +44,13 @@ begin
          where id = p_id;
         return 'erased';
     end if;
+    if v.channel = 'email' and exists (
+        select from onceward.suppressions s
+         where coalesce(s.organization_id, '00000000-0000-0000-0000-000000000000')
+               = coalesce(v.organization_id, '00000000-0000-0000-0000-000000000000')
+           and s.address_hash = onceward.person_hash(coalesce(v.address, v_address))) then
+        return 'suppressed_address';
+    end if;
     if v.category <> 'transactional' then
         if exists (
             select from onceward.opt_outs o

@@ -14,7 +14,8 @@ create table onceward.notices (
     caused_by bigint,
     created_at timestamptz not null default onceward.now(),
     told_at timestamptz,                    -- when it became part of a notification
-    told_in bigint                          -- the notification that contains it
+    told_in bigint,                         -- the notification that contains it
+    told_to uuid                            -- the organization whose owners read it; null: the installation
 );
 comment on table onceward.notices is 'Notices for administrators. They are written in the transaction of their cause, and the notifier sends them.';
 create index notices_untold on onceward.notices (group_key, id) where told_at is null;
@@ -133,6 +134,7 @@ create index messages_caused_by on onceward.messages (caused_by) where caused_by
 create index messages_notification on onceward.messages (notification) where notification is not null;
 create index messages_token on onceward.messages (token) where token is not null;
 create index messages_reference on onceward.messages (reference) where reference is not null;
+create index messages_created on onceward.messages using brin (created_at);   -- reports read the messages of a period
 create index messages_recipient on onceward.messages (recipient, id desc);
 select onceward.protect('onceward.messages');
 
@@ -149,6 +151,57 @@ comment on table onceward.senders is 'The organization that has proven a phone n
 create index senders_by_organization on onceward.senders (organization_id);
 select onceward.protect('onceward.senders');
 revoke insert, update, delete on onceward.senders from onceward_app;
+
+-- Addresses that get no more mail. The hash decides; an erasure removes the address and keeps the hash.
+create table onceward.suppressions (
+    organization_id uuid,
+    address_hash text not null,             -- onceward.person_hash of the address
+    address text,                           -- null after an erasure
+    reason text not null check (reason in ('bounce', 'complaint', 'operator')),
+    status text,                            -- the enhanced status code of the bounce
+    source text not null,
+    message bigint,                         -- the mail that bounced
+    created_at timestamptz not null default onceward.now()
+);
+comment on table onceward.suppressions is 'Addresses that get no more mail of an organization, because mail bounced or the recipient complained.';
+create unique index suppressions_key on onceward.suppressions
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), address_hash);
+create index suppressions_latest on onceward.suppressions (created_at desc);
+create index suppressions_address on onceward.suppressions (address) where address is not null;
+select onceward.protect('onceward.suppressions');
+
+create table onceward.mail_domains (
+    id uuid primary key,
+    organization_id uuid,
+    domain text not null,
+    selector text not null,
+    sender text,                            -- `Name <address>` of the organization's mails
+    private_key bytea not null,             -- encrypted
+    created_at timestamptz not null default onceward.now(),
+    verified_at timestamptz                 -- when DNS had the public key; without it the key signs nothing
+);
+comment on table onceward.mail_domains is 'Domains that mail is sent from, each with its DKIM key.';
+create unique index mail_domains_key on onceward.mail_domains
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), domain);
+select onceward.protect('onceward.mail_domains');
+revoke all on onceward.mail_domains from onceward_app;
+
+create table onceward.service_states (
+    organization_id uuid,
+    service text not null,
+    account text not null,                  -- the id of our account at the service
+    subject text not null,                  -- `account`, or what changed: `template:reminder/en_US`, `number:15550100200`
+    state text not null,                    -- in the words of the service; `known`: it has reported nothing
+    reason text,
+    is_bad boolean not null,
+    changed_at timestamptz not null
+);
+comment on table onceward.service_states is 'What services report about our accounts by webhook. A later report replaces an earlier one.';
+create unique index service_states_key on onceward.service_states
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), service, account, subject);
+create index service_states_account on onceward.service_states (service, account) where subject = 'account';
+select onceward.protect('onceward.service_states');
+revoke insert, update, delete on onceward.service_states from onceward_app;
 
 create table onceward.dashboard_messages (
     id bigint primary key,

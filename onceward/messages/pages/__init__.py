@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.messages.pages import messages, notifications, templates
+from onceward.messages.pages import messages, notifications, report, templates
 from onceward.web.dashboard.contribution import Extra, Pages
 from onceward.web.dashboard.navigation import Section
 
 PAGES = messages.PAGES + Pages(
-    pages=(*templates.PAGES, *notifications.PAGES),
+    pages=(*templates.PAGES, *notifications.PAGES, *report.PAGES),
     actions=notifications.ACTIONS,
     bars=("bell",),
     sections=(
@@ -22,8 +22,12 @@ PAGES = messages.PAGES + Pages(
             group="",
             order=5,
         ),
+        Section("message-report", "Message report", report.PATH, "", "onceward.messages", group="Activity", order=31),
         Section("templates", "Templates", "/dashboard/templates", "t", "onceward.messages", group="Setup", order=3),
     ),
-    extras=(Extra("/dashboard/templates/{name}/preview", templates.preview_route),),
+    extras=(
+        Extra("/dashboard/templates/{name}/preview", templates.preview_route),
+        Extra(f"{report.PATH}.csv", report.csv_route),
+    ),
     templates=(Path(__file__).parent,),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,13 +11,13 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.db import Database
 from onceward.messages import ChannelName, operations
-from onceward.messages.resolving import resolve
+from onceward.messages.resolving import UnknownFilter, resolve, resolve_all, unknown_messages
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
 from onceward.web.exposure import exposed
-from onceward.web.fields import Number, Why, example
-from onceward.web.problems import Problem
+from onceward.web.fields import AtMost, Moment, Number, Why, example
+from onceward.web.problems import Problem, invalid_request
 
 Db = Annotated[Database, Depends(database_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
@@ -46,6 +47,37 @@ class MessageVerdict(BaseModel):
 
     verdict: Literal["sent", "resend"]
     reason: str = Field(min_length=1, max_length=1000)
+
+
+class UnknownSelection(BaseModel):
+    """Which messages with an unknown outcome to resolve. At least one filter is required; `dry_run` changes nothing.
+
+    `since` and `until` compare the time when the send began.
+    """
+
+    model_config = {
+        "extra": "forbid",
+        **example(verdict="resend", channel="email", since="2031-06-21T00:00:00Z", reason="not in the relay's log"),
+    }
+
+    verdict: Literal["sent", "resend"]
+    ids: Annotated[list[Number] | None, AtMost(1000)] = None
+    channel: ChannelName | None = None
+    template: Short | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: int = Field(200, ge=1, le=1000)
+    dry_run: bool = False
+    reason: str = Field("", max_length=1000)
+
+
+class ResolvedAnswer(BaseModel):
+    """The ids of the resolved messages (in a dry run: of those that would be resolved), and of those resolved meanwhile."""
+
+    verdict: str
+    done: list[int]
+    skipped: list[int]
+    dry_run: bool
 
 
 class MessageDone(BaseModel):
@@ -79,6 +111,26 @@ async def list_messages(
 async def list_parked_channels(db: Db, _identity: Admin) -> list[dict[str, Any]]:
     """List the channels that are paused because their service is unreachable or asked for a pause."""
     return await operations.parked(db)
+
+
+@router.post("/resolve")
+@exposed("mail")
+async def resolve_messages(db: Db, identity: Operator, body: UnknownSelection) -> ResolvedAnswer:
+    """Record the outcome of all messages that match and whose send the service never answered. Shows no addresses."""
+    chosen = UnknownFilter(
+        ids=body.ids, channel=body.channel, template=body.template, since=body.since, until=body.until
+    )
+    if chosen.is_empty:
+        raise invalid_request([("body.ids", "give at least one filter: ids, channel, template, since or until")])
+    chosen = replace(chosen, organization=identity.organization)
+    if body.dry_run:
+        pages = [page async for page in unknown_messages(db, chosen, limit=body.limit)]
+        found = [message["id"] for page in pages for message in page]
+        return ResolvedAnswer(verdict=body.verdict, done=found, skipped=[], dry_run=True)
+    if not body.reason.strip():
+        raise invalid_request([("body.reason", "give a reason for the audit log; only a dry run needs none")])
+    resolved = await resolve_all(db, chosen, body.verdict, by=identity.actor, reason=body.reason, limit=body.limit)
+    return ResolvedAnswer(verdict=body.verdict, done=resolved.done, skipped=resolved.skipped, dry_run=False)
 
 
 @router.get("/{id}")

@@ -285,4 +285,6 @@ def types(as_json: JsonOption = False) -> None:
                 for each in await known(conn)
             ]
 
-    listing(run(work()), columns=("name", "description", "declared_by"), as_json=as_json)
+    listing(
+        run(work()), columns=("name", "description", "declared_by"), as_json=as_json, empty="no event type is declared"
+    )

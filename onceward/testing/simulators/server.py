@@ -46,13 +46,18 @@ class _Fault:
     kind: Literal["fail", "hang", "hang_after", "drop", "drop_after", "limit"]
     status: int = 500
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    on: str = ""
+    """The method and the beginning of the path of the request, for example `POST /v1/refunds`. Empty: any request."""
+
+    def meets(self, request: web.Request) -> bool:
+        return f"{request.method} {request.path}".startswith(self.on)
 
 
 class Simulator(ABC):
     """One simulated service. `received` holds every request to its API, including those answered by a fault.
 
-    Each request uses up one fault, in the order of the calls that added them. After `keep_in`, the attributes in `kept` and
-    the port survive a restart.
+    Each request uses up one fault, in the order of the calls that added them. A fault with `on` waits for a request whose method
+    and path begin so (`POST /v1/refunds`). After `keep_in`, the attributes in `kept` and the port survive a restart.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
@@ -78,26 +83,26 @@ class Simulator(ABC):
             raise RuntimeError(f"{self.__class__.__name__} has not been started")
         return self._url
 
-    def fail_next(self, count: int = 1, *, status: int = 500) -> None:
+    def fail_next(self, count: int = 1, *, status: int = 500, on: str = "") -> None:
         """Answer the next requests with an error status, without carrying them out."""
-        self._faults.extend([_Fault("fail", status)] * count)
+        self._faults.extend([_Fault("fail", status, on=on)] * count)
 
     def rate_limit(self, count: int = 1, *, retry_after_s: int | None = 1) -> None:
         """Answer the next requests with 429, without carrying them out."""
         headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
         self._faults.extend([_Fault("limit", 429, headers)] * count)
 
-    def hang(self, count: int = 1, *, act: bool = False) -> None:
+    def hang(self, count: int = 1, *, act: bool = False, on: str = "") -> None:
         """Do not answer the next requests. With `act`, carry them out first."""
-        self._faults.extend([_Fault("hang_after" if act else "hang")] * count)
+        self._faults.extend([_Fault("hang_after" if act else "hang", on=on)] * count)
 
-    def drop_before_send(self, count: int = 1) -> None:
+    def drop_before_send(self, count: int = 1, *, on: str = "") -> None:
         """Drop the connection of the next requests, without carrying them out."""
-        self._faults.extend([_Fault("drop")] * count)
+        self._faults.extend([_Fault("drop", on=on)] * count)
 
-    def drop_after_send(self, count: int = 1) -> None:
+    def drop_after_send(self, count: int = 1, *, on: str = "") -> None:
         """Carry out the next requests, then drop their connections: the outcome is unknown to the caller."""
-        self._faults.extend([_Fault("drop_after")] * count)
+        self._faults.extend([_Fault("drop_after", on=on)] * count)
 
     def clear_faults(self) -> None:
         self._faults.clear()
@@ -182,10 +187,15 @@ class Simulator(ABC):
                     body=await request.read(),
                 )
             )
-            fault = self._faults.popleft() if self._faults else None
-            return await self._answer(request, handler, fault)
+            return await self._answer(request, handler, self._next_fault(request))
 
         return apply_fault
+
+    def _next_fault(self, request: web.Request) -> _Fault | None:
+        fault = next((each for each in self._faults if each.meets(request)), None)
+        if fault is not None:
+            self._faults.remove(fault)
+        return fault
 
     async def _answer(self, request: web.Request, handler: Handler, fault: _Fault | None) -> web.StreamResponse:
         if fault is None:

@@ -36,6 +36,8 @@ class WebhookSender:
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._tasks = Tasks("simulated webhooks")
         self._held: list[tuple[SimulatedDelivery, Sign]] | None = None
+        self._to_lose = 0
+        self._to_double = 0
         self._signs: dict[int, Sign] = {}
 
     def hold(self) -> None:
@@ -50,6 +52,14 @@ class WebhookSender:
             self._start(delivery, sign)
         return len(held)
 
+    def lose(self, count: int = 1) -> None:
+        """Never send the next webhooks. They stay in `deliveries`, without an attempt."""
+        self._to_lose += count
+
+    def double(self, count: int = 1) -> None:
+        """Send each of the next webhooks twice, at the same time."""
+        self._to_double += count
+
     def repeat(self, delivery: SimulatedDelivery) -> SimulatedDelivery:
         """Send a webhook again, with the same body and a new signature, as services do after a lost answer."""
         return self.send(delivery.url, delivery.body, self._signs[id(delivery)])
@@ -59,10 +69,19 @@ class WebhookSender:
         delivery = SimulatedDelivery(url, body)
         self.deliveries.append(delivery)
         self._signs[id(delivery)] = sign
-        if self._held is not None:
-            self._held.append((delivery, sign))
-        else:
-            self._start(delivery, sign)
+        if self._to_lose:
+            self._to_lose -= 1
+            delivery.ended.set()
+            return delivery
+        copies = 1
+        if self._to_double:
+            self._to_double -= 1
+            copies = 2
+        for _ in range(copies):
+            if self._held is not None:
+                self._held.append((delivery, sign))
+            else:
+                self._start(delivery, sign)
         return delivery
 
     def _start(self, delivery: SimulatedDelivery, sign: Sign) -> None:

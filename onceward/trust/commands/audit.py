@@ -54,7 +54,7 @@ def ls(
             )
             return [asdict(entry) for entry in entries]
 
-    listing(run(work()), columns=COLUMNS, as_json=as_json)
+    listing(run(work()), columns=COLUMNS, as_json=as_json, empty="no entry of the audit log matches")
 
 
 @group.command("verify")

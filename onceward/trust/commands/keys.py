@@ -109,7 +109,7 @@ def ls(
             keys = await list_keys(conn, organization=None if row is None else row.organization_id)
             return [asdict(key) for key in keys]
 
-    listing(run(work()), columns=COLUMNS, as_json=as_json)
+    listing(run(work()), columns=COLUMNS, as_json=as_json, empty="no API key exists: `onceward keys add` creates one")
 
 
 @group.command("revoke")

@@ -28,6 +28,11 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(users, name="users")
 
 
+COLUMNS = ("slug", "name", "organization_id", "created_at")
+NO_ORGANIZATIONS = "no organization exists: `onceward organizations add SLUG` creates one"
+NO_USERS = "nobody can log in yet: `onceward users add ADDRESS --admin` adds an administrator and prints a login link"
+
+
 @organizations.command("add")
 def add(
     slug: Annotated[str, typer.Argument(help="Short name, from a-z, 0-9 and -.")],
@@ -59,7 +64,7 @@ def ls(as_json: JsonOption = False) -> None:
         async with opened_database() as db, db.acquire() as conn:
             return [asdict(one) for one in await list_organizations(conn)]
 
-    listing(run(work()), columns=("slug", "name", "organization_id", "created_at"), as_json=as_json)
+    listing(run(work()), columns=COLUMNS, as_json=as_json, empty=NO_ORGANIZATIONS)
 
 
 @organizations.command("require-second-factor")
@@ -200,7 +205,7 @@ def list_users(organization: OrganizationOption = None, as_json: JsonOption = Fa
             return [asdict(one) for one in await trust.list_members(conn, row.organization_id)]
 
     columns = ("email", "admin", "organizations", "disabled") if organization is None else ("email", "role", "admin")
-    listing(run(work()), columns=(*columns, "user_id"), as_json=as_json)
+    listing(run(work()), columns=(*columns, "user_id"), as_json=as_json, empty=NO_USERS)
 
 
 async def _login_url(conn: Connection, token: str) -> str:

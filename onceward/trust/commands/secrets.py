@@ -71,7 +71,9 @@ def ls(
                 row = None if organization is None else await find_organization(conn, organization)
             return [asdict(each) for each in await list_secrets(db, None if row is None else row.organization_id)]
 
-    listing(run(work()), columns=COLUMNS, as_json=as_json)
+    listing(
+        run(work()), columns=COLUMNS, as_json=as_json, empty="no secret is stored: `onceward secrets set` stores one"
+    )
 
 
 @group.command("rm")

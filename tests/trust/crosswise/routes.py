@@ -246,6 +246,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/messages/{{id}}/resolve"): Ask(
         fill={"id": "$message"}, json={"verdict": "sent", **WHY}, refused=True
     ),
+    ("POST", f"{API}/messages/resolve"): Ask(json={"ids": ["$message"], "verdict": "sent", **WHY}),
     ("PUT", f"{API}/limits/global"): Ask(json={"at_most": 5}, shows="instance"),
     ("POST", f"{TICKETING}/venues"): Ask(json={"name": "v"}),
     ("POST", f"{TICKETING}/events"): Ask(json=NEW_EVENT),
