@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from onceward.messages.attachments import LoadedAttachment
+from onceward.messages.limits import Limit
 from onceward.messages.recipient import ChannelName
 from onceward.messages.rendering import Rendered
 from onceward.messages.templates import Template
 from onceward.services.outcome import Lookup, ServiceAnswer
+from onceward.services.settings import load_integration_settings
 
 if TYPE_CHECKING:
     from onceward.http import GuardedClient, ServiceClient
@@ -55,7 +57,15 @@ class Letter:
     destination: str = "individual"
     sending_since: datetime | None = None
     """When an earlier send of this message began, if the outcome of that send is unknown."""
+    expires_at: datetime | None = None
+    """The service should not deliver it at this time or later, if it can be told so."""
     attachments: tuple[LoadedAttachment, ...] = field(default=(), repr=False)
+
+    def remaining_s(self) -> float | None:
+        """Return the seconds until the deadline; None if there is none."""
+        if self.expires_at is None:
+            return None
+        return max(1.0, (self.expires_at - datetime.now(UTC)).total_seconds())
 
 
 class Channel(Protocol):
@@ -110,6 +120,10 @@ class ChannelSetup:
     report_address: Callable[[str], ReportAddress] = no_reports
     """Returns what finds the address for the delivery reports of a service."""
 
+    def settings_of(self, name: str) -> Any:
+        """Return the settings of an integration by its name."""
+        return load_integration_settings(name, self.settings)
+
     def account(self, name: str) -> ServiceAccount | None:
         """Return the installation's account at a service; None if the settings have none."""
         from onceward.services import Services
@@ -132,6 +146,8 @@ class ChannelSource:
     configured: Callable[[ChannelSetup], Channel | None]
     own: Callable[[ChannelSetup, Services, UUID], Awaitable[Channel]] | None = None
     preferred: bool = False
+    limit: Callable[[ChannelSetup], Limit | None] | None = None
+    """Returns how fast the settings allow each sender of the channel to send. None: no limit."""
 
 
 class Turns:

@@ -103,6 +103,13 @@ ERASERS: tuple[Eraser, ...] = (
         erase=hash_opt_outs,
     ),
     Eraser(
+        name="opt-ins and opt-outs",
+        table="onceward.consents",
+        columns={"recipient": "whole", "wording": "text"},
+        blank={"recipient": "m.mark", "wording": "null"},
+        together=True,
+    ),
+    Eraser(
         name="suppressed addresses",
         table="onceward.suppressions",
         columns={"address": "whole"},
@@ -137,6 +144,11 @@ UNSEARCHED: dict[str, str] = {
     "onceward.opt_outs.channel": "a name given by code",
     "onceward.opt_outs.category": "a name given by code",
     "onceward.opt_outs.source": "a name given by code",
+    "onceward.consents.channel": "a name given by code",
+    "onceward.consents.category": "a name given by code",
+    "onceward.consents.decision": "a closed set",
+    "onceward.consents.source": "a name given by code",
+    "onceward.consents.actor": "who recorded it: an operator or a part of the app",
     "onceward.notifications.type": "a name given by code",
     "onceward.notifications.channels": "names given by code",
     "onceward.messages.channel": "a name given by code",
@@ -152,5 +164,6 @@ UNSEARCHED: dict[str, str] = {
     "onceward.dashboard_messages.severity": "a closed set",
     "onceward.notices.type": "a name given by code",
     "onceward.notices.channels": "names given by code",
+    "onceward.account_troubles.*": "channels, names of templates, and error codes of services",
     "onceward.send_slots.*": "recipients are hashes here",
 }

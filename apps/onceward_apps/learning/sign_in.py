@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from onceward import Engine, Tx
 from onceward_apps.learning.app import app
 from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.link_tokens import hash_token, new_token
-from onceward_apps.learning.store import people, users
+from onceward_apps.learning.store import enrollments, people, users
 from onceward_apps.learning.student_mails import mail
 
 LINK_MINUTES = 30
@@ -50,6 +50,15 @@ async def send_links(engine: Engine, email: str) -> int:
     return len(known)
 
 
+async def remind(engine: Engine, organization: UUID, user_id: UUID, cohort_id: UUID) -> None:
+    """Mail a sign-in link to a person who is enrolled and seems to enrol again. A stranger who used the address sees nothing."""
+    async with engine.transaction(organization=organization) as tx:
+        await users.lock(tx, user_id)  # two requests at once may both see no link
+        is_enrolled = await enrollments.live(tx, user_id, cohort_id) is not None
+        if is_enrolled and not await people.has_fresh_link(tx, user_id):
+            await send_link(tx, user_id)
+
+
 async def send_link(tx: Tx, user_id: UUID) -> str:
     """Mail a sign-in link to a user, and return its token."""
     token = new_token()
@@ -62,7 +71,9 @@ async def send_link(tx: Tx, user_id: UUID) -> str:
         "minutes": LINK_MINUTES,
         "link": f"{app.services.settings.url}/learn/sign-in/{token}",
     }
-    await mail(tx, "student-sign-in", user, key=f"sign-in:{hashed.hex()}", data=data)
+    now: datetime = await tx.fetchval("select onceward.now()")
+    expires_at = now + timedelta(minutes=LINK_MINUTES)
+    await mail(tx, "student-sign-in", user, key=f"sign-in:{hashed.hex()}", data=data, expires_at=expires_at)
     return token
 
 

@@ -33,6 +33,10 @@ class BrevoSimulator(Simulator):
         headers = {"x-sib-ratelimit-reset": "7"} if status == 429 else None
         return answer({"code": code, "message": "Simulated failure"}, status=status, headers=headers)
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        by_code = {"unauthorized": 401, "not_enough_credits": 402, "permission_denied": 403}
+        return answer({"code": code, "message": "Simulated refusal"}, status=by_code.get(str(code), 400))
+
     async def _account(self, request: web.Request) -> web.Response:
         return _unauthorized(request) or answer({"email": "owner@example.com", "companyName": "Simulated", "plan": []})
 

@@ -37,6 +37,12 @@ class SlackSimulator(Simulator):
         error = "ratelimited" if status == 429 else "simulated_failure"
         return answer({"ok": False, "error": error}, status=status)
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        if request.path.startswith("/api/"):
+            return answer({"ok": False, "error": code})
+        by_word = {"no_service": 404, "channel_not_found": 404, "channel_is_archived": 410, "invalid_payload": 400}
+        return web.Response(status=by_word.get(str(code), 403), text=str(code))
+
     async def _test(self, request: web.Request) -> web.Response:
         if not _is_authorized(request):
             return answer({"ok": False, "error": "invalid_auth"})

@@ -81,6 +81,9 @@ class TwilioSimulator(Simulator):
         code = 20429 if status == 429 else 20500
         return answer({"code": code, "message": "Simulated failure", "status": status}, status=status)
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        return _error(int(code), {20003: 401, 20403: 403, 20005: 403}.get(int(code), 400))
+
     async def _account(self, request: web.Request) -> web.Response:
         if not self._authorized(request):
             return _error(20003, 401)

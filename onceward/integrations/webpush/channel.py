@@ -14,10 +14,12 @@ from onceward.services.outcome import Lookup, Refused, ServiceAnswer
 
 if TYPE_CHECKING:
     from onceward.integrations.webpush import client
+    from onceward.integrations.webpush.settings import WebPushSettings
 else:
     client = lazy_module("onceward.integrations.webpush.client")
 
 MOST_CHARACTERS = 600
+DEFAULT_TTL_S = 24 * 3600
 
 
 class PushChannel:
@@ -46,7 +48,9 @@ class PushChannel:
         payload = orjson.dumps(content)
         if len(payload) > client.MAX_PLAIN_BYTES:
             payload = orjson.dumps({"title": content["title"], "body": content["body"]})
-        return await self._push.push(subscription, payload, key=letter.key)
+        remaining_s = letter.remaining_s()
+        ttl_s = DEFAULT_TTL_S if remaining_s is None else round(remaining_s)
+        return await self._push.push(subscription, payload, key=letter.key, ttl_s=ttl_s)
 
     async def look_up(self, letter: Letter) -> Lookup:
         raise NotImplementedError("Web Push cannot look up a push that was sent")
@@ -66,11 +70,11 @@ def _subscription(text: str) -> client.Subscription | None:
 
 def configured(setup: ChannelSetup) -> PushChannel | None:
     """Return the channel of the key in the settings."""
-    settings = setup.settings
-    if not (settings.webpush_private_key and settings.webpush_subject):
+    settings: WebPushSettings = setup.settings_of("webpush")
+    if not (settings.private_key and settings.subject):
         return None
-    vapid = client.VapidKey(settings.webpush_private_key.get_secret_value())
-    return PushChannel(client.WebPush(setup.guarded, vapid=vapid, subject=settings.webpush_subject))
+    vapid = client.VapidKey(settings.private_key.get_secret_value())
+    return PushChannel(client.WebPush(setup.guarded, vapid=vapid, subject=settings.subject))
 
 
 CHANNEL = ChannelSource(name="push", configured=configured)

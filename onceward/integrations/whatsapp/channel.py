@@ -13,8 +13,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.integrations.whatsapp.client import WhatsApp
+from onceward.integrations.whatsapp.errors import OUTSIDE_WINDOW
 from onceward.messages.approved import read_approval
 from onceward.messages.channel import ChannelSetup, ChannelSource, Letter, Turns
+from onceward.messages.limits import Limit
 from onceward.services import Services
 from onceward.services.outcome import Accepted, Lookup, Refused, ServiceAnswer
 
@@ -46,7 +48,10 @@ class WhatsAppChannel:
 
     async def _send(self, letter: Letter) -> ServiceAnswer:
         if letter.heard_at is not None and self._now() - letter.heard_at < WINDOW:
-            return await self._whatsapp.send_text(key=letter.key, to=letter.to, text=letter.rendered.text)
+            outcome = await self._whatsapp.send_text(key=letter.key, to=letter.to, text=letter.rendered.text)
+            if not (isinstance(outcome, Refused) and outcome.detail.get("code") == OUTSIDE_WINDOW):
+                return outcome
+            # Meta counts the 24 hours by its own clock and has sent nothing: the template may be sent at any time.
         approval = read_approval(letter.template.options)
         if approval is None:
             return Refused(
@@ -77,13 +82,8 @@ def quick_reply(index: int, payload: str) -> dict[str, Any]:
 
 def configured(setup: ChannelSetup) -> WhatsAppChannel | None:
     """Return the channel of the account in the settings."""
-    settings = setup.settings
-    if not (settings.whatsapp_access_token and settings.whatsapp_phone_number_id):
-        return None
-    token = settings.whatsapp_access_token.get_secret_value()
-    return WhatsAppChannel(
-        WhatsApp(setup.client, settings.whatsapp_phone_number_id, token, base_url=settings.whatsapp_url)
-    )
+    account = setup.account("whatsapp")
+    return None if account is None else WhatsAppChannel(WhatsApp.connect(setup.client, account))
 
 
 async def own(setup: ChannelSetup, services: Services, organization: UUID) -> WhatsAppChannel:
@@ -91,4 +91,10 @@ async def own(setup: ChannelSetup, services: Services, organization: UUID) -> Wh
     return WhatsAppChannel(await services.whatsapp(organization))
 
 
-CHANNEL = ChannelSource(name="whatsapp", configured=configured, own=own)
+def pace(setup: ChannelSetup) -> Limit | None:
+    """Return the pace of one sender that the settings ask for."""
+    interval_ms = setup.settings_of("whatsapp").interval_ms
+    return Limit(count=1, per_s=interval_ms / 1000) if interval_ms else None
+
+
+CHANNEL = ChannelSource(name="whatsapp", configured=configured, own=own, limit=pace)
