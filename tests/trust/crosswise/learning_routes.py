@@ -96,7 +96,7 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/certificates/{credential_id}/badge.jwt"): Ask(fill={"credential_id": "@credential"}, blank=True),
     ("GET", "/learn/issuers/{organization_id}/keys"): Ask(fill={"organization_id": "@school"}, blank=True),
     ("GET", "/learn/issuers/{organization_id}/keys/{key_id}"): Ask(
-        fill={"organization_id": "@school", "key_id": "x"}, blank=True
+        fill={"organization_id": "@school", "key_id": "x"}, blank=True, refused=True
     ),
     ("GET", "/learn/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
     ("GET", "/learn/sign-in"): Ask(shows="nothing"),
