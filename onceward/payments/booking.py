@@ -12,7 +12,8 @@ from .model import Books, Share
 Row = Any
 
 LINK = """
-insert into onceward.payment_journals (journal_id, payment_id, payout_id, kind, cash, cash_code) values ($1, $2, $3, $4, $5, $6)
+insert into onceward.payment_journals (journal_id, payment_id, payout_id, kind, cash, cash_code) values ($1, $2, $3,
+$4, $5, $6)
 """
 ADD_SHARES = """
 insert into onceward.payment_shares (payment_id, number, code, amount)

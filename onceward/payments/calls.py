@@ -19,7 +19,8 @@ ACCOUNT_WAIT_S = 900.0
 
 
 async def service_for(services: Services, row: Row) -> PaymentService:
-    """Return the service of a payment's account. `row` is a row of `store.GET`, or of an account with `organization_id`.
+    """Return the service of a payment's account. `row` is a row of `store.GET`, or of an account with
+    `organization_id`.
 
     The credentials are those of the account's owner: an organization, or the installation.
     """

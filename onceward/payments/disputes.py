@@ -30,7 +30,8 @@ insert into onceward.payment_disputes (payment_id, reference, status, amount, cu
 values ($1, $2, $3, $4, $5, $6, onceward.now() + $7) returning *
 """
 REFUSED_FOR_DISPUTE = """
-select * from onceward.payment_refunds where payment_id = $1 and status = 'failed' and why = 'disputed' order by created_at for update
+select * from onceward.payment_refunds where payment_id = $1 and status = 'failed' and why = 'disputed' order by
+created_at for update
 """
 
 

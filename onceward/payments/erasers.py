@@ -12,7 +12,8 @@ from onceward.db import Transaction
 from onceward.trust.erase import Eraser, Found, Person
 
 END_PLANS = """
-update onceward.payment_plans set end_how = 'now', status = case when status = 'completed' then status else 'ending' end,
+update onceward.payment_plans set end_how = 'now', status = case when status = 'completed' then status else 'ending'
+end,
        ask_at = onceward.now(), asks = 0
  where ended_at is null and payment_id in (select id from onceward.payments where id = any ($1::uuid[]) or plan_id in
        (select plan_id from onceward.payments where id = any ($1::uuid[])))

@@ -54,7 +54,8 @@ class Jobs:
     async def service(self, row: Row) -> PaymentService:
         return await service_of_job(self.services(), row)
 
-    # -- pages ---------------------------------------------------------------------------------------------------------------
+    # -- pages ---------------------------------------------------------------------------------------------------
+    # ------------
 
     async def capture(self, job: Job, *, payment_id: str, page: str) -> str:
         """Take the money of an approved page, unless the payment has ended."""
@@ -114,7 +115,8 @@ class Jobs:
             return None
         raise again(report)
 
-    # -- refunds -------------------------------------------------------------------------------------------------------------
+    # -- refunds -------------------------------------------------------------------------------------------------
+    # ------------
 
     async def refund(self, job: Job, *, refund_id: str, attempt: int) -> str:
         """Ask the service for a refund. Another attempt, a settlement by hand or another worker overtakes this one."""
@@ -165,7 +167,8 @@ class Jobs:
         found: tuple[Any, ...] = listed.listed if isinstance(listed, Refunds) else ()
         return (*found, *(disputes.listed if isinstance(disputes, Disputes) else ()))
 
-    # -- instalments ---------------------------------------------------------------------------------------------------------
+    # -- instalments
+    # ---------------------------------------------------------------------------------------------------------
 
     async def end_plan(self, job: Job, *, plan_id: str) -> str:
         """End the subscription of a plan. The plan is asked about until the service says that it has ended."""

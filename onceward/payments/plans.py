@@ -1,12 +1,13 @@
 """Plans of instalments: a subscription at the service that collects a number of equal payments, and then ends.
 
-    starting ──▶ active ──▶ completed        every instalment is paid; the subscription is ended at the service, and checked
+    starting ──▶ active ──▶ completed        every instalment is paid; the subscription is ended and checked
                   │  ▲
                   ▼  │ paid
                  late ──grace is over──▶ unpaid
     any ──▶ ending ──▶ ended                 ended by the app, an erasure or the service
 
-Every paid invoice is a payment of its own, with its refunds and disputes. The first one is the payment whose page started the plan.
+Every paid invoice is a payment of its own, with its refunds and disputes. The first one is the payment whose page
+started the plan.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ Row = Any
 LOCK = "select *, onceward.now() as now from onceward.payment_plans where payment_id = $1 for update"
 OVER = ("ending", "ended", "completed")
 ADD_CHILD = """
-insert into onceward.payments (account_id, subject_type, subject_id, amount, currency, title, data, email, locale, success_url,
+insert into onceward.payments (account_id, subject_type, subject_id, amount, currency, title, data, email, locale,
+success_url,
        cancel_url, expires_at, close_at, closed_at, superseded_at, status, plan_id, instalment)
 select account_id, subject_type, subject_id, $2, currency, title, data, email, locale, success_url,
        cancel_url, onceward.now(), onceward.now(), onceward.now(), onceward.now(), 'processing', plan_id, $3
@@ -240,10 +242,12 @@ def _instalment(plan: Row, status: InstalmentStatus, payment: Any, *, number: in
     )
 
 
-# -- payouts -----------------------------------------------------------------------------------------------------------------
+# -- payouts
+# -----------------------------------------------------------------------------------------------------------------
 
 PAYOUT_ACCOUNT = """
-select * from onceward.payment_accounts where source = $1 and connected_account is not distinct from $2 and organization_id is not null
+select * from onceward.payment_accounts where source = $1 and connected_account is not distinct from $2 and
+organization_id is not null
 """
 PAYOUT = """
 insert into onceward.payment_payouts (organization_id, account_id, reference, status, amount, currency, arrives_at)

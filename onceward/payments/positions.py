@@ -1,7 +1,9 @@
 """Keep the sums and the state of a payment, and book disputes, after anything about its money changed.
 
-Disputes are booked by difference: what the service withholds now, minus what was posted. What the buyer got by refunds cannot be
-lost a second time. So a refund and a dispute of the same money end in the same books in whichever order they are reported.
+Disputes are booked by difference: what the service withholds now, minus what was posted. What the buyer got by refunds
+cannot be
+lost a second time. So a refund and a dispute of the same money end in the same books in whichever order they are
+reported.
 """
 
 from __future__ import annotations

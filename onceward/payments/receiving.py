@@ -184,7 +184,8 @@ async def _second(tx: Any, row: Row, charge: str) -> Row:
 
 
 COPY = """
-insert into onceward.payments (account_id, subject_type, subject_id, amount, currency, title, data, email, locale, success_url,
+insert into onceward.payments (account_id, subject_type, subject_id, amount, currency, title, data, email, locale,
+success_url,
        cancel_url, expires_at, close_at, closed_at, superseded_at, status, page, ended_at)
 select account_id, subject_type, subject_id, amount, currency, title, data, email, locale, success_url,
        cancel_url, expires_at, onceward.now(), onceward.now(), onceward.now(), 'expired', null, onceward.now()

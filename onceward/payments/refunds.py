@@ -30,7 +30,8 @@ UNFINISHED = ("requested", "sent", "pending")
 
 ADD = """
 insert into onceward.payment_refunds
-    (payment_id, amount, currency, is_rest, reason, requested_by, lines, shares, key, status, reference, ask_at, caused_by)
+    (payment_id, amount, currency, is_rest, reason, requested_by, lines, shares, key, status, reference, ask_at,
+    caused_by)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, onceward.now() + $12, $13) returning *
 """
 UNDER_WAY = """
@@ -136,7 +137,8 @@ def read_key(key: str | None) -> tuple[UUID, int] | None:
         return None
 
 
-# -- what the service says -------------------------------------------------------------------------------------------------
+# -- what the service says
+# -------------------------------------------------------------------------------------------------
 
 
 async def apply(tx: Any, subject: Subject, row: Row, report: RefundReport) -> str:
@@ -303,7 +305,8 @@ async def _changed(tx: Any, subject: Subject, payment_id: UUID, refund: Row) -> 
         await hook(store.refund_of(refund, row), tx)
 
 
-# -- what an operator does ---------------------------------------------------------------------------------------------------
+# -- what an operator does
+# ---------------------------------------------------------------------------------------------------
 
 
 async def repeat(tx: Any, refund_id: UUID) -> Row:

@@ -122,7 +122,8 @@ def _names(fact: Fact) -> list[str]:
     return [each for each in names if each is not None]
 
 
-# -- reports that come before their payment ----------------------------------------------------------------------------------
+# -- reports that come before their payment
+# ----------------------------------------------------------------------------------
 
 
 async def _keep_early(tx: Any, account_id: UUID, fact: Fact) -> None:

@@ -24,7 +24,8 @@ LONGEST_S = 400 * 86400.0
 SUPERSEDE = "update onceward.payments set superseded_at = onceward.now(), close_at = least(close_at, onceward.now()) where id = $1"
 CLOSE_NOW = "update onceward.payments set close_at = least(close_at, onceward.now()) where id = $1"
 ADD_PLAN = """
-insert into onceward.payment_plans (payment_id, account_id, count, months, grace_days) values ($1, $2, $3, $4, $5) returning id
+insert into onceward.payment_plans (payment_id, account_id, count, months, grace_days) values ($1, $2, $3, $4, $5)
+returning id
 """
 
 
@@ -54,7 +55,8 @@ class TxPayments:
         instalments: Instalments | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> Page:
-        """Return the page on which a subject is paid. A second call with the same amount and account returns the same page.
+        """Return the page on which a subject is paid. A second call with the same amount and account returns the same
+        page.
 
         A subject has at most one payable page: any other one is closed at the service. `page.url` works at once. Raises
         `PaymentPending` while the subject is being paid by a method that takes days.
@@ -138,10 +140,13 @@ class TxPayments:
         key: str | None = None,
         by: str = "app",
     ) -> Refund | None:
-        """Refund a payment. Without an amount: all that remains at the service when the call arrives. None: nothing is left.
+        """Refund a payment. Without an amount: all that remains at the service when the call arrives. None: nothing is
+        left.
 
-        `percent` is of what was paid, rounded down to an amount that the service takes. `lines` are for the app, which gets them
-        in `on_refunded`. `shares` say from which accounts of the ledger the money comes; by default in proportion. The same
+        `percent` is of what was paid, rounded down to an amount that the service takes. `lines` are for the app, which
+        gets them
+        in `on_refunded`. `shares` say from which accounts of the ledger the money comes; by default in proportion. The
+        same
         `key` twice is one refund.
         """
         if amount is not None and percent is not None:
@@ -181,7 +186,8 @@ class TxPayments:
         """End a plan of instalments: nothing more is collected. With `now=False` the paid period ends first."""
         await plans.end(self._tx, plan_id, how="now" if now else "with_period")
 
-    # -- reading -------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------
+    # ------------
 
     async def get(self, payment_id: UUID, /) -> Payment | None:
         row = await store.get(self._tx, payment_id)
@@ -202,7 +208,8 @@ class TxPayments:
         """Return what can be refunded: no refund has taken it or is going to, and no dispute holds it."""
         return await refunds.refundable(self._tx, await self._lock(payment_id))
 
-    # -- inside --------------------------------------------------------------------------------------------------------------
+    # -- inside --------------------------------------------------------------------------------------------------
+    # ------------
 
     @property
     def _registry(self) -> PaymentRegistry:

@@ -19,7 +19,8 @@ TEXTS = {
     "unavailable": (503, "The payment service is not available", "Please try again in a minute."),
 }
 PAGE = """<!doctype html><html lang="en"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title><body style="font-family: system-ui, sans-serif; max-width: 32rem; margin: 4rem auto; padding: 0 1rem">
+<title>{title}</title><body style="font-family: system-ui, sans-serif; max-width: 32rem; margin: 4rem auto; padding: 0
+1rem">
 <h1>{title}</h1><p>{text}</p>{back}</body></html>"""
 OWNER = "select organization_id from onceward.payments where id = $1"
 

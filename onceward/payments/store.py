@@ -14,7 +14,8 @@ from .model import Dispute, Payment, Refund
 Row = Any
 
 _PAYMENT = """
-select p.*, a.name as account_name, a.service, a.connected_account, a.organization_id as account_owner, onceward.now() as now
+select p.*, a.name as account_name, a.service, a.connected_account, a.organization_id as account_owner, onceward.now()
+as now
   from onceward.payments p join onceward.payment_accounts a on a.id = p.account_id
 """
 LOCK = _PAYMENT + " where p.id = $1 for update of p"
@@ -29,7 +30,8 @@ PAYABLE = (
 OF_SUBJECT = (
     _PAYMENT
     + """
- where p.organization_id = onceward.organization() and p.subject_type = $1 and p.subject_id = $2 order by p.created_at, p.id
+ where p.organization_id = onceward.organization() and p.subject_type = $1 and p.subject_id = $2 order by p.created_at,
+ p.id
 """
 )
 ACCOUNT = "select * from onceward.payment_account($1, $2, $3)"

@@ -32,8 +32,10 @@ update onceward.payments set page_asked_at = coalesce(page_asked_at, onceward.no
  where id = $1 returning page_expires_at
 """
 RECORD = """
-update onceward.payments set status = 'open', page = $3, page_url = $4, ask_at = least(ask_at, onceward.now() + interval '10 min')
- where id = $1 and page_number = $2 and status in ('created', 'open') and superseded_at is null and close_at > onceward.now()
+update onceward.payments set status = 'open', page = $3, page_url = $4, ask_at = least(ask_at, onceward.now() +
+interval '10 min')
+ where id = $1 and page_number = $2 and status in ('created', 'open') and superseded_at is null and close_at >
+ onceward.now()
 returning id
 """
 NEXT_NUMBER = """
