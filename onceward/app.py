@@ -50,7 +50,7 @@ from onceward.schedules import Cron, Every, Schedule
 from onceward.schedules.declaring import ScheduleOptions, declare
 from onceward.script_engine import open_engine
 from onceward.services import Services
-from onceward.settings import FeatureSettings, load_feature_settings
+from onceward.settings import FeatureSettings, SettingsError, load_feature_settings
 from onceward.tx import Tx
 from onceward.webhooks.registry import PROVIDERS
 from onceward.work import EVENTS, AppRegistry, Claimed, MessageHook, RetryOption, as_policy
@@ -75,6 +75,10 @@ PAYMENTS_APP = "payments"
 
 async def _apply_payment_event(work: Claimed, tx: Tx | None) -> Any:
     return await apply_event(work.body, tx)
+
+
+class NoSuchFolder(SettingsError):
+    """A folder of SQL files that the app names does not exist."""
 
 
 class Onceward:
@@ -105,9 +109,6 @@ class Onceward:
         docs/trust.md#encrypted-columns-of-an-app. docs/features.md explains `pages`, `checks`, `erasers`, `traced`, `growth`.
         """
         self.name = name
-        for option, folder in (("migrations", migrations), ("functions", functions)):
-            if folder is not None and not folder.is_dir():
-                raise ValueError(f"{option}: there is no folder {str(folder)!r}, so its SQL would never be applied")
         self._own = Feature(
             name=name,
             migrations=migrations,
@@ -213,6 +214,11 @@ class Onceward:
 
     def features(self) -> tuple[Feature, ...]:
         """Return the features of this app and of the apps it includes. Call it after all decorators have run."""
+        for option, folder in (("migrations", self._own.migrations), ("functions", self._own.functions)):
+            if folder is not None and not folder.is_dir():
+                raise NoSuchFolder(
+                    f"app {self.name!r}: {option}: there is no folder {str(folder)!r}, so its SQL would never be applied"
+                )
         included = tuple(feature for each in self._included for feature in each.features())
         return (*included, replace(self._own, parts=tuple(self._parts)))
 
