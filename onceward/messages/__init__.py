@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.messages.notices import Audience, notify_admins
     from onceward.messages.notifications import InvalidNotification, Notification, Notified, SlackChannels, notify
     from onceward.messages.notifier import Audiences, Notifier
+    from onceward.messages.preference_page import preference_link, revoke_preference_links
     from onceward.messages.preferences import (
         heard_from,
         opt_in,
@@ -53,7 +54,9 @@ __all__ = [
     "opt_out",
     "organization_of_sender",
     "plain_name",
+    "preference_link",
     "render",
+    "revoke_preference_links",
     "save_recipient",
 ]
 

@@ -152,6 +152,19 @@ create index senders_by_organization on onceward.senders (organization_id);
 select onceward.protect('onceward.senders');
 revoke insert, update, delete on onceward.senders from onceward_app;
 
+create table onceward.preference_links (
+    token_hash bytea primary key,           -- the link itself is only in the message
+    organization_id uuid,
+    recipient text not null,                -- a ref, or an address in lower case
+    created_at timestamptz not null default onceward.now(),
+    expires_at timestamptz not null,
+    revoked_at timestamptz
+);
+comment on table onceward.preference_links is 'Links that open the preference page of a recipient without a login.';
+create index preference_links_recipient on onceward.preference_links (recipient);
+create index preference_links_expired on onceward.preference_links (expires_at);
+select onceward.protect('onceward.preference_links');
+
 -- Addresses that get no more mail. The hash decides; an erasure removes the address and keeps the hash.
 create table onceward.suppressions (
     organization_id uuid,
