@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 import orjson
 
 from onceward.db import Database
-from onceward.inbox import inline
+from onceward.inbox import inline_statements as inline
 from onceward.live import topics
 from onceward.messages import queueing
 from onceward.outbox import publishing

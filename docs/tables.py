@@ -24,9 +24,10 @@ from onceward.db.servers import Servers
 from onceward.engine import Engine
 from onceward.feature import Role, resolve
 from onceward.health import Health
-from onceward.integration import BUILT_IN, integrations
+from onceward.integration import integrations
 from onceward.runtime import FEATURES
 from onceward.services import callable_services
+from onceward.services.contract_page import contract_page
 from onceward.settings import Settings, all_settings, prefix_of
 from onceward.telemetry.metrics import declared
 from onceward.trust.secrets import secret_box
@@ -303,17 +304,14 @@ def reference_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def integration_page(readme: Path) -> str:
-    """Return the contract page of an integration: the README of its folder, with links that fit docs/integrations."""
-    text = readme.read_text(encoding="utf-8").replace("](../../../docs/", "](../")
+def integration_page(name: str) -> str:
+    """Return the contract page of an integration, with links that fit docs/integrations."""
+    text = contract_page(name).replace("](../../../docs/", "](../")
     return re.sub(r"\]\(\.\./(\w+)/README\.md", r"](\1.md", text)
 
 
 PAGES = {
-    **{
-        f"integrations/{readme.parent.name}.md": partial(integration_page, readme)
-        for readme in sorted(BUILT_IN.glob("*/README.md"))
-    },
+    **{f"integrations/{name}.md": partial(integration_page, name) for name in integrations()},
     "reference.md": reference_page,
     "security.md": security_page,
     "services.md": services_page,

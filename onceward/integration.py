@@ -86,8 +86,6 @@ class Integration:
     # -- what stands for it
     simulator: Reference | None = None
     """The class that behaves and signs like the service (`onceward.testing.simulators.Simulator`)."""
-    folder: Path | None = None
-    """The folder with `README.md` and `samples/`. Left out: the folder of the module that declares the integration."""
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name != self.name.lower():
@@ -110,23 +108,31 @@ class Integration:
 CAPABILITIES = ("webhooks", "reports", "account_events", "client", "channel", "commands", "simulator")
 
 
-class Integrations(Mapping[str, Integration]):
-    """Integrations by name, each with the distribution that it comes from."""
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An integration, the distribution that it comes from, and the folder that declares it, with `README.md` and `samples`."""
 
-    def __init__(self, given: Iterable[tuple[str, Integration]]) -> None:
-        self._by_name: dict[str, Integration] = {}
-        self.origins: dict[str, str] = {}
-        for origin, each in given:
-            if each.name in self._by_name:
+    integration: Integration
+    distribution: str
+    folder: Path
+
+
+class Integrations(Mapping[str, Integration]):
+    """Integrations by name."""
+
+    def __init__(self, given: Iterable[Installed]) -> None:
+        self._by_name: dict[str, Installed] = {}
+        for each in given:
+            name = each.integration.name
+            if (other := self._by_name.get(name)) is not None:
                 raise IntegrationError(
-                    f"two integrations are named {each.name!r}, one of {self.origins[each.name]} and one of {origin}: "
+                    f"two integrations are named {name!r}, one of {other.distribution} and one of {each.distribution}: "
                     "uninstall one distribution"
                 )
-            self._by_name[each.name] = each
-            self.origins[each.name] = origin
+            self._by_name[name] = each
 
     def __getitem__(self, name: str) -> Integration:
-        return self._by_name[name]
+        return self._by_name[name].integration
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
@@ -137,6 +143,14 @@ class Integrations(Mapping[str, Integration]):
     def having(self, capability: str) -> list[Integration]:
         """Return the integrations that declare this field."""
         return [each for each in self.values() if getattr(each, capability) not in (None, ())]
+
+    def distribution_of(self, name: str) -> str:
+        """Return the name of the distribution that an integration comes from, with its version if it is not this one."""
+        return self._by_name[name].distribution
+
+    def folder_of(self, name: str) -> Path:
+        """Return the folder of an integration, with its `README.md` and `samples`."""
+        return self._by_name[name].folder
 
     def load(self, name: str, capability: str) -> Any:
         """Import and return what an integration declares in this field. Raises KeyError if it declares nothing."""
@@ -152,12 +166,13 @@ def integrations() -> Integrations:
     return Integrations((*_built_in(), *_of_other_distributions()))
 
 
-def _built_in() -> Iterator[tuple[str, Integration]]:
+def _built_in() -> Iterator[Installed]:
     for path in sorted(BUILT_IN.glob("*/integration.py")):
-        yield "onceward", import_module(f"{GROUP}.{path.parent.name}.integration").INTEGRATION
+        declared = import_module(f"{GROUP}.{path.parent.name}.integration").INTEGRATION
+        yield Installed(declared, "onceward", path.parent)
 
 
-def _of_other_distributions() -> Iterator[tuple[str, Integration]]:
+def _of_other_distributions() -> Iterator[Installed]:
     for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         try:
             loaded = entry.load()
@@ -169,4 +184,5 @@ def _of_other_distributions() -> Iterator[tuple[str, Integration]]:
             raise IntegrationError(
                 f"the entry point {entry.name!r} of the group {GROUP} is not an Integration: {entry.value}"
             )
-        yield (f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value), loaded
+        distribution = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+        yield Installed(loaded, distribution, Path(str(import_module(entry.module).__file__)).parent)

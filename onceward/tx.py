@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 from uuid import UUID
@@ -97,17 +97,26 @@ class Tx(Transaction):
         channel: ChannelName | Literal["preferred"] | None = None,
         locale: str | None = None,
         not_before: datetime | None = None,
+        expires_at: datetime | None = None,
+        within: timedelta | None = None,
         attachments: Sequence[Attachment] = (),
     ) -> Queued:
         """Queue a message. A key is used for one message only, ever. `to` is an address, a ref or a person.
 
         The default `channel` is the template's; "preferred" is the channel that the recipient (a ref) has chosen.
-        `attachments` are files of the file store that go with a mail.
+        `attachments` are files of the file store that go with a mail. A message that was not sent before `expires_at`, or
+        `within` this time from `not_before` (without it: from now), is never sent and ends as `expired`.
         """
         if channel == "preferred":
             channel = cast("ChannelName | None", await messages.preferred_channel(self, str(to)))
         sending = Sending(
-            to=to, key=key, data=data or {}, locale=locale, not_before=not_before, attachments=attachments
+            to=to,
+            key=key,
+            data=data or {},
+            locale=locale,
+            not_before=not_before,
+            expires_at=await messages.deadline(self, expires_at=expires_at, within=within, not_before=not_before),
+            attachments=attachments,
         )
         [done] = await self.send_many(template, [sending], channel=channel)
         return done

@@ -201,20 +201,23 @@ class Transaction:
         other._opened = False
         self._opened = True
 
-    async def join(self, other: Transaction) -> None:
+    async def join(self, other: Transaction, *, first: str = "", last: str = "") -> str:
         """Continue the open transaction `other`, whose handler has ended, with the organization and cause of this one.
 
         Both commit together, and the calls of `after_commit` of both follow that commit. Both have a cause and the same role.
+        The same round trip runs the statements `first` as the engine, and `last` as the app. Return the last command tag.
         """
         if other.cause is None or self.cause is None or (other.role, self.role) != ("app", "app"):
             raise ValueError("transactions that share a commit act for an app and have a cause each")
         organization = "" if self.organization is None else self.organization
         script = (
-            f"call onceward.join_transaction('{other.cause.kind}:{int(other.cause.id)}', 'onceward_app',"
+            f"{other.leaving()}; {first}; {self._settings()}; {last}"
+            if first
+            else f"call onceward.join_transaction('{other.cause.kind}:{int(other.cause.id)}', 'onceward_app',"
             f" '{self.cause.kind}:{int(self.cause.id)}', '{organization}')"
         )
         try:
-            await self.conn.execute(script)
+            command_tag = await self.conn.execute(script)
         except BROKEN as error:
             raise Unavailable(f"could not continue the open transaction: {error}") from error
         except asyncpg.InFailedSQLTransactionError as error:
@@ -226,6 +229,7 @@ class Transaction:
         other._opened = False
         self._earlier, other._earlier = [*other._earlier, other], []
         self._opened = True
+        return command_tag
 
     def opening(self, first: str = "", last: str = "") -> str:
         """Return the SQL text that opens the transaction."""

@@ -15,7 +15,9 @@ from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.inbox.write_refusals import WriteRefusals, refused_write
 from onceward.webhooks.provider import Provider, ProviderReply
-from onceward.work import Overloaded
+from onceward.work import Claimed, Overloaded, Permanent, Reply, Snooze
+from onceward.work.failure_text import loggable, own_frame
+from onceward.work.settle import describe
 
 log = structlog.get_logger(__name__)
 
@@ -139,3 +141,26 @@ def not_stored(source: Source, error: Exception, refusals: WriteRefusals) -> Ans
     log.log(loudness(error), "request.deferred", source=source.name, error=type(error).__name__)
     metrics.UNAVAILABLE.labels(reason.replace(" ", "_")).inc()
     return unavailable(reason)
+
+
+def success(value: Any) -> Answer:
+    """Answer with the result of a handler."""
+    return Answer(value.http_status if isinstance(value, Reply) else 200, result(value))
+
+
+def failure(error: Exception, work: Claimed) -> Answer:
+    """Answer to the error of a handler, and log it."""
+    kept = describe(error)
+    log_fields = {"message": loggable(kept["message"]), "at": own_frame(kept.get("stack") or [])}
+    if "hint" in kept:
+        log_fields["fix"] = kept["hint"]
+    log.warning("handler.failed", id=work.id, task=work.task, error=kept["type"], **log_fields)
+    match error:
+        case Permanent():
+            status = error.status if error.status is not None and 400 <= error.status < 500 else 400
+            reason = "payload_invalid" if type(error) is not Permanent else "refused"
+            return Answer(status, refusal(work.id, reason, error.result))
+        case Snooze():
+            return Answer(200, ACCEPTED)
+        case _:
+            return failed(work.id)

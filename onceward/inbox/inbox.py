@@ -40,6 +40,7 @@ class Inbox:
         environ: Mapping[str, str] | None = None,
         public_url: str | None = None,
         fetch: Fetch | None = None,
+        shares_inline: bool = True,
         refresh_s: float = 2.0,
         upkeep: UpkeepOptions | None = None,
     ) -> None:
@@ -54,7 +55,7 @@ class Inbox:
             self.catalog,
             Placer(self.catalog, dict(handlers)),
             store,
-            Inline(db, store, open_tx, self._waiting),
+            Inline(db, store, open_tx, self._waiting, shares=shares_inline),
             self.rejects,
             self._waiting,
             Transmissions(db),

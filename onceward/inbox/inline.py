@@ -5,7 +5,7 @@ insert event ──▶ savepoint ──▶ handler ──▶ mark ──▶ comm
      │                            └ ends the transaction: keep the event as a dead letter, in a transaction of its own ──▶ 500
      └ duplicate: wait on the unique key for a concurrent request, then answer with the first result or run the event
 
-Workers never see a half-handled event. A crash before the commit leaves nothing behind. Besides the statements of the handler this
+Requests that wait share the transaction of another one (`inline_groups.py`). Workers never see a half-handled event. A crash before the commit leaves nothing behind. Besides the statements of the handler this
 takes two round trips, one that stores the event and one that commits, and a third that takes numbers for all waiting requests.
 """
 
@@ -30,45 +30,44 @@ from onceward.db import (
     Transaction,
     TransactionEnded,
     Unavailable,
-    literal,
 )
 from onceward.db.lost import is_gone
 from onceward.db.transaction import ended_and_failed
 from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
-from onceward.inbox.event import LOAD, StoredEvent, stored
+from onceward.inbox.event import LOAD, stored
 from onceward.inbox.handlers import QUEUE, Handler, enqueue_followers
-from onceward.inbox.numbering import Numbered, Numbering
-from onceward.inbox.routing import AS_RAW, Placed
+from onceward.inbox.inline_groups import Entry, InlineGroups, RunAlone
+from onceward.inbox.inline_statements import (
+    CHECK_NOW,
+    PARAMETERS,
+    RECEIVE,
+    SAVEPOINT,
+    held_by_request,
+    insert_event,
+    is_literal,
+    queue_failed,
+    success_of,
+    values_of,
+)
+from onceward.inbox.numbering import Numbering
+from onceward.inbox.routing import Placed
 from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
 from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.statements import read_statement
 from onceward.telemetry.logs import running
-from onceward.work import Claimed, Overloaded, Permanent, Reply, Snooze, TimedOut, judge
+from onceward.work import Claimed, Overloaded, TimedOut, judge
 from onceward.work.claim import new_lease
-from onceward.work.failure_text import loggable, own_frame
 from onceward.work.gate import gate
 from onceward.work.leaks import failure_of
-from onceward.work.settle import describe, final_statement, result_json, settle
+from onceward.work.settle import final_statement, settle
 
 log = structlog.get_logger(__name__)
 
 TAKE = read_statement("inbox", "take")
 
-PARAMETERS = ", ".join(f"${n}" for n in range(1, 15))
-RECEIVE = "select onceward.receive_inline({})"
-QUEUE_FAILED = "select onceward.queue_failed_inline($1, $2, $3, $4, $5)"
 EXISTS = "select exists (select from onceward.webhook_events where seq = $1)"
-MOST_LITERAL_BYTES = 8 << 10
-"""A larger body is sent as a parameter, in a round trip of its own: parsing it as SQL would cost more."""
-WAIT = f"set local lock_timeout = {int(WAIT_S * 1000)}"
-SAVEPOINT = "set local lock_timeout = 0; savepoint handler"
-IS_STORED = "select where current_setting('onceward.stored_event', true) = '{}'"
-STORED = "SELECT 1"
-"""The command tag of `IS_STORED` for a new event. A script returns no rows, only the tag of its last statement."""
-CHECK_NOW = "set constraints all immediate"
-"""Check deferred constraints before the commit, while the event can still be kept if one of them fails."""
 NOBODY = 0
 """The worker number in `attempts` of an attempt that a request made."""
 
@@ -85,7 +84,14 @@ class Inline:
     """Runs handlers inside requests, at most `most_at_once` at a time. Further requests are answered 503."""
 
     def __init__(
-        self, db: Database, store: Store, open_tx: Opener, waiting: Waiting, *, most_at_once: int = 200
+        self,
+        db: Database,
+        store: Store,
+        open_tx: Opener,
+        waiting: Waiting,
+        *,
+        shares: bool = True,
+        most_at_once: int = 200,
     ) -> None:
         self._db = db
         self._store = store
@@ -93,6 +99,8 @@ class Inline:
         self._open_tx = open_tx
         self._most_at_once = most_at_once
         self._numbering = Numbering(store.number)
+        self._groups = InlineGroups(db, open_tx)
+        self._shares = shares
         self._running = 0
 
     async def receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
@@ -121,13 +129,33 @@ class Inline:
                 return answer._replace(duplicate=False)
             return await self._again(event, handler)
         numbered = await self._numbering.next()
+        id = UUID(bytes=time_ids(1)[0])
+        work = held_by_request(numbered, id, placed, payload)
+        work.db = self._db
         try:
+            if self._shares and is_literal(placed):
+                entry = Entry(placed, work, id, handler.task)
+                if self._groups.takes(entry):
+                    try:
+                        return await self._receive_in_group(entry, handler)
+                    except RunAlone:
+                        log.debug("inline.runs_alone", id=work.id, task=work.task)
             async with self._db.acquire() as conn:
-                return await self._insert_and_run(conn, numbered, placed, payload, handler)
+                return await self._insert_and_run(conn, work, id, placed, handler, None)
         except asyncpg.LockNotAvailableError:
             return answers.still_running()
         except KnownEvent as known:
             return await self._again(known.stored, handler)
+
+    async def _receive_in_group(self, entry: Entry, handler: Handler) -> Answer:
+        group = await self._groups.enter(entry)
+        try:
+            if group is not None:
+                return answers.success(await self._groups.handle_in(group, entry))
+            async with self._db.acquire() as conn:
+                return await self._insert_and_run(conn, entry.work, entry.id, entry.placed, handler, entry)
+        finally:
+            self._groups.leave(entry, group)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncGenerator[Transaction]:
@@ -136,24 +164,23 @@ class Inline:
             yield tx
 
     async def _insert_and_run(
-        self, conn: Connection, numbered: Numbered, placed: Placed, payload: Any, handler: Handler
+        self, conn: Connection, work: Claimed, id: UUID, placed: Placed, handler: Handler, entry: Entry | None
     ) -> Answer:
-        id = UUID(bytes=time_ids(1)[0])
-        work = _work(numbered, id, placed, payload)
+        """Store and handle the event in a transaction of its own, or as the first of the group of `entry`."""
         tx = self._open_tx(conn, work)
-        if not await _insert(tx, work, id, placed):
+        if not await insert_event(tx, work, id, placed):
             raise KnownEvent(await self._find(conn, placed))
         gate("inline-inserted")
 
         async def restore(again: Transaction) -> bool:
-            if await again.fetchval(RECEIVE.format(PARAMETERS), *_values(work, id, placed)):
+            if await again.fetchval(RECEIVE.format(PARAMETERS), *values_of(work, id, placed)):
                 await enqueue_followers(work, placed.common.followers, again)
             elif not await again.fetchval(EXISTS, work.id):
                 return False
-            await _queue_failed(again, work)
+            await queue_failed(again, work)
             return True
 
-        return await self._run(tx, work, handler, restore, is_queued=False)
+        return await self._run(tx, work, handler, restore, is_queued=False, entry=entry)
 
     async def _find(self, conn: Connection, placed: Placed) -> Stored:
         """Return the state of an event that was stored before."""
@@ -165,7 +192,14 @@ class Inline:
         return standing(first)
 
     async def _run(
-        self, tx: Transaction, work: Claimed, handler: Handler, restore: Restore, *, is_queued: bool
+        self,
+        tx: Transaction,
+        work: Claimed,
+        handler: Handler,
+        restore: Restore,
+        *,
+        is_queued: bool,
+        entry: Entry | None = None,
     ) -> Answer:
         """Run the handler in the open transaction that locks the event, mark the outcome, and commit. A failure keeps the event.
 
@@ -175,7 +209,7 @@ class Inline:
         work.db = self._db
         token = running.set(work)
         try:
-            return await self._run_in(tx, work, handler, is_queued=is_queued)
+            return await self._run_in(tx, work, handler, is_queued=is_queued, entry=entry)
         except TransactionEnded as error:
             failure = error
         finally:
@@ -185,21 +219,28 @@ class Inline:
             if await restore(own):
                 outcome = judge(handler.task, work, failure)
                 await settle(own.conn, work, NOBODY, outcome, critical=handler.task.critical)
-        return _answer_to(failure, work)
+        return answers.failure(failure, work)
 
-    async def _run_in(self, tx: Transaction, work: Claimed, handler: Handler, *, is_queued: bool) -> Answer:
+    async def _run_in(
+        self, tx: Transaction, work: Claimed, handler: Handler, *, is_queued: bool, entry: Entry | None
+    ) -> Answer:
         """Raise TransactionEnded if the handler has ended the transaction, and with it the hold on its event."""
         async with tx:
             failure: Exception
             try:
+                if entry is not None:
+                    return answers.success(await self._groups.handle_first(entry, tx))
                 async with TimeLimit(handler.task.timeout_s, of=work.task):
                     value = await handler.task.run(work, tx)
                 gate("inline-before-commit")
-                final = final_statement(work, NOBODY, value) if is_queued else _success(work, value)
+                if is_queued:
+                    final = final_statement(work, NOBODY, value)
+                else:
+                    final = success_of(work, value, elapsed_s=work.elapsed_s)
                 await tx.commit(f"{CHECK_NOW}; {final}")
                 gate("inline-after-commit")
-                return Answer(value.http_status if isinstance(value, Reply) else 200, answers.result(value))
-            except OutcomeUnknown:
+                return answers.success(value)
+            except (OutcomeUnknown, RunAlone):
                 raise
             except TimeoutError:
                 failure = TimedOut(f"{work.task} ran longer than its time limit")
@@ -210,10 +251,10 @@ class Inline:
             await _undo(tx, failure)
             outcome = judge(handler.task, work, failure)
             if not is_queued:
-                await _queue_failed(tx, work)
+                await queue_failed(tx, work)
             await settle(tx.conn, work, NOBODY, outcome, critical=handler.task.critical)
             gate("inline-failed")
-        return _answer_to(failure, work)
+        return answers.failure(failure, work)
 
     # -- duplicates --------------------------------------------------------------------------------------------------
 
@@ -274,45 +315,6 @@ class KnownEvent(OncewardError):
         self.stored = stored
 
 
-def _work(numbered: Numbered, id: UUID, placed: Placed, payload: Any) -> Claimed:
-    """Return the event as work that this request holds. It exists only in this process, unless the handler fails."""
-    common, source = placed.common, placed.common.source
-    no_headers: dict[str, str] = {}
-    names = (source.webhook_id, placed.event_id, source.provider.name, common.type)
-    work = Claimed(new_lease(), numbered.seq, "event", common.task, source.organization)
-    work.body = StoredEvent(
-        numbered.seq, id, *names, payload, no_headers, source.organization, numbered.received_at, source.name
-    )
-    return work
-
-
-async def _insert(tx: Transaction, work: Claimed, id: UUID, placed: Placed) -> bool:
-    """Open the handler's transaction with the new event. Return False, with no transaction open, for a duplicate."""
-    common, values = placed.common, _values(work, id, placed)
-    if not common.followers and len(placed.raw or b"") + len(placed.payload or "") <= MOST_LITERAL_BYTES:
-        received = RECEIVE.format(", ".join(map(literal, values)))
-        if await tx.open(f"{WAIT}; {received}; {SAVEPOINT}", IS_STORED.format(work.id)) == STORED:
-            return True
-        await tx.rollback()
-        return False
-    async with Transaction(tx.conn, role="engine", lock_timeout_s=WAIT_S) as locked:
-        is_new: bool = await locked.fetchval(RECEIVE.format(PARAMETERS), *values)
-        if is_new:
-            await enqueue_followers(work, common.followers, locked)
-            await tx.take_over(locked, SAVEPOINT)
-    return is_new
-
-
-def _values(work: Claimed, id: UUID, placed: Placed) -> tuple[Any, ...]:
-    """Return the arguments of `receive_inline`."""
-    common, source = placed.common, placed.common.source
-    return (
-        *(work.id, work.body.received_at, id, source.webhook_id, placed.event_id, source.organization),
-        *(source.provider.name, common.type, placed.payload or None, placed.payload == AS_RAW, placed.raw),
-        *(common.headers, placed.signature, source.stored_route),
-    )
-
-
 async def _undo(tx: Transaction, failure: Exception) -> None:
     """Undo what the handler did. Raise TransactionEnded if it has ended the transaction itself."""
     if isinstance(failure, TransactionEnded) and not isinstance(failure, RoleChanged):
@@ -323,30 +325,3 @@ async def _undo(tx: Transaction, failure: Exception) -> None:
     except asyncpg.InvalidSavepointSpecificationError:
         log.debug("savepoint.missing", error=type(failure).__name__)
     raise ended_and_failed(failure) from failure
-
-
-async def _queue_failed(tx: Transaction, work: Claimed) -> None:
-    await tx.execute(QUEUE_FAILED, work.id, work.organization, work.task, QUEUE, work.lease)
-
-
-def _success(work: Claimed, value: Any) -> str:
-    """Return the statement that records the success of an event that this transaction has stored."""
-    values = (work.id, work.organization, work.task, work.elapsed_s, result_json(value))
-    return f"select onceward.succeed_inline({', '.join(map(literal, values))})"
-
-
-def _answer_to(failure: Exception, work: Claimed) -> Answer:
-    error = describe(failure)
-    log_fields = {"message": loggable(error["message"]), "at": own_frame(error.get("stack") or [])}
-    if "hint" in error:
-        log_fields["fix"] = error["hint"]
-    log.warning("handler.failed", id=work.id, task=work.task, error=error["type"], **log_fields)
-    match failure:
-        case Permanent():
-            status = failure.status if failure.status is not None and 400 <= failure.status < 500 else 400
-            reason = "payload_invalid" if type(failure) is not Permanent else "refused"
-            return Answer(status, answers.refusal(work.id, reason, failure.result))
-        case Snooze():
-            return Answer(200, answers.ACCEPTED)
-        case _:
-            return answers.failed(work.id)

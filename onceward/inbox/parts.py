@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onceward.context import Context
 from onceward.inbox import Inbox, UpkeepOptions
+from onceward.inbox.handlers import QUEUE
 from onceward.inbox.settings import InboxSettings
 from onceward.work.settings import WorkSettings
 
@@ -26,6 +27,7 @@ def inbox(context: Context) -> Inbox:
         open_tx=context.engine.open_tx,
         box=context.box,
         public_url=frame.public_url,
+        shares_inline=QUEUE not in frame.of(WorkSettings).unshared_queues,
         upkeep=UpkeepOptions(
             sql_claim_expiry_s=settings.sql_claim_expiry_s,
             keep=timedelta(days=frame.of(WorkSettings).retention_days),

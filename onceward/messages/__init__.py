@@ -17,8 +17,10 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.messages.notices import Audience, notify_admins
     from onceward.messages.notifications import InvalidNotification, Notification, Notified, SlackChannels, notify
     from onceward.messages.notifier import Audiences, Notifier
+    from onceward.messages.phones import BadNumber, read_number, spellings, variants
     from onceward.messages.preference_page import preference_link, revoke_preference_links
     from onceward.messages.preferences import (
+        consents,
         heard_from,
         opt_in,
         opt_out,
@@ -27,9 +29,10 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
         unsubscribe_by_token,
     )
     from onceward.messages.public_forms import MAILS, TooManyMails, limit_public_mail, plain_name
-    from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, queue
+    from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, deadline, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
+    from onceward.messages.replies import Reply, read_reply
     from onceward.messages.sender import Sender, SendingOptions
     from onceward.messages.senders import NumberSender, SenderKind, list_senders, organization_of_sender
     from onceward.messages.settings import MessagesSettings
@@ -37,16 +40,19 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
 
 __all__ = [
     "MAILS",
+    "BadNumber",
     "ChannelName",
     "DeliveryReport",
     "Letter",
     "MessagesSettings",
     "Queued",
     "Recipient",
+    "Reply",
     "Sender",
     "SenderKind",
     "Sending",
     "TooManyMails",
+    "consents",
     "heard_from",
     "limit_public_mail",
     "list_senders",
@@ -55,9 +61,13 @@ __all__ = [
     "organization_of_sender",
     "plain_name",
     "preference_link",
+    "read_number",
+    "read_reply",
     "render",
     "revoke_preference_links",
     "save_recipient",
+    "spellings",
+    "variants",
 ]
 
 __getattr__ = lazy(__name__, __file__)

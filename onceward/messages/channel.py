@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onceward.http import GuardedClient, ServiceClient
     from onceward.messages.mail_domains import MailIdentity
     from onceward.services import Services
+    from onceward.services.accounts import ServiceAccount
     from onceward.settings import Settings
 
 ReportAddress = Callable[[UUID | None], Awaitable[str | None]]
@@ -54,7 +55,15 @@ class Letter:
     destination: str = "individual"
     sending_since: datetime | None = None
     """When an earlier send of this message began, if the outcome of that send is unknown."""
+    expires_at: datetime | None = None
+    """The service should not deliver it at this time or later, if it can be told so."""
     attachments: tuple[LoadedAttachment, ...] = field(default=(), repr=False)
+
+    def remaining_s(self) -> float | None:
+        """Return the seconds until the deadline; None if there is none."""
+        if self.expires_at is None:
+            return None
+        return max(1.0, (self.expires_at - datetime.now(UTC)).total_seconds())
 
 
 class Channel(Protocol):
@@ -108,6 +117,14 @@ class ChannelSetup:
     """Returns who the mails of an organization are from. None: always the sender of the settings."""
     report_address: Callable[[str], ReportAddress] = no_reports
     """Returns what finds the address for the delivery reports of a service."""
+
+    def account(self, name: str) -> ServiceAccount | None:
+        """Return the installation's account at a service; None if the settings have none."""
+        from onceward.services import Services
+
+        services = Services()
+        services.configure(self.settings)
+        return services.installation_account(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

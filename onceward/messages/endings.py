@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import UUID
 
 from onceward.db import Transaction
@@ -28,8 +28,8 @@ class MessageEnd:
     channel: str
     recipient: str = field(repr=False)
     organization: UUID | None
-    outcome: EndOutcome
-    """`success` (sent), `dead_letter`, `failed`, `cancelled` (also without an address, or opted out), `discarded`, `unknown`."""
+    outcome: EndOutcome | Literal["expired"]
+    """`expired` (its time had passed), `success` (sent), `dead_letter`, `failed`, `cancelled` (also without an address, or opted out), `discarded`, `unknown`."""
     reason: str | None
     error: str | None = field(repr=False)
     attempts: int
@@ -65,7 +65,7 @@ def _message(end: JobEnd, row: Any) -> MessageEnd:
         channel=end.arguments["channel"],
         recipient=row["recipient"],
         organization=end.organization,
-        outcome=end.outcome if suppressed is None else "cancelled",
+        outcome=end.outcome if suppressed is None else "expired" if suppressed == "expired" else "cancelled",
         reason=end.reason if suppressed is None else suppressed,
         error=end.error,
         attempts=end.attempts,

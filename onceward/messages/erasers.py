@@ -109,6 +109,13 @@ ERASERS: tuple[Eraser, ...] = (
         delete=True,
     ),
     Eraser(
+        name="opt-ins and opt-outs",
+        table="onceward.consents",
+        columns={"recipient": "whole", "wording": "text"},
+        blank={"recipient": "m.mark", "wording": "null"},
+        together=True,
+    ),
+    Eraser(
         name="suppressed addresses",
         table="onceward.suppressions",
         columns={"address": "whole"},
@@ -143,6 +150,11 @@ UNSEARCHED: dict[str, str] = {
     "onceward.opt_outs.channel": "a name given by code",
     "onceward.opt_outs.category": "a name given by code",
     "onceward.opt_outs.source": "a name given by code",
+    "onceward.consents.channel": "a name given by code",
+    "onceward.consents.category": "a name given by code",
+    "onceward.consents.decision": "a closed set",
+    "onceward.consents.source": "a name given by code",
+    "onceward.consents.actor": "who recorded it: an operator or a part of the app",
     "onceward.notifications.type": "a name given by code",
     "onceward.notifications.channels": "names given by code",
     "onceward.messages.channel": "a name given by code",
@@ -158,5 +170,6 @@ UNSEARCHED: dict[str, str] = {
     "onceward.dashboard_messages.severity": "a closed set",
     "onceward.notices.type": "a name given by code",
     "onceward.notices.channels": "names given by code",
+    "onceward.account_troubles.*": "channels, names of templates, and error codes of services",
     "onceward.send_slots.*": "recipients are hashes here",
 }

@@ -43,9 +43,20 @@ class Message:
     now: datetime
     attachments: Sequence[dict[str, Any]] | None = field(default=None, repr=False)
     context: Mapping[str, Any] | None = field(default=None, repr=False)
+    bulk: bool = False
+    expires_at: datetime | None = None
+    troubles: list[Mapping[str, Any]] | None = None
+    """What services refuse that may concern this message (`onceward.account_troubles`)."""
+    is_trial: bool = False
+    """Whether the line of the organization's own account had failed when the message was loaded."""
     sending_for_s: float | None = None
     """Time since the first send without an answer, by the database's clock, when the message was loaded."""
     loaded_at: float = field(default_factory=monotonic)
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the message must not be sent any more. A send without an answer is examined first."""
+        return self.expires_at is not None and self.expires_at <= self.now and self.sending_since is None
 
 
 class MessageKind:

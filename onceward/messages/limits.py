@@ -27,6 +27,8 @@ EXACT = 0.25
 MOST_MISSED = 20
 PATIENCE_S = 5.0
 """How long a send waits for a limit of its recipient before it releases its worker slot."""
+BULK_PATIENCE_S = 1.0
+"""How long the line of bulk sends before an urgent one may be."""
 
 CLOCK = "select extract(epoch from clock_timestamp())::float8"
 RESERVE = "select wait_s, reserved, extract(epoch from clock_timestamp())::float8 as clock from onceward.reserve_send($1, $2, $3)"
@@ -60,6 +62,12 @@ class Limit:
     def every_s(self) -> float:
         return (self.per_s + self.valid_s + JITTER_S) / self.count
 
+    def patience_s(self, *, bulk: bool) -> float:
+        """Return how long a send may wait for its slot before it releases its worker slot."""
+        if self.scope == "recipient":
+            return PATIENCE_S
+        return max(BULK_PATIENCE_S, 2 * self.every_s) if bulk else 86400.0
+
     def key(self, channel: str, sender: str, recipient: str) -> str:
         period = f"{self.count}/{self.per_s:g}s"
         match self.scope:
@@ -91,8 +99,11 @@ class Limits:
         self._db = db
         self._limits = limits
 
-    async def wait(self, channel: str, sender: str, recipient: str) -> SendSlot | None:
-        """Wait until the send may begin and return its slot. Raise NotYet if the recipient's limit requires a long wait."""
+    async def wait(self, channel: str, sender: str, recipient: str, *, bulk: bool = False) -> SendSlot | None:
+        """Wait until the send may begin and return its slot. Raise NotYet if the recipient's limit requires a long wait.
+
+        A `bulk` send does not join a long line: what is urgent would wait behind it.
+        """
         limits = self._limits.get(channel)
         if not limits:
             return None
@@ -102,13 +113,14 @@ class Limits:
                 RESERVE,
                 [each.key(channel, sender, recipient) for each in limits],
                 [each.every_s for each in limits],
-                [PATIENCE_S if each.scope == "recipient" else 86400.0 for each in limits],
+                [each.patience_s(bulk=bulk) for each in limits],
             )
             answered_at = time.monotonic()
         assert row is not None
         wait_s: float = row["wait_s"]
         if not row["reserved"]:
-            raise NotYet(wait_s + random.uniform(0, 1), "the recipient's limit is used up for now")
+            why = "urgent messages go first" if bulk else "the recipient's limit is used up for now"
+            raise NotYet(wait_s + random.uniform(0, 1), why)
         valid_s = min(each.valid_s for each in limits)
         # The database read its clock between request and answer: start after the answer, measure lateness from the request.
         earliest, latest = requested_at + wait_s, answered_at + wait_s

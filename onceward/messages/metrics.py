@@ -11,6 +11,12 @@ SENT = counter(
 )
 PARKED = counter(
     "message_channel_parked_total",
-    "Times a channel was paused because its service was unreachable or asked for a pause.",
+    "Times an account was paused because its service was unreachable or asked for a pause.",
     ("channel",),
 )
+TROUBLES = counter(
+    "message_account_refused_total",
+    "Times a service began to refuse an account or one of its templates; the messages wait for an operator.",
+    ("channel", "scope"),
+)
+EXPIRED = counter("message_expired_total", "Messages that were not sent before the end of their time.", ("channel",))

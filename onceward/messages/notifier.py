@@ -39,6 +39,7 @@ HINTS = {
     "DEAD_LETTER": "onceward dead-letters ls",
     "WEBHOOK_DEAD_LETTER": "onceward dead-letters ls --kind event",
     "CRON_FAILURE": "onceward cron ls",
+    "MESSAGE_ACCOUNT": "onceward messages parked",
 }
 MOST_LINES = 20
 

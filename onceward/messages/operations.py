@@ -15,7 +15,7 @@ ATTEMPTS = read_statement("messages", "list_attempts")
 CANCEL = read_statement("messages", "cancel_messages")
 
 ID_OF_KEY = "select id from onceward.messages where organization_id is not distinct from $1::uuid and key = $2"
-PARKED = "select name, parked_until, parked_for, failures from onceward.queues where parked_until > clock_timestamp()"
+PARKED = read_statement("messages", "list_parked")
 
 
 async def list_messages(
@@ -59,6 +59,6 @@ async def cancel_by_key(
     return True
 
 
-async def parked(db: Database | Connection) -> list[dict[str, Any]]:
-    """Return the queues of parked channels with the reason."""
+async def parked(db: Database) -> list[dict[str, Any]]:
+    """Return the accounts that are paused, with the reason, what to do, and whose account it is (None: the installation's)."""
     return [dict(row) for row in await db.fetch(PARKED)]

@@ -1,6 +1,7 @@
-"""Pause ("park") a channel whose service is unreachable: all workers stop claiming from its queue, no attempt is counted.
+"""Pause ("park") a line whose service is unreachable: all workers stop claiming from it, and no attempt is counted.
 
-After the pause one send at a time tests whether the service works again.
+After the pause one send at a time tests whether the service works again. The line of an organization's own account is parked
+alone; that of the installation's account is a queue.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from onceward.db import Database
+from onceward.db import Connection, Database, Transaction
 from onceward.messages import metrics
 from onceward.messages.errors import Resting
+from onceward.messages.lines import Line
 from onceward.statements import read_statement
 
 log = structlog.get_logger(__name__)
@@ -23,31 +25,47 @@ log = structlog.get_logger(__name__)
 FIRST_S = 1.0
 LONGEST_S = 300.0
 
-PARK = read_statement("messages", "park_queue")
-
-UNPARK = (
+PARK_QUEUE = read_statement("messages", "park_queue")
+PARK_LANES = read_statement("messages", "park_lanes")
+RESUME_QUEUE = (
     "update onceward.queues set parked_until = null, parked_for = null, failures = 0 where name = $1 and failures > 0"
 )
+RESUME_LANES = read_statement("messages", "resume_lanes")
 
 
-def queue_of(channel: str) -> str:
-    return f"message.{channel}"
+async def park_line(
+    conn: Connection | Transaction, line: Line, reason: str, *, for_s: float | None
+) -> tuple[int, float]:
+    """Pause a line. Return how often it has failed, and for how many seconds it is parked."""
+    if line.owner is None:
+        row = await conn.fetchrow(PARK_QUEUE, line.queue, for_s, reason[:200], FIRST_S, LONGEST_S)
+    else:
+        row = await conn.fetchrow(PARK_LANES, line.queue, line.lanes, for_s, FIRST_S, LONGEST_S)
+    assert row is not None
+    return row[0], row[1]
+
+
+async def resume_line(conn: Connection | Transaction, line: Line) -> None:
+    """Let a line run again at once."""
+    if line.owner is None:
+        await conn.execute(RESUME_QUEUE, line.queue)
+    else:
+        await conn.execute(RESUME_LANES, line.queue, line.lanes)
 
 
 class Parking:
-    """The state of one channel in this process. The database decides whether a worker may claim from its queue."""
+    """The state of one line in this process. The database decides whether a worker may claim from it."""
 
-    def __init__(self, db: Database, channel: str) -> None:
+    def __init__(self, db: Database, line: Line) -> None:
         self._db = db
-        self._queue = queue_of(channel)
-        self._channel = channel
+        self._line = line
         self._failures = 0
         self._until = 0.0
         self._probe = asyncio.Lock()
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Let all sends through while the channel works; after a failure one at a time, and none before the pause is over."""
+        """Let all sends through while the service works; after a failure one at a time, and none before the pause is over."""
         if not self._failures:
             yield
             return
@@ -58,26 +76,43 @@ class Parking:
     def _raise_if_parked(self) -> None:
         left = self._until - time.monotonic()
         if left > 0:
-            raise Resting(left + random.uniform(0, 0.5), f"channel {self._channel} is parked")
+            raise Resting(left + random.uniform(0, 0.5), f"channel {self._line.channel} is parked")
 
     async def park(self, reason: str, *, for_s: float | None = None) -> float:
-        """Pause the channel and return for how many seconds: as the service asked, or longer after each failure."""
+        """Pause the line and return for how many seconds: as the service asked, or longer after each failure."""
         requested_s = None if for_s is None else max(0.1, for_s)
         async with self._db.acquire() as conn:
-            row = await conn.fetchrow(PARK, self._queue, requested_s, reason[:200], FIRST_S, LONGEST_S)
-        assert row is not None
-        self._failures, wait_s = row
+            self._failures, wait_s = await park_line(conn, self._line, reason, for_s=requested_s)
         self._until = max(self._until, time.monotonic() + wait_s)
-        metrics.PARKED.labels(self._channel).inc()
+        metrics.PARKED.labels(self._line.channel).inc()
         log.warning(
-            "channel.parked", channel=self._channel, duration_s=round(wait_s, 1), failures=self._failures, reason=reason
+            "channel.parked",
+            channel=self._line.channel,
+            owner=self._line.owner and str(self._line.owner),
+            duration_s=round(wait_s, 1),
+            failures=self._failures,
+            reason=reason,
         )
         return wait_s
 
-    async def works(self) -> None:
-        """Resume the channel after a send reached the service."""
-        if self._failures:
+    async def works(self, *, is_trial: bool) -> None:
+        """Resume the line after a send reached the service. `is_trial`: the database says that the line had failed."""
+        if self._failures or is_trial:
             self._failures = 0
             self._until = 0.0
-            await self._db.execute(UNPARK, self._queue)
-            log.info("channel.resumed", channel=self._channel)
+            async with self._db.acquire() as conn:
+                await resume_line(conn, self._line)
+            log.info("channel.resumed", channel=self._line.channel, owner=self._line.owner and str(self._line.owner))
+
+
+class Parkings:
+    """The lines of this process that have been used."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._by_line: dict[Line, Parking] = {}
+
+    def of(self, line: Line) -> Parking:
+        if line not in self._by_line:
+            self._by_line[line] = Parking(self._db, line)
+        return self._by_line[line]

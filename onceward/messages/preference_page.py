@@ -130,7 +130,7 @@ async def save_choice(db: Database, link: OpenedLink, cells: Collection[Cell], w
         for row in rows:
             refused = (row["channel"], row["category"])
             if any(_covers(refused, cell) for cell in wanted):
-                await opt_in(tx, link.recipient, channel=refused[0], category=refused[1])
+                await opt_in(tx, link.recipient, channel=refused[0], category=refused[1], source=SOURCE)
             else:
                 kept.append(refused)
         for category, channel in cells:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import time
+from datetime import datetime, time
 from typing import Any
 from uuid import UUID
 
-from onceward.db import Database, Transaction
+from onceward.db import Database, Transaction, clean_text
 from onceward.messages.recipient import CHANNELS, Recipient
-from onceward.statements import named, read_statement
+from onceward.statements import NamedStatement, named, read_statement
 
 SAVE = named(read_statement("messages", "save_recipient"))
-OPT_OUT = read_statement("messages", "opt_out")
-OPT_IN = read_statement("messages", "opt_in")
+OPT_OUT = named(read_statement("messages", "opt_out"))
+OPT_IN = named(read_statement("messages", "opt_in"))
+CONSENTS = """
+select id, channel, category, decision, source, wording, actor, message, decided_at from onceward.consents
+ where recipient = $2 and organization_id is not distinct from $1 order by id limit 1000
+"""
+MOST_WORDING = 2000
 HEARD_FROM = read_statement("messages", "heard_from")
 
-BY_TOKEN = "select organization_id, recipient, category from onceward.messages where token = $1"
+BY_TOKEN = "select id, organization_id, recipient, category, template, version from onceward.messages where token = $1"
 
 
 async def save_recipient(
@@ -70,24 +75,81 @@ async def preferred_channel(tx: Transaction, ref: str) -> str | None:
 
 
 async def opt_out(
-    tx: Transaction, recipient: str, *, channel: str = "*", category: str = "*", source: str = "api"
+    tx: Transaction,
+    recipient: str,
+    *,
+    channel: str = "*",
+    category: str = "*",
+    source: str = "api",
+    wording: str | None = None,
+    actor: str | None = None,
 ) -> None:
-    """Stop all messages of this category to this ref or address, including those already queued."""
-    await tx.execute(OPT_OUT, tx.organization, _normalized(recipient), channel, category, source)
+    """Stop all messages of this category to this ref or address, including those already queued.
+
+    The decision is recorded for good (`onceward.consents`): `source` says how it was made, `wording` what the person wrote,
+    `actor` who recorded it if it was not the person.
+    """
+    await _decide(tx, OPT_OUT, recipient, channel, category, source, wording, actor)
 
 
-async def opt_in(tx: Transaction, recipient: str, *, channel: str = "*", category: str = "*") -> None:
-    """Remove the opt-out of exactly this channel and category, even if an erasure has replaced its name by a hash."""
-    await tx.execute(OPT_IN, tx.organization, _normalized(recipient), channel, category)
+async def opt_in(
+    tx: Transaction,
+    recipient: str,
+    *,
+    channel: str = "*",
+    category: str = "*",
+    source: str = "api",
+    wording: str | None = None,
+    actor: str | None = None,
+) -> None:
+    """Record that the person wants messages of this category on this channel, and remove the opt-out of exactly these.
+
+    An opt-out whose name an erasure has replaced by a hash is removed too. `wording` is the text that the person agreed to.
+    """
+    await _decide(tx, OPT_IN, recipient, channel, category, source, wording, actor)
 
 
-async def heard_from(tx: Transaction, ref: str) -> None:
-    """Record that the person wrote to us, which opens the 24-hour window of WhatsApp."""
-    await tx.execute(
-        HEARD_FROM,
-        tx.organization,
-        ref,
+async def _decide(
+    tx: Transaction,
+    statement: NamedStatement,
+    recipient: str,
+    channel: str,
+    category: str,
+    source: str,
+    wording: str | None,
+    actor: str | None,
+    message: int | None = None,
+) -> None:
+    values = statement.values(
+        organization=tx.organization,
+        recipient=_normalized(recipient),
+        channel=channel,
+        category=category,
+        source=source,
+        wording=None if wording is None else clean_text(wording[:MOST_WORDING]),
+        actor=actor,
+        message=message,
     )
+    await tx.execute(statement.text, *values)
+
+
+async def consents(tx: Transaction, recipient: str) -> list[dict[str, Any]]:
+    """Return every opt-in and opt-out of a ref or address, oldest first."""
+    return [dict(row) for row in await tx.fetch(CONSENTS, tx.organization, _normalized(recipient))]
+
+
+async def heard_from(tx: Transaction, ref: str, *, at: datetime | None = None) -> None:
+    """Record that the person wrote to us, which opens the 24-hour window of WhatsApp.
+
+    The window counts from `at`, the time of the message itself: its webhook may come hours later. The default is now.
+    """
+    await tx.execute(HEARD_FROM, tx.organization, ref, at or await tx.fetchval("select onceward.now()"))
+
+
+async def record_service_opt_out(db: Database, organization: UUID | None, recipient: str, channel: str) -> None:
+    """Record that a person has opted out at the service itself: it refuses every later message."""
+    async with db.transaction(role="engine", organization=organization) as tx:
+        await _decide(tx, OPT_OUT, recipient, channel, "*", "service", None, None)
 
 
 async def unsubscribe_by_token(db: Database, token: UUID, *, source: str) -> dict[str, Any] | None:
@@ -96,8 +158,10 @@ async def unsubscribe_by_token(db: Database, token: UUID, *, source: str) -> dic
         row = await tx.fetchrow(BY_TOKEN, token)
         if row is None:
             return None
-        await tx.execute(OPT_OUT, row["organization_id"], _normalized(row["recipient"]), "*", row["category"], source)
-        return dict(row)
+        tx.organization = row["organization_id"]
+        wording = f"the unsubscribe link of {row['template']} ({row['version']})"
+        await _decide(tx, OPT_OUT, row["recipient"], "*", row["category"], source, wording, None, row["id"])
+        return {name: row[name] for name in ("organization_id", "recipient", "category")}
 
 
 def _normalized(recipient: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from onceward.db import RawJson, Transaction, clean_json, clean_text, is_storable
 from onceward.messages.attachments import Attachment, check_count
-from onceward.messages.parking import queue_of
+from onceward.messages.lines import own_secrets
 from onceward.messages.policies import POLICIES
 from onceward.messages.recipient import CHANNELS, ChannelName, as_recipient
 from onceward.messages.templates import Template
@@ -43,6 +44,8 @@ class Sending:
     data: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     locale: str | None = None
     not_before: datetime | None = None
+    expires_at: datetime | None = None
+    """The message is not sent at this time or later."""
     attachments: Sequence[Attachment] = ()
 
 
@@ -80,15 +83,17 @@ async def queue(
                 notification=notification,
                 caused_by=None if tx.cause is None else tx.cause.id,
                 task=task_of(used),
-                queue=queue_of(used),
+                bulk=template.bulk,
+                own=[] if used in template.installation_account else own_secrets(used),
                 max_attempts=retry.max_attempts,
                 context=None if context is None else RawJson(context),
                 content=template.content,
             ),
         )
+        if waker is not None:
+            for name in {row["queue"] for row in rows}:
+                tx.after_commit(partial(waker.wake, name))
         queued += await _in_input_order(tx, part, {row["key"]: row["id"] for row in rows})
-    if waker is not None:
-        tx.after_commit(lambda: waker.wake(queue_of(used)))
     return queued
 
 
@@ -122,7 +127,8 @@ def _columns(part: Sequence[Sending], channel: ChannelName) -> dict[str, list[An
         "data": [_data(each) for each in part],
         "locales": [each.locale or person.locale for each, person in zip(part, people, strict=True)],
         "timezones": [person.timezone for person in people],
-        "scheduled_for": [_aware(each.not_before) for each in part],
+        "scheduled_for": [_aware("not_before", each.not_before) for each in part],
+        "expires_at": [_expiry(each) for each in part],
         "attachments": [_attachments(each) for each in part],
     }
 
@@ -156,9 +162,31 @@ def _attachments(each: Sending) -> RawJson | None:
     return RawJson(clean_json([attachment.as_json() for attachment in each.attachments]))
 
 
-def _aware(moment: datetime | None) -> datetime | None:
+async def deadline(
+    tx: Transaction, *, expires_at: datetime | None, within: timedelta | None, not_before: datetime | None
+) -> datetime | None:
+    """Return the end of a message's time: given as such, or as the time within which it must be sent."""
+    if within is None:
+        return expires_at
+    if expires_at is not None:
+        raise ValueError("give expires_at or within, not both")
+    if within <= timedelta(0):
+        raise ValueError(f"within={within} must be positive")
+    return (not_before or await tx.fetchval("select onceward.now()")) + within
+
+
+def _expiry(each: Sending) -> datetime | None:
+    expires_at = _aware("expires_at", each.expires_at)
+    if expires_at is not None and each.not_before is not None and expires_at <= each.not_before:
+        raise ValueError(
+            f"message {each.key!r} expires at {expires_at.isoformat()}, before not_before={each.not_before.isoformat()}"
+        )
+    return expires_at
+
+
+def _aware(name: str, moment: datetime | None) -> datetime | None:
     if moment is not None and moment.tzinfo is None:
-        raise ValueError(f"not_before={moment} has no time zone; use an aware datetime")
+        raise ValueError(f"{name}={moment} has no time zone; use an aware datetime")
     return moment
 
 

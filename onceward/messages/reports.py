@@ -11,7 +11,7 @@ from typing import Any, Final
 from onceward.db import Transaction
 from onceward.integration import integrations
 from onceward.messages.delivery import KEY, Reported, report_deliveries
-from onceward.messages.parking import queue_of
+from onceward.messages.lines import queues_of
 from onceward.statements import read_statement
 from onceward.work import MessageHook, Snooze
 
@@ -101,7 +101,7 @@ async def _may_be_stored_soon(tx: Transaction, report: ServiceReport, received_a
     bound = tx.role == "app" and tx.organization is None
     if bound:
         await tx.become_engine()
-    sending: bool = await tx.fetchval(IS_SENDING, queue_of(report.channel), report.to)
+    sending: bool = await tx.fetchval(IS_SENDING, queues_of(report.channel), report.to)
     if bound:
         await tx.become_app()
     return sending

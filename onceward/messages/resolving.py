@@ -9,7 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.db import Database, Transaction
-from onceward.messages.parking import queue_of
+from onceward.messages.lines import own_secrets
 from onceward.messages.queueing import task_of
 from onceward.statements import read_statement
 from onceward.trust import record
@@ -54,7 +54,7 @@ async def resolve(tx: Transaction, id: int, verdict: Verdict, *, by: str, reason
     if verdict == "sent":
         resolved = await tx.fetchval(SENT, id)
     else:
-        resolved = await tx.fetchval(RESEND, id, task_of(row["channel"]), queue_of(row["channel"]))
+        resolved = await tx.fetchval(RESEND, id, task_of(row["channel"]), own_secrets(row["channel"]))
     if resolved is None:
         return False
     await record(

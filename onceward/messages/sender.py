@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
-from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -29,18 +29,22 @@ from onceward.messages.errors import (
     MessageRejected,
     NotConfigured,
     NotYet,
-    UnknownTemplate,
 )
 from onceward.messages.hours import Quiet, next_allowed, zone_or_default
 from onceward.messages.kind import Message, MessageKind
 from onceward.messages.limits import MOST_MISSED, Limit, Limits
-from onceward.messages.parking import Parking, queue_of
+from onceward.messages.lines import Line, queue_of
+from onceward.messages.parking import Parkings
+from onceward.messages.phones import zone_of
 from onceward.messages.policies import POLICIES, QUICK
+from onceward.messages.preferences import record_service_opt_out
 from onceward.messages.queueing import task_of
 from onceward.messages.recipient import CHANNELS
 from onceward.messages.rendering import render
 from onceward.messages.suppression import suppress_recipient_of
-from onceward.messages.templates import Template, Templates, from_content
+from onceward.messages.template_versions import TemplateVersions
+from onceward.messages.templates import Template, Templates
+from onceward.messages.troubles import Troubles, troubles_of
 from onceward.services import Files
 from onceward.services.outcome import Absent, Accepted, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
 from onceward.work import AppRegistry, Claimed, Indeterminate, Retry, Superseded, Task
@@ -53,9 +57,6 @@ UNBEGIN = "update onceward.messages set sending = null, status = 'pending' where
 FORGET_PUSH = "update onceward.recipients set push = null where organization_id is not distinct from $1 and ref = $2"
 """The browser has ended the subscription; the service would refuse every later push."""
 
-NO_ORGANIZATION = UUID(int=0)
-OWN_PAUSE_S = 30.0
-"""How long a message waits if the account of its organization is over a limit, and the service does not say until when."""
 LOOK_AFTER_S = 30.0
 """A service may need some seconds before a lookup finds a message that it accepted."""
 
@@ -85,17 +86,18 @@ class Sender:
         options: SendingOptions | None = None,
         files: Files | None = None,
         own_channels: OrganizationChannels | None = None,
+        troubles: Troubles | None = None,
     ) -> None:
         self._db = db
         self._files = files or Files.in_memory()
         self._channels: dict[str, Channel] = {channel.name: channel for channel in channels}
         self._own_channels = own_channels
-        self._templates = templates
         self._limits = Limits(db, limits or {})
         self._options = options or SendingOptions()
         self._beginnings = Beginnings(db)
-        self._parking = {name: Parking(db, name) for name in CHANNELS}
-        self._versions: dict[tuple[UUID | None, str, str], Template] = {}
+        self._parkings = Parkings(db)
+        self._troubles = troubles or Troubles(db)
+        self._versions = TemplateVersions(db, templates)
 
     def install(self, registry: AppRegistry) -> None:
         """Register a task and a queue per channel, so that a slow channel does not delay the others."""
@@ -121,62 +123,59 @@ class Sender:
     async def run(self, work: Claimed, _tx: Any) -> dict[str, Any]:
         """Make one attempt. Return the service's reference of the message, or why the message was suppressed."""
         message: Message = work.body
-        own = None
-        if self._own_channels is not None:
-            own = await self._own_channels.find(message.channel, message.organization_id)
-        channel = own or self._channels.get(message.channel)
-        if channel is None:
-            raise NotConfigured(f"channel {message.channel} is not configured: see `onceward settings`")
+        if message.is_expired:
+            return self._expired(message)
+        template = await self._versions.of(message)
+        line, channel = await self._channel(message, template)
         if message.address is None:
             return {"suppressed": "no_address"}
-        template = await self._template(message)
         self._check_hours(message, template)
+        troubles = troubles_of(message.troubles, line)
+        await self._troubles.wait_for_probe(troubles)
         attachments = await load_attachments(self._files, message.attachments) if message.attachments else ()
         letter = self._letter(message, template, message.address, attachments)
-        async with self._parking[message.channel].turn(), channel.turn() as failure:
+        async with self._parkings.of(line).turn(), channel.turn() as failure:
             # An earlier send that got no answer is examined first, whether or not the service can be reached.
             if failure is not None and message.sending_since is None:
                 outcome = failure
             else:
-                result = await self._begin(work, message, channel, letter)
+                result = await self._begin(work, message, channel, letter, line)
                 if result is not None:
                     return result
                 gate("before-send")
                 outcome = await channel.send(letter)
                 gate("after-send")
             metrics.SENT.labels(message.channel, outcome.label).inc()
-            if own is not None and isinstance(outcome, Throttled):
-                # Only this organization's account is over its limit; the others go on.
-                pause_s = OWN_PAUSE_S if outcome.retry_after_s is None else max(outcome.retry_after_s, 1.0)
-                raise MessageParked(pause_s, "the organization's account is over its limit")
-            return await self._evaluate(work, message, channel, outcome)
+            if (
+                troubles
+                and isinstance(outcome, Accepted | Refused)
+                and not (isinstance(outcome, Refused) and outcome.account)
+            ):
+                await self._troubles.resolve(troubles)
+            return await self._evaluate(work, message, channel, outcome, line)
+
+    async def _channel(self, message: Message, template: Template) -> tuple[Line, Channel]:
+        """Return the account that sends the message: that of its organization, or the installation's."""
+        own = None
+        if self._own_channels is not None and message.channel not in template.installation_account:
+            try:
+                own = await self._own_channels.find(message.channel, message.organization_id)
+            except NotConfigured as error:
+                # A secret of the organization is missing: its messages wait for the secret, as for a valid one.
+                missing = Refused(str(error), permanent=False, account=True, advice=str(error))
+                raise await self._troubles.report(
+                    Line(message.channel, message.organization_id), None, missing
+                ) from None
+        channel = own or self._channels.get(message.channel)
+        if channel is None:
+            raise NotConfigured(f"channel {message.channel} is not configured: see `onceward settings`")
+        return Line(message.channel, None if own is None else message.organization_id), channel
+
+    def _expired(self, message: Message) -> dict[str, Any]:
+        metrics.EXPIRED.labels(message.channel).inc()
+        return {"suppressed": "expired"}
 
     # -- before ---------------------------------------------------------------------------------------------------------
-
-    async def _template(self, message: Message) -> Template:
-        """Return the template version that the message was queued with, from memory or from the database."""
-        # A version from the files of this process is the same for all; other versions belong to one organization.
-        from_files = (None, message.template, message.version)
-        from_database = (message.organization_id or NO_ORGANIZATION, message.template, message.version)
-        for key in (from_files, from_database):
-            if key in self._versions:
-                return self._versions[key]
-        try:
-            current = self._templates.get(message.template)
-        except UnknownTemplate:
-            current = None
-        if current is not None and current.version == message.version:
-            self._versions[from_files] = current
-            return current
-        content = await self._db.fetchval(
-            "select content from onceward.templates where name = $2 and version = $3"
-            " and coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1",
-            *from_database,
-        )
-        if content is None:
-            raise UnknownTemplate(f"template {message.template!r} has no version {message.version} in the database")
-        self._versions[from_database] = from_content(message.template, content)
-        return self._versions[from_database]
 
     def _check_hours(self, message: Message, template: Template) -> None:
         options = self._options
@@ -188,10 +187,17 @@ class Sender:
         window = template.window
         if quiet is None and window is None:
             return
-        zone = zone_or_default(message.timezone, options.default_timezone)
+        zone = self._zone(message)
         allowed = next_allowed(message.now, zone, quiet=quiet, window=window)
         if allowed is not None:
             raise NotYet((allowed - message.now).total_seconds(), f"quiet until {allowed.isoformat()}")
+
+    def _zone(self, message: Message) -> ZoneInfo:
+        """Return the recipient's time zone: the known one, or that of the phone number, or the default."""
+        known = message.timezone
+        if known is None and message.address is not None and message.channel in ("sms", "whatsapp"):
+            known = zone_of(message.address)
+        return zone_or_default(known, self._options.default_timezone)
 
     def _letter(
         self, message: Message, template: Template, to: str, attachments: tuple[LoadedAttachment, ...] = ()
@@ -206,7 +212,7 @@ class Sender:
             data,
             locale=message.locale,
             default_locale=options.default_locale,
-            zone=zone_or_default(message.timezone, options.default_timezone),
+            zone=self._zone(message),
             channel=message.channel,
             brand=options.brand,
             unsubscribe_url=unsubscribe_url,
@@ -224,14 +230,17 @@ class Sender:
             heard_at=message.heard_at,
             destination=message.destination,
             sending_since=message.sending_since,
+            expires_at=message.expires_at,
             attachments=attachments,
         )
 
-    async def _begin(self, work: Claimed, message: Message, channel: Channel, letter: Letter) -> dict[str, Any] | None:
+    async def _begin(
+        self, work: Claimed, message: Message, channel: Channel, letter: Letter, line: Line
+    ) -> dict[str, Any] | None:
         """Wait for a slot and record that the send begins. Return a result if there is nothing left to send."""
         again = False
         for _ in range(MOST_MISSED):
-            slot = await self._limits.wait(message.channel, channel.sender, letter.to)
+            slot = await self._limits.wait(message.channel, channel.sender, letter.to, bulk=message.bulk)
             blind = not channel.readable and not channel.repeatable_for_s
             verdict = await self._beginnings.begin(BeginningSend(work.id, work.lease, blind, again))
             match verdict:
@@ -245,17 +254,19 @@ class Sender:
                     # The slot has passed: reserve another. Until then this attempt has not begun.
                     await self._db.execute(UNBEGIN, work.id, work.lease)
                 case "unsure":
-                    result = await self._look_up(message, channel, letter)
+                    result = await self._look_up(message, channel, letter, line)
                     if result is not None:
                         return result
                     again = True
                 case "superseded":
                     raise Superseded
+                case "expired":
+                    return self._expired(message)
                 case suppressed:
                     return {"suppressed": suppressed}
         raise NotYet(1.0, f"this machine is too slow for the limit of channel {message.channel}")
 
-    async def _look_up(self, message: Message, channel: Channel, letter: Letter) -> dict[str, Any] | None:
+    async def _look_up(self, message: Message, channel: Channel, letter: Letter, line: Line) -> dict[str, Any] | None:
         """Find out the outcome of an earlier send without an answer. Return None if it is safe to send again."""
         if channel.repeatable_for_s and not _key_forgotten(message, channel):
             return None
@@ -270,25 +281,32 @@ class Sender:
                 raise LookLater(retry_after_s or self._options.look_after_s)
             case Unreachable(reason):
                 raise LookLater(self._options.look_after_s, reason)
+            case Refused(account=True) as refused:
+                parked = await self._troubles.report(line, message.template, refused)
+                raise LookLater(parked.after_s, refused.reason)
             case Refused(reason) | Unknown(reason):
                 raise Indeterminate(f"the message may have been sent, and the lookup failed: {reason}")
 
     # -- after -----------------------------------------------------------------------------------------------------------
 
     async def _evaluate(
-        self, work: Claimed, message: Message, channel: Channel, outcome: ServiceAnswer
+        self, work: Claimed, message: Message, channel: Channel, outcome: ServiceAnswer, line: Line
     ) -> dict[str, Any]:
-        parking = self._parking[message.channel]
+        parking = self._parkings.of(line)
         policy = POLICIES.get(message.policy, QUICK)
         match outcome:
             case Accepted(reference, detail):
-                await parking.works()
+                await parking.works(is_trial=message.is_trial and line.owner is not None)
                 result: dict[str, Any] = {"reference": reference, "channel": message.channel}
                 if "destination" in detail:
                     result["destination"] = detail["destination"]
                 return result
+            case Refused(account=True):
+                raise await self._troubles.report(line, message.template, outcome)
             case Refused(reason, permanent, retry_after_s, detail):
-                await parking.works()
+                await parking.works(is_trial=message.is_trial and line.owner is not None)
+                if detail.get("opted_out"):
+                    await record_service_opt_out(self._db, message.organization_id, message.recipient, message.channel)
                 if status := detail.get("undeliverable"):
                     async with self._db.transaction(role="engine") as tx:
                         await suppress_recipient_of(tx, message.id, reason="bounce", source="relay", status=status)

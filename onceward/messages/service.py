@@ -12,6 +12,7 @@ from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.accounts import OrganizationChannels, configured_channels
 from onceward.messages.channel import Channel, ChannelSetup, ReportAddress, no_reports
 from onceward.messages.channels.dashboard import DashboardChannel
+from onceward.messages.expiry import release_expired
 from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots
 from onceward.messages.mail_domains import MailIdentities
@@ -21,6 +22,7 @@ from onceward.messages.pruning import old_messages, prune_records
 from onceward.messages.sender import Sender, SendingOptions
 from onceward.messages.settings import MessagesSettings
 from onceward.messages.templates import Templates
+from onceward.messages.troubles import Troubles
 from onceward.services import Files, Services
 from onceward.settings import Settings
 from onceward.trust.secrets import secret_box
@@ -53,6 +55,7 @@ class MessageService:
             mail_identity=identities.find,
             report_address=report_address,
         )
+        self.troubles = Troubles(db)
         self.sender = Sender(
             db,
             all_channels(setup, db),
@@ -61,6 +64,7 @@ class MessageService:
             options=sending_options(settings),
             files=Files.at(settings.files_url, settings.data_dir),
             own_channels=None if services is None else OrganizationChannels(services, setup),
+            troubles=self.troubles,
         )
         self.sender.install(registry)
         self.notifier = Notifier(
@@ -73,12 +77,15 @@ class MessageService:
         )
         keep = timedelta(days=settings.of(WorkSettings).retention_days)
         self._loops = [
+            Loop("refused accounts", self.troubles.step, every_s=10.0),
+            Loop("expired messages", partial(release_expired, db, waker), every_s=1.0),
             Loop("old send slots", lambda: forget_old_slots(db), every_s=3600.0),
             Loop("old messages", old_messages(db, keep=keep).all, every_s=60.0),
             Loop("old notifications", partial(prune_records, db, keep), every_s=3600.0),
         ]
 
     async def start(self) -> None:
+        await self.troubles.probe_installation()
         await self.notifier.start()
         for loop in self._loops:
             await loop.start()

@@ -73,6 +73,16 @@ class Template:
         return self.options.get("channel", "email")
 
     @property
+    def installation_account(self) -> frozenset[str]:
+        """The channels on which the installation's account sends, also for an organization with its own: it may be refused."""
+        return frozenset(self.options.get("installation_account", ()))
+
+    @property
+    def bulk(self) -> bool:
+        """Whether messages of this template go after all others of their account, such as a newsletter."""
+        return bool(self.options.get("bulk", False))
+
+    @property
     def window(self) -> Window | None:
         options = self.options.get("window")
         return None if options is None else Window.parse(options)
@@ -203,6 +213,11 @@ def _options(folder: Path) -> dict[str, Any]:
     for name, allowed in (("policy", POLICIES), ("channel", CHANNELS)):
         if options.get(name, allowed[0]) not in allowed:
             raise BadTemplate(f"{path}: {name} must be one of {', '.join(allowed)}, not {options[name]!r}")
+    for name in ("bulk", "quiet_hours"):
+        if not isinstance(options.get(name, False), bool):
+            raise BadTemplate(f"{path}: {name} must be true or false, not {options[name]!r}")
+    if options.get("bulk") and options.get("category", "transactional") == "transactional":
+        raise BadTemplate(f"{path}: a bulk template needs a category that people can opt out of, such as newsletter")
     if "window" in options:
         try:
             Window.parse(options["window"])

@@ -24,8 +24,8 @@ from onceward.schedules.schedule import Schedule
 from onceward.statements import named, read_statement
 from onceward.trust import record
 from onceward.work import Claimed, Executor, Task
-from onceward.work.executor import Opener
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
+from onceward.work.host import Opener
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
 

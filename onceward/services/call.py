@@ -171,3 +171,8 @@ def write_form(fields: Sequence[tuple[str, str]]) -> bytes:
 
 def accepted(reference: object, detail: Mapping[str, Any]) -> Accepted:
     return Accepted(str(reference) if reference not in (None, "") else None, detail)
+
+
+def unverified(reason: str) -> Accepted:
+    """Return the answer of a `check()` that reached the service, which does not say if the credentials are right."""
+    return Accepted(None, {"unverified": reason})

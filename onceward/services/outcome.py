@@ -41,8 +41,9 @@ class Accepted:
 class Refused:
     """The service refused the request, or it exceeds a known limit. `detail` has error codes and failed batch items.
 
-    `account`: the service refused our credentials (401, 403), not this call. The call can succeed once an operator
-    has set valid credentials, so it is not `permanent`.
+    `account`: the service refused our account (credentials, payment, a lock), not this call. The call can succeed once an
+    operator has repaired the account, so it is not `permanent`; `advice` says what the operator does. `template` limits the
+    trouble to the template of the message. `recipient`: the refusal concerns this recipient, not the content.
     """
 
     label: ClassVar[AnswerName] = "refused"
@@ -51,6 +52,9 @@ class Refused:
     retry_after_s: float | None = None
     detail: Detail = field(default_factory=_no_detail, repr=False)
     account: bool = False
+    advice: str = ""
+    template: bool = False
+    recipient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

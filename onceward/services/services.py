@@ -149,11 +149,14 @@ class Services:
 
     def is_set(self, name: str) -> bool:
         """Whether the installation has an account at the service."""
+        return name in self._replaced or self.installation_account(name) is not None
+
+    def installation_account(self, name: str) -> ServiceAccount | None:
+        """Return the installation's account at the service; None if the settings have none."""
         try:
-            self._resolved(name, None, None)
+            return self._resolved(name, None, None)
         except NotSet:
-            return name in self._replaced
-        return True
+            return None
 
     async def has_own_account(self, name: str, organization: UUID, /) -> bool:
         """Whether the organization has an account of its own at the service, complete or not."""

@@ -67,7 +67,7 @@ async def _run_due(
                 token = running.set(batch[0])
                 try:
                     if task.batch > 1:
-                        await executor.run_batch(task, batch)
+                        await executor.batches.run(task, batch)
                     else:
                         await executor.run(task, batch[0], line)
                 finally:

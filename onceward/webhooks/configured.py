@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from onceward.webhooks.events import Events, Header
 from onceward.webhooks.provider import NoOptions, Provider, ReceivedItem, Request, SourceConfig
-from onceward.webhooks.samples import apply_fields, iso_now, token
+from onceward.webhooks.samples import apply_fields, token
 
 
 class ReadingOptions(NoOptions):
@@ -56,7 +55,6 @@ class ConfiguredProvider(Provider):
     """A provider whose options say how a request is verified and where its events are."""
 
     retries = False
-    sample_types = ("webhook",)
 
     def decode_secret(self, secret: str, settings: Any) -> bytes:
         return settings.verification.decode_secret(secret)
@@ -81,9 +79,8 @@ class ConfiguredProvider(Provider):
         headers = config.settings.sample_headers(extra["event_id"], extra.get("type", ""))
         return headers | config.settings.verification.sign(config, body, now, **extra)
 
-    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
-        payload = {"id": token("evt_"), "type": type, "timestamp": iso_now(), "data": {"amount": 4200}}
-        return apply_fields(payload, fields)
+    def change_type(self, payload: Any, type: str) -> Any:
+        return apply_fields(payload, {"type": type})
 
 
 def _places(header: str, path: str) -> tuple[Header | str, ...]:

@@ -166,20 +166,30 @@ class Events:
                     headers[each.places[0].name.lower()] = text.partition(each.by)[0]
         return headers
 
-    def sample_paths(self, event_id: str, type: str) -> dict[str, str]:
-        """Return the paths into the body with which a sample has this id and type."""
-        prefix = "" if not self.items else "0." if self.items == "." else f"{self.items}.0."
+    @property
+    def sample_id_path(self) -> str | None:
+        """Return the path of the id in the body of a sample. None if the id is not in the body."""
+        path = next((each for each in _places(self.id) if isinstance(each, str)), None)
+        return None if path is None else self._sample_prefix + path
+
+    def sample_type_paths(self, type: str) -> dict[str, str]:
+        """Return the paths into the body with which a sample has this type."""
         paths: dict[str, str] = {}
-        for place, text in ((self.id, event_id), (self.type, type)):
-            path = next((each for each in _places(place) if isinstance(each, str)), None)
-            if path is not None:
-                paths[prefix + path] = text
-            joined = next((each for each in _places(place) if isinstance(each, Join)), None)
-            if joined is not None:
-                for part, value in zip(joined.places, text.split(joined.by, len(joined.places) - 1), strict=False):
-                    if isinstance(part, str):
-                        paths[prefix + part] = value
+        for each in _places(self.type):
+            match each:
+                case str():
+                    return {self._sample_prefix + each: type}
+                case Join():
+                    for part, value in zip(each.places, type.split(each.by, len(each.places) - 1), strict=False):
+                        if isinstance(part, str):
+                            paths[self._sample_prefix + part] = value
+                case _:
+                    pass
         return paths
+
+    @property
+    def _sample_prefix(self) -> str:
+        return "" if not self.items else "0." if self.items == "." else f"{self.items}.0."
 
     def _read_items(self, request: Request, document: Document, parts: list[Any]) -> list[ReceivedItem]:
         batch = self._batch

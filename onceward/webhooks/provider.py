@@ -20,6 +20,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from onceward.errors import OncewardError
+from onceward.webhooks.samples import Samples, apply_fields
 
 if TYPE_CHECKING:
     from onceward.webhooks.events import Events
@@ -200,7 +201,8 @@ class Provider:
     empty_answer: bool = False
     """Whether the sender would interpret the body of an answer as instructions: it then gets an empty body."""
     options_model: type[BaseModel] = NoOptions
-    sample_types: tuple[str, ...] = ()
+    samples: Samples = Samples()
+    """Payloads by type of event: the files `samples/<type>.json` of the integration's folder."""
     sample_secret: str = "whsec_dGhlIHNlY3JldCBvZiB0aGUgdGVzdHMsIDMyIGJ5dGVz"
     """A secret in the sender's format, for tests."""
     verification: Verification
@@ -266,8 +268,22 @@ class Provider:
         return orjson.dumps(payload)
 
     def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
-        """Return a realistic payload of a type with new ids. `fields` maps dotted paths to values to set."""
-        raise NotImplementedError
+        """Return a realistic payload of a type with new ids. `fields` maps dotted paths to values to set.
+
+        A type without a sample of its own gets the sample with the most similar type.
+        """
+        nearest = type if type in self.samples else self.samples.nearest(type)
+        payload: Any = {} if nearest is None else self.samples[nearest].make()
+        return apply_fields(payload if nearest == type else self.change_type(payload, type), fields)
+
+    def change_type(self, payload: Any, type: str) -> Any:
+        """Give a sample of another type this type, and return it."""
+        return apply_fields(payload, self.events.sample_type_paths(type))
+
+    @property
+    def sample_types(self) -> tuple[str, ...]:
+        """The types of events of which there are samples."""
+        return tuple(self.samples)
 
 
 def describe_faults(owner: str, model: type[BaseModel], error: ValidationError) -> ConfigError:

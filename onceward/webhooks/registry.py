@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from onceward.integration import IntegrationError, integrations
 from onceward.webhooks.provider import ConfigError, Provider
+from onceward.webhooks.samples import Samples
+
+if TYPE_CHECKING:
+    from onceward.webhooks.events import Events
 
 
 class Providers(Mapping[str, Provider]):
@@ -26,6 +30,12 @@ class Providers(Mapping[str, Provider]):
                 raise IntegrationError(
                     f"the integration {name!r} has a provider that is named {made.name!r}: rename one"
                 )
+            if not made.samples:
+                events: Events | None = getattr(made, "events", None)
+                folder = integrations().folder_of(name) / "samples"
+                # A declared sender is frozen; this is the last change to it.
+                samples = Samples.of_folder(folder, id_path=events and events.sample_id_path)
+                object.__setattr__(made, "samples", samples)
             self._made[name] = made
         return made
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.work.consequences import Node, Trace, trace
     from onceward.work.endings import EndOutcome, JobEnd
     from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue_sql, insert, item, items
-    from onceward.work.executor import Executor, Host
+    from onceward.work.executor import Executor
     from onceward.work.group_commit import GroupCommit, Overloaded
+    from onceward.work.host import Host
     from onceward.work.job import Job
     from onceward.work.job_task import BoundJob, ConfiguredJob, JobTask, Options, positional, queue_of, queues_of
     from onceward.work.judging import judge

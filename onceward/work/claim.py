@@ -99,10 +99,18 @@ async def claim_lanes(
     worker: int,
     cursor: str,
     suspect: bool,
+    together: Sequence[str] = (),
 ) -> LaneClaim:
-    """Claim due work of the lanes after `cursor`, up to the limit of each lane."""
-    rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect)
+    """Claim due work of the lanes after `cursor`, up to the limit of each lane.
+
+    Of an ordered lane it is one row, or several rows of the tasks `together`: each has the one before it in `after`.
+    """
+    rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect, together)
     work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows if row["id"] is not None]
+    if together:
+        by_id = {each.id: each for each in work}
+        for each, row in zip(work, rows, strict=False):
+            each.after = by_id.get(row["follows"])
     first = rows[0]
     return LaneClaim(lease, work, first["last_lane"] or "", first["visited"], first["resume_s"], first["plain"])
 

@@ -13,6 +13,7 @@ class Claimed:
     """Claimed work with its lease. Only a statement with the same lease can settle it."""
 
     __slots__ = (
+        "after",
         "args",
         "arrival",
         "attempts",
@@ -34,6 +35,7 @@ class Claimed:
         "organization",
         "parted",
         "prepared",
+        "succeeded",
         "tags",
         "task",
     )
@@ -72,6 +74,10 @@ class Claimed:
         """The request id, user and tier of the request that caused the job, if a request did."""
         self.arrival = 0
         """The number of its arrival in the queue of this process, which decides whose turn it is."""
+        self.after: Claimed | None = None
+        """The work before it in its ordered lane, if both were claimed together."""
+        self.succeeded = False
+        """Whether its success is committed."""
         self.body: Any = None
         self.db: Any = None
         self.host: Any = None
@@ -100,6 +106,11 @@ class Claimed:
     def suspect(self) -> bool:
         """Return whether two workers died while they ran this work. A worker runs one suspect at a time."""
         return self.crashes > 1
+
+    @property
+    def is_blocked(self) -> bool:
+        """Return whether it must not run here, because the work before it in its ordered lane has not succeeded."""
+        return self.after is not None and not self.after.succeeded
 
     @property
     def cause(self) -> Cause:

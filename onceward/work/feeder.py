@@ -109,7 +109,7 @@ class Feeder:
         """Wait until the slots need work, then claim. Return how many rows were claimed, or None without a claim."""
         pacing, slots = self._pacing, self._slots
         pacing.measure()
-        room = pacing.room(len(slots.ready))
+        room = pacing.room(len(slots.ready), slots.ready.behind)
         if room <= 0:
             slots.hungry.clear()
             with self._loop.idle():
@@ -117,7 +117,7 @@ class Feeder:
             return None
         if pacing.should_collect(room):
             await asyncio.sleep(COLLECT_S)
-            room = pacing.room(len(slots.ready))
+            room = pacing.room(len(slots.ready), slots.ready.behind)
         self._work_expected.clear()
         if self._stopping.is_set():
             return None
@@ -242,6 +242,7 @@ class Feeder:
                 worker=self._worker,
                 cursor=self._cursor,
                 suspect=turn.is_free,
+                together=self._slots.quick(),
             )
             self._leases.taken(lease, taken.work)
             turn.used = any(each.suspect for each in taken.work)

@@ -7,7 +7,8 @@ from typing import Any, TypeGuard
 import asyncpg
 import structlog
 
-from onceward.db import TransactionEnded, Unavailable, lost_connection
+from onceward.db import Transaction, TransactionEnded, Unavailable, lost_connection
+from onceward.db.transaction import ended_and_failed
 from onceward.work.attempt_outcome import (
     AttemptOutcome,
     CancelledOutcome,
@@ -101,3 +102,10 @@ def log_failure(work: Claimed, outcome: AttemptOutcome, *, critical: bool) -> No
             log.info("work.cancelled", **log_fields)
         case _:
             log.info("work.outcome_unknown", **log_fields)
+
+
+def or_ended(tx: Transaction | None, failure: BaseException) -> BaseException:
+    """Return the failure, or that the handler had ended its transaction before it failed: a retry could repeat its effects."""
+    if tx is None or not tx.was_ended or isinstance(failure, TransactionEnded):
+        return failure
+    return ended_and_failed(failure)

@@ -46,8 +46,13 @@ def count(queue: str, task: Task, outcome: CountedOutcome, seconds: float, share
     tally.total += 1
     spread.observe(seconds)
     if shared > 1:
-        SHARED.labels(queue, task.name).total += 1
-        SHARED_COMMITS.labels(queue, task.name).total += 1 / shared
+        count_shared(queue, task, shared)
+
+
+def count_shared(queue: str, task: Task, shared: int) -> None:
+    """Count one success whose commit `shared` handlers had together."""
+    SHARED.labels(queue, task.name).total += 1
+    SHARED_COMMITS.labels(queue, task.name).total += 1 / shared
 
 
 DEPTH = gauge(

@@ -53,16 +53,21 @@ class Pacing:
         """Return how many more pieces of work may run now."""
         return self._concurrency - (self.busy - self._lent)
 
-    def room(self, ready: int) -> int:
-        """Return how many rows to claim: the free slots, and some more when handlers are fast."""
+    def room(self, ready: int, behind: int = 0) -> int:
+        """Return how many rows to claim: the free slots, and some more when handlers are fast.
+
+        `ready` is how much claimed work waits for a slot, `behind` how much waits for the work before it in its lane.
+        """
         free = self.free() * self._per_slot - ready
         if self._lends:
             return max(0, free + min(MOST_AHEAD, int(AHEAD_FOR_S * self._per_s)))
         if not self._prefetches or self._mean_s > QUICK_S:
             return max(0, free)
         ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * self._at_once / self._mean_s))
-        room = free + ahead
-        return min(room, MOST_AT_ONCE) if room >= min(ahead, MOST_AT_ONCE) // 2 else 0
+        room = free + ahead - behind
+        if room >= min(ahead, MOST_AT_ONCE) // 2:
+            return min(room, MOST_AT_ONCE)
+        return max(0, free) if behind else 0  # other lanes must not wait for the lanes that have much claimed work
 
     def should_collect(self, room: int) -> bool:
         """Return whether to wait a moment before the claim: most slots are busy, and one larger claim costs less."""

@@ -32,9 +32,17 @@ class Ready:
         self._arrived = 0
         self._transactional: deque[Claimed] = deque()
         self._others: deque[Claimed] = deque()
+        self._behind: dict[int, Claimed] = {}
+        """Work in ordered lanes that waits for the work before it, by the id of that work."""
 
     def __len__(self) -> int:
+        """Return how much work waits for a slot only."""
         return len(self._transactional) + len(self._others)
+
+    @property
+    def behind(self) -> int:
+        """How much work waits for the work before it in its ordered lane."""
+        return len(self._behind)
 
     def needs_connection(self, work: Claimed) -> bool:
         """Return whether the work runs in a transaction. Work without its body fails without one."""
@@ -49,7 +57,20 @@ class Ready:
         for work in works:
             self._arrived += 1
             work.arrival = self._arrived
-            (self._transactional if self.needs_connection(work) else self._others).append(work)
+            if work.after is not None:
+                self._behind[work.after.id] = work
+            else:
+                (self._transactional if self.needs_connection(work) else self._others).append(work)
+
+    def go_on_after(self, work: Claimed) -> list[Claimed]:
+        """The work has ended: let the next one of its ordered lane start. If it has not succeeded, return all that waited for it."""
+        following = self._behind.pop(work.id, None)
+        if following is None:
+            return []
+        if work.succeeded:
+            (self._transactional if self.needs_connection(following) else self._others).appendleft(following)
+            return []
+        return [following, *self.go_on_after(following)]
 
     @property
     def startable(self) -> int:
@@ -82,11 +103,16 @@ class Ready:
         self._transactional.popleft()
         return work
 
-    def take_joining(self, free: int, fits: Callable[[Task, Claimed], bool]) -> Claimed | None:
-        """Remove and return the next work if it can run in the open transaction of the work before it.
+    def take_joining(self, last: Claimed, free: int, fits: Callable[[Task, Claimed], bool]) -> Claimed | None:
+        """Remove and return the next work if it can run in the open transaction of `last`.
 
-        `free` is how many other slots may start work: work for which one of them has a place is left to it.
+        `free` is how many other slots may start work: work for which one of them has a place is left to it. Work that follows `last`
+        in its ordered lane can run nowhere else.
         """
+        if self._behind:
+            work = self._behind.get(last.id)
+            if work is not None and self.needs_connection(work) and fits(self._tasks[work.task], work):
+                return self._behind.pop(last.id)
         line = self._transactional
         if len(line) <= max(0, min(free, self._most - self._running)):
             return None
@@ -120,7 +146,8 @@ class Ready:
 
     def clear(self) -> list[Claimed]:
         """Remove and return all waiting work."""
-        works = sorted([*self._transactional, *self._others], key=lambda work: work.arrival)
+        works = sorted([*self._transactional, *self._others, *self._behind.values()], key=lambda work: work.arrival)
         self._transactional.clear()
         self._others.clear()
+        self._behind.clear()
         return works

@@ -7,7 +7,7 @@ often fails and one that waits for locks share less, or not at all.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -32,13 +32,14 @@ ROLLED_BACK = LightCounter(
 MOST = 32
 """The most members of a group. From about ten on, another member saves little."""
 AGE_S = 0.01
-"""A group takes no member that would make it older than this, unless all handlers are slow because the process is busy."""
+"""A group of at least `WORTH` members takes no member that would make it older than this."""
 LONGEST_S = 0.05
 """No group becomes older than this by taking another member."""
 SLOW_S = 0.025
 """A task whose handler takes longer shares nothing."""
-WORTH = 12
-"""While the process is busy every handler takes longer. A group may then become as old as this many of its handlers."""
+WORTH = 16
+"""A group with fewer members may become as old as `LONGEST_S`: while the machine is busy every handler takes longer, and groups that
+ended by age would be smallest when each commit costs most."""
 PATIENCE_S = 0.2
 """A group that is older waits for a lock or has met a slow handler: it is given up, and that handler runs alone."""
 FORGETS = 1 / 64
@@ -130,6 +131,15 @@ class Sharing:
             known = self._tasks[task.name] = Experience()
         return known
 
+    def quick(self, tasks: Iterable[Task]) -> list[str]:
+        """Return the tasks of which several rows of an ordered lane may be claimed together: they share, and are not slow."""
+        known = self._tasks
+        return [
+            task.name
+            for task in tasks
+            if task.shares and (of := known.get(task.name)) and of.mean_s is not None and of.mean_s <= SLOW_S
+        ]
+
     def allows(self, task: Task, work: Claimed) -> bool:
         """Return whether this work may share a commit at all. A retry runs alone: it has failed before."""
         return task.shares and not work.suspect and work.attempts == 0
@@ -155,8 +165,7 @@ class Sharing:
             return False
         if last.task is not task and len(group) >= self.of(last.task).most:
             return False
-        limit_s = min(LONGEST_S, max(AGE_S, WORTH * known.mean_s))
-        return time.monotonic() - since + known.mean_s <= limit_s
+        return time.monotonic() - since + known.mean_s <= (LONGEST_S if len(group) < WORTH else AGE_S)
 
 
 def note_parted(sharing: Sharing, group: Sequence[Member], culprit: Member | None, failure: BaseException) -> None:

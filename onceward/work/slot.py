@@ -48,7 +48,7 @@ class Slot:
     def __init__(
         self,
         following: Callable[[], Claimed | None],
-        joining: Callable[[Callable[[Task, Claimed], bool]], Member | None],
+        joining: Callable[[Claimed, Callable[[Task, Claimed], bool]], Member | None],
     ) -> None:
         self.task: asyncio.Task[None] | None = None
         self.work: Claimed | None = None
@@ -133,7 +133,7 @@ class Slot:
         return self.next
 
     def joining(self, fits: Callable[[Task, Claimed], bool]) -> Member | None:
-        member = self._joining(fits)
+        member = None if self.work is None else self._joining(self.work, fits)
         if member is not None:
             self.batch = [*(self.batch or [work for work in (self.work,) if work is not None]), member.work]
         return member

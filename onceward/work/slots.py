@@ -201,6 +201,7 @@ class Slots:
             finally:
                 if ready.has_transactions:
                     ready.ended(work)
+                works = slot.batch or (work,)
                 pacing.ended(lent=slot.lent)
                 slot.lent = False
                 slot.work = None
@@ -208,21 +209,32 @@ class Slots:
                     slot.forget_batch()
             if cancelling():
                 await self._absorb_cancellation(slot)
+            if ready.behind or len(works) > 1:
+                await self._go_on_in_lanes(works)
             waiting = len(ready)
             if (waiting or self._stopping) and pacing.runs_low(waiting):
                 self.hungry.set()
+
+    async def _go_on_in_lanes(self, works: Sequence[Claimed]) -> None:
+        """Let ordered lanes go on after their work has ended. Release what must not run, because the work before it has not succeeded."""
+        blocked = [work for work in works if work.is_blocked and self._leases.holds(work)]
+        for work in works:
+            blocked += self.ready.go_on_after(work)
+        await self._release(blocked)
 
     async def _fail(self, slot: Slot, error: Exception) -> None:
         """Settle the work of a slot that was interrupted. What had been committed before is left as it is."""
         slot.forget_cancellation()
         works = [work for work in slot.batch or (slot.work,) if work is not None and self._leases.holds(work)]
         for work in works:
+            if work.is_blocked:
+                continue
             task = self._tasks[work.task]
             try:
                 if len(works) > 1:
                     await self._run_alone(slot, task, work)
                 else:
-                    await self._executor.fail(task, work, error)
+                    await self._executor.settler.fail(task, work, error)
             except Exception:
                 # Only this row: others with the same lease may be running. The worker's claims loop releases it at its next turn.
                 log.exception("slot.settle_failed", queue=self._queue, id=work.id, task=work.task)
@@ -236,7 +248,7 @@ class Slots:
             if slot.must_end():
                 raise
             slot.forget_cancellation()
-            await self._executor.fail(task, work, error if isinstance(error, Exception) else leaked(error))
+            await self._executor.settler.fail(task, work, error if isinstance(error, Exception) else leaked(error))
 
     async def _absorb_cancellation(self, slot: Slot) -> None:
         """End a cancellation that was meant for the handler that has ended: the next handler must not get it."""
@@ -269,11 +281,17 @@ class Slots:
         """Remove and return the work that a slot runs next on the connection that it has."""
         return None if self._stopping else self.ready.take_following()
 
-    def _joining(self, fits: Callable[[Task, Claimed], bool]) -> Member | None:
+    def quick(self) -> Sequence[str]:
+        """Return the tasks of which several rows of an ordered lane may be claimed together."""
+        return (
+            self._executor.sharing.quick(self._tasks.values()) if self._shares and self.ready.has_transactions else ()
+        )
+
+    def _joining(self, last: Claimed, fits: Callable[[Task, Claimed], bool]) -> Member | None:
         """Remove and return the work that runs next in the open transaction of a slot."""
         if self._stopping or not self._shares:
             return None
-        work = self.ready.take_joining(self._pacing.free(), fits)
+        work = self.ready.take_joining(last, self._pacing.free(), fits)
         if work is None:
             return None
         if self._pacing.runs_low(len(self.ready)):
@@ -291,7 +309,7 @@ class Slots:
         if task.batch > 1:
             slot.batch = self.ready.take_batch(work, task.batch)
             executing: Coroutine[Any, Any, CountedOutcome | Sequence[CountedOutcome | Ended]] = (
-                self._executor.run_batch(task, slot.batch, slot)
+                self._executor.batches.run(task, slot.batch, slot)
             )
         else:
             executing = self._executor.run(task, work, slot)

@@ -26,9 +26,10 @@ from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import register_end_hooks
-from onceward.work.executor import Executor, Opener
+from onceward.work.executor import Executor
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, WorkerIdentity
+from onceward.work.host import Opener
 from onceward.work.kind_routines import check_routines
 from onceward.work.leases import Leases
 from onceward.work.overdue import EXIT_CODE, OverdueReport

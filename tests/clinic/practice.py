@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -199,7 +200,8 @@ class Practice:
     async def write(self, text: str, *, sender: str = PHONE, wamid: str | None = None, **message: Any) -> Any:
         """Deliver a WhatsApp message, and return what it caused."""
         wamid = wamid or f"wamid.{uuid4().hex}"
-        content = {"from": sender.lstrip("+"), "id": wamid, "timestamp": "1", "type": "text", "text": {"body": text}}
+        content = {"from": sender.lstrip("+"), "id": wamid, "timestamp": str(int(time.time()))}
+        content |= {"type": "text", "text": {"body": text}}
         await self.deliver([{**content, **message}])
         return await self.handled(wamid)
 

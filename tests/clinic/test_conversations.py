@@ -138,6 +138,37 @@ async def test_stop_ends_messages_and_start_brings_them_back(practice: Practice)
     assert (await practice.status(appointment))[0] == "scheduled"
 
 
+async def test_stop_of_a_brazilian_patient_whose_ninth_digit_whatsapp_omits_ends_messages(practice: Practice) -> None:
+    patient = await practice.patient(whatsapp="+55 (11) 98765-4321", phone="+5511987654321")
+    await practice.appointment(patient, hours=30)
+    assert await practice.write("PARAR", sender="551187654321") == "opted_out"
+    [contact] = await practice.db.fetch("select number, opted_out_at is not null as out from clinic.contacts")
+    assert tuple(contact) == ("+5511987654321", True)
+    record = await practice.db.fetchrow("select decision, source, wording from onceward.consents")
+    assert tuple(record) == ("opt_out", "reply", "PARAR")
+    await practice.clock.advance(hours=7)
+    await practice.run("clinic-reminders")
+    await practice.drain()
+    states = {row["kind"]: (row["state"], row["reason"]) for row in await practice.messages()}
+    assert states["reminder-24h"] == ("cancelled", "opted_out")
+    assert await practice.write("ajuda", sender="551187654321") == "helped"
+
+
+async def test_a_reminder_that_would_be_late_is_not_sent(practice: Practice) -> None:
+    appointment = await practice.appointment(hours=30)
+    await practice.clock.advance(hours=29, minutes=30)
+    await practice.run("clinic-reminders")
+    expires_at = await practice.db.fetchval(
+        "select expires_at from onceward.messages where template = 'clinic.reminder'"
+    )
+    starts_at = await practice.db.fetchval("select starts_at from clinic.appointments where id = $1", appointment)
+    assert expires_at == starts_at
+    await practice.clock.advance(hours=4)
+    await practice.drain()
+    assert [row["state"] for row in await practice.messages()] == ["expired"]
+    assert practice.whatsapp.messages == []
+
+
 async def test_an_unknown_number_is_stored_and_shown(practice: Practice) -> None:
     assert await practice.write("confirm", sender="4915112345678") == "unknown_patient"
     assert await practice.write("hi", sender="12") == "bad_number"

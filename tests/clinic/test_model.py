@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from onceward_apps.clinic.errors import BadNumber
 from onceward_apps.clinic.model import (
     STATUSES,
     TRIGGERS,
     Payment,
     due_reminder,
-    normalize_number,
     payment_status,
-    read_reply,
     refund_share,
     transition,
 )
@@ -26,43 +23,6 @@ NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 def test_a_cancelled_appointment_never_moves_again() -> None:
     assert {transition("cancelled", trigger) for trigger in TRIGGERS} == {None}
     assert all(transition(status, "cancel") is None for status in STATUSES if status not in ("scheduled", "confirmed"))
-
-
-@pytest.mark.parametrize(
-    ("text", "country", "number"),
-    [
-        ("+65 9123 4567", None, "+6591234567"),
-        ("0065-9123-4567", None, "+6591234567"),
-        ("whatsapp:+6591234567", None, "+6591234567"),
-        ("91234567", "65", "+6591234567"),
-        ("6591234567", "65", "+6591234567"),
-        ("0151 1234567", "49", "+491511234567"),
-    ],
-)
-def test_numbers_are_normalised(text: str, country: str | None, number: str) -> None:
-    assert normalize_number(text, country_code=country) == number
-
-
-@pytest.mark.parametrize("text", ["", "+", "12", "+0123456789", "9" * 16, "+65 call me", "91234567", "٩٩٩٩٩٩٩٩"])
-def test_a_text_that_is_not_a_number_is_refused(text: str) -> None:
-    with pytest.raises(BadNumber):
-        normalize_number(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "reply"),
-    [
-        ("YES!", "confirm"),
-        (" Confirmo. ", "confirm"),
-        ("não", "cancel"),
-        ("Stop", "stop"),
-        ("stop it please", None),
-        ("", None),
-        ("x" * 10_000, None),
-    ],
-)
-def test_replies_are_exact_words(text: str, reply: str | None) -> None:
-    assert read_reply(text) == reply
 
 
 def paid(**fields: Any) -> Payment:

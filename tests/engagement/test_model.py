@@ -5,23 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onceward_apps.engagement.model import (
     STATES,
     TRIGGERS,
-    BadNumber,
     goodbye_key,
     held_out,
     iso_week,
-    normalize_number,
-    read_reply,
     reply_trigger,
     route,
     sources,
-    spellings,
     transition,
 )
 
@@ -67,28 +62,6 @@ def test_each_trigger_has_one_target() -> None:
         assert len({transition(state, trigger) for state in sources(trigger)}) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "reply"),
-    [
-        ("help", "help"),
-        ("HELP!", "help"),
-        (" Ajuda ", "help"),
-        ("later", "later"),
-        ("Depois.", "later"),
-        ("mais  tarde", "later"),
-        ("STOP", "stop"),
-        ("Pârár", "stop"),
-        ("please stop it", None),
-        ("helpless", None),
-        ("", None),
-        ("👍", None),
-        ("ok\x00", None),
-    ],
-)
-def test_a_reply_is_an_exact_word_in_either_language(text: str, reply: str | None) -> None:
-    assert read_reply(text) == reply
-
-
 def test_help_and_later_act_only_after_a_goodbye_and_stop_always() -> None:
     for state in STATES:
         assert reply_trigger(state, "stop") == "reply_stop"
@@ -114,31 +87,6 @@ def test_the_holdout_group_is_stable_and_about_as_large_as_asked() -> None:
     assert all(held_out(user, 10) for user in chosen)
     assert all(held_out(user, 20) for user in chosen)
     assert not any(held_out(user, 0) for user in users)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "+5511987654321",
-        "5511987654321",
-        "5511987654321@s.whatsapp.net",
-        "5511987654321:12@s.whatsapp.net",
-        "+55 (11) 98765-4321",
-    ],
-)
-def test_a_number_in_five_spellings_is_one_number(text: str) -> None:
-    assert normalize_number(text) == "+5511987654321"
-
-
-@pytest.mark.parametrize("text", ["", "123", "0119876543", "12036304@g.us", "+55 11 abc", "٥٥١١٩٨٧٦٥٤", "1" * 16])
-def test_a_text_that_is_not_a_phone_number_is_refused(text: str) -> None:
-    with pytest.raises(BadNumber):
-        normalize_number(text)
-
-
-def test_whatsapp_may_omit_the_ninth_digit_of_a_brazilian_number() -> None:
-    assert set(spellings("+551187654321")) == set(spellings("+5511987654321")) == {"+5511987654321", "+551187654321"}
-    assert spellings("+4930123456") == ["+4930123456"]
 
 
 def test_a_group_falls_back_to_the_person() -> None:

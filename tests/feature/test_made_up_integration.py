@@ -37,7 +37,7 @@ from onceward.webhooks.sender import Sender
 
 SENDER = Sender(
     name="parcelpost", title="Parcel Post", verification=Hmac(header="x-parcel-signature", signed="{body}"),
-    events=Events(id="id", type="type"), samples={"parcel.sent": {"id": "1", "type": "parcel.sent"}},
+    events=Events(id="id", type="type"),
 )
 """,
     "client.py": """
@@ -62,24 +62,46 @@ class ParcelPost:
     "channel.py": """
 from contextlib import nullcontext
 from onceward.messages.channel import ChannelSource
-from onceward.services.outcome import Accepted
+from onceward.services.call import accepted, call, judge_failure, read_json, write_json
+from parcelpost.client import ParcelPost
+
+def judge(response):
+    return accepted(read_json(response)["card"], {}) if response.ok else judge_failure(response, repeatable=False)
 
 class PostcardChannel:
     name, sender, repeatable_for_s, readable = "sms", "parcelpost", 0.0, False
+    def __init__(self, client): self.client = client
     def turn(self): return nullcontext()
-    async def send(self, letter): return Accepted()
+    async def send(self, letter):
+        card = write_json({"to": letter.to, "text": letter.rendered.text})
+        headers = {"Authorization": self.client.token}
+        return await call(self.client.http, "POST", f"{self.client.url}/cards", headers=headers, body=card, judge=judge)
     async def aclose(self): ...
 
-CHANNEL = ChannelSource(name="sms", configured=lambda setup: PostcardChannel())
+def configured(setup):
+    account = setup.account("parcelpost")
+    return account and PostcardChannel(ParcelPost.connect(setup.client, account))
+
+CHANNEL = ChannelSource(name="sms", configured=configured)
 """,
     "simulator.py": """
 from aiohttp import web
 from onceward.testing.simulators.server import Simulator, answer
 
 class ParcelPostSimulator(Simulator):
-    def routes(self): return [web.get("/me", self._me)]
-    async def _me(self, request):
-        return answer({}, status=200 if request.headers.get("Authorization") == "right" else 401)
+    def routes(self): return [web.get("/me", self._serve), web.post("/cards", self._serve)]
+    async def _serve(self, request):
+        return answer({"card": "card-1"}, status=200 if request.headers.get("Authorization") == "right" else 401)
+""",
+    "samples/parcel.sent.json": """
+{"id": "par_8Kd02nWq7ZtY5mLc", "type": "parcel.sent", "sent_at": "2026-01-01T12:00:00Z", "data": {"weight_g": 450}}
+""",
+    "README.md": """# Parcel Post
+
+Sends parcels, and postcards as messages.
+
+## Samples
+[parcel.sent](samples/parcel.sent.json)
 """,
 }
 
@@ -88,7 +110,7 @@ def install(folder: Path, value: str = "parcelpost.integration:INTEGRATION") -> 
     """Write a distribution as an installer leaves it: the package, its metadata and its entry point."""
     for name, text in FILES.items():
         path = folder / "parcelpost" / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     metadata = folder / "onceward_parcelpost-1.2.dist-info"
     metadata.mkdir()

@@ -27,6 +27,7 @@ from onceward.integrations.whatsapp.channel import WhatsAppChannel
 from onceward.messages import Channel, Limit, Sender, SendingOptions
 from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.channels import DashboardChannel
+from onceward.messages.troubles import Troubles
 from onceward.testing.simulators import Simulators
 from onceward.work import Worker, WorkerOptions
 
@@ -95,6 +96,7 @@ class Office:
         limits: dict[str, list[Limit]] | None = None,
         options: SendingOptions | None = None,
         own_channels: OrganizationChannels | None = None,
+        troubles: Troubles | None = None,
     ) -> Sender:
         sender = Sender(
             self.db,
@@ -103,6 +105,7 @@ class Office:
             limits=limits,
             options=options or SendingOptions(look_after_s=0.05, public_url="https://shop.example.org"),
             own_channels=own_channels,
+            troubles=troubles,
         )
         sender.install(self.app.registry)
         return sender
@@ -133,7 +136,7 @@ class Office:
 
     async def until(self, id: int, *statuses: str, timeout_s: float = 10.0) -> Any:
         """Wait until the message has one of these states (by default: any final one)."""
-        wanted = statuses or ("success", "failed", "dead_letter", "cancelled", "unknown")
+        wanted = statuses or ("success", "failed", "dead_letter", "cancelled", "expired", "unknown")
         async with asyncio.timeout(timeout_s):
             while True:
                 row = await self.message(id)

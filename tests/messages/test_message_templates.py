@@ -30,8 +30,8 @@ from onceward.messages.hours import next_allowed, zone_or_default
 from onceward.messages.kind import MessageKind
 from onceward.messages.queueing import Sending, queue
 from onceward.messages.rendering import check
-from onceward.messages.sender import Sender
 from onceward.messages.template_check import check_templates
+from onceward.messages.template_versions import TemplateVersions
 from onceward.messages.templates import fallbacks, read_folder
 from onceward.work import PayloadInvalid
 
@@ -208,10 +208,10 @@ async def test_no_organization_puts_a_text_in_the_place_of_anothers(db: Database
     async with db.transaction(organization=theirs) as tx:
         sending = Sending(to=Recipient(email="ada@example.org"), key="k", data={"name": "Ada"})
         [queued] = await queue(tx, template, [sending])
-    sender = Sender(db, [], Templates())
+    versions = TemplateVersions(db, Templates())
     async with db.acquire() as conn:
         message = (await MessageKind().load(conn, [queued.id]))[queued.id]
-    assert (await sender._template(message)).locales == template.locales  # pyright: ignore[reportPrivateUsage]
+    assert (await versions.of(message)).locales == template.locales
 
 
 def test_quiet_hours_that_end_in_the_repeated_hour_of_autumn_end_the_same_night() -> None:

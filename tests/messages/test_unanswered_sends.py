@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from onceward.messages.lines import Line
 from onceward.messages.resolving import resolve
 from onceward.messages.sender import _key_forgotten
 from onceward.work import gate
@@ -80,7 +81,7 @@ async def test_a_parked_channel_does_not_make_an_unanswered_send_look_answered(
     sender = here.install([wires.slack, wires.sms])
     to, service = {"slack": ("#ops", here.sims.slack), "sms": ("+4915112345678", here.sims.twilio)}[channel]
     service.hang(act=True)
-    parking = sender._parking[channel]
+    parking = sender._parkings.of(Line(channel))
 
     def park(name: str) -> None:
         """What another send of this process does that meets a throttled service before this one is claimed again."""

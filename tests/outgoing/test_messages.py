@@ -37,7 +37,8 @@ async def test_slack_is_judged_by_ok_and_not_by_its_status(client, sims) -> None
     slack = Slack(client, "xoxb-1", sims.slack.url)
     sims.slack.archived.add("C9")
     outcome = await slack.post_message(key="m:1", channel="C9", text="hello")
-    assert outcome == Refused("Slack: is_archived", permanent=True)
+    assert isinstance(outcome, Refused)
+    assert (outcome.reason, outcome.permanent, outcome.recipient) == ("Slack: is_archived", True, True)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,9 @@ async def test_an_incoming_webhook_is_judged_by_its_word_and_its_url_never_shows
     webhook = SlackWebhook(guarded, sims.slack.webhook_url)
     assert isinstance(await webhook.post_message(text="hello"), Accepted)
     sims.slack.archived.add("webhook")
-    assert await webhook.post_message(text="hello") == Refused("HTTP 410: channel_is_archived", permanent=True)
+    refused = await webhook.post_message(text="hello")
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.account) == ("HTTP 410: channel_is_archived", True)
     assert "s1mulated" not in repr(webhook)
     assert isinstance(judge_webhook(Response(200, {}, b"<html>", 1)), Unknown)
 
@@ -118,7 +121,7 @@ async def test_a_read_back_takes_neither_other_texts_nor_older_ones(twilio, sims
 
 async def test_a_number_that_cannot_exist_is_refused_by_code_without_being_repeated(twilio, sims) -> None:
     outcome = await twilio.send_message(to=INVALID_NUMBER, from_="+1555", body="x")
-    assert outcome == Refused("HTTP 400: Twilio error 21211", permanent=True)
+    assert outcome == Refused("HTTP 400: Twilio error 21211", permanent=True, detail={"code": 21211}, recipient=True)
     assert INVALID_NUMBER not in repr(outcome)
 
 
@@ -189,7 +192,7 @@ async def test_the_key_comes_back_in_the_status_webhooks(whatsapp, sims) -> None
         (131056, Throttled(6.0)),
         (131000, Unknown("HTTP 400: WhatsApp error 131000")),
         (131016, Refused("HTTP 400: WhatsApp error 131016", permanent=False, detail={"code": 131016})),
-        (190, Refused("HTTP 400: WhatsApp error 190", permanent=True, detail={"code": 190})),
+        (131026, Refused("HTTP 400: WhatsApp error 131026", permanent=True, detail={"code": 131026}, recipient=True)),
     ],
 )
 def test_metas_codes_decide_and_not_the_status(code: int, expected: object) -> None:

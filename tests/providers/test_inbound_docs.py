@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from onceward.integration import integrations
 from onceward.integrations.generic.webhooks import options_of
 from onceward.webhooks.families import FAMILIES
 from onceward.webhooks.provider import REASONS, STATUS
@@ -29,6 +30,15 @@ def test_every_provider_has_a_page_with_its_options_and_a_sample(name: str) -> N
     assert all(f"`{option}`" in page for option in options)
     assert options or "There are no options." in page
     assert f"[`{name}`]({name}.md)" in OVERVIEW
+
+
+def test_every_integration_has_a_contract_page_and_every_sender_two_samples() -> None:
+    for name in integrations():
+        folder = integrations().folder_of(name)
+        assert (folder / "README.md").exists(), name
+        assert f"({name}.md)" in OVERVIEW, name
+        assert (name in PROVIDERS) == ((folder / "samples").exists()), name
+    assert {name for name, provider in PROVIDERS.items() if len(provider.sample_types) < 2} == set()
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

@@ -14,6 +14,7 @@ import pytest
 from onceward.integrations.paypal.simulator import CERTIFICATE_URL, simulated_source
 from onceward.integrations.paypal.webhooks import PayPal
 from onceward.webhooks.provider import ConfigError, Rejected, Request, SourceConfig
+from onceward.webhooks.registry import get_provider
 
 SIMULATED = simulated_source("4JH86294D6297924G")
 OTHER_AUTHORITY = simulated_source("4JH86294D6297924G")
@@ -200,7 +201,7 @@ def test_without_own_roots_only_those_of_the_system_count() -> None:
 def test_a_refund_is_ordered_with_the_capture_it_belongs_to() -> None:
     provider = PayPal()
     capture = "https://api.paypal.com/v2/payments/captures/42311647XV020574X"
-    sample = provider.sample("PAYMENT.CAPTURE.REFUNDED", {"resource.links.0.href": capture})
+    sample = get_provider("paypal").sample("PAYMENT.CAPTURE.REFUNDED", {"resource.links.0.href": capture})
     (item,) = provider.parse(SIMULATED, signed(provider.encode(sample)))
     assert item.ordering == "42311647XV020574X"
     assert provider.data(item.payload)["status"] == "COMPLETED"

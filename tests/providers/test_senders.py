@@ -6,40 +6,55 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 
 from onceward.webhooks.events import Derive, Events, Header, Join
 from onceward.webhooks.families import Hmac, PublicKey, Token
 from onceward.webhooks.provider import ProviderReply, Rejected, Request, SourceConfig
+from onceward.webhooks.samples import Samples
 from onceward.webhooks.sender import Sender
+
+
+def samples(payloads: dict[str, Any]) -> Samples:
+    return Samples({type: orjson.dumps(payload) for type, payload in payloads.items()})
+
 
 PAGERDUTY = Sender(
     name="pagerduty",
     title="PagerDuty",
     verification=Hmac(header="x-pagerduty-signature", separator=",", prefix="v1="),
     events=Events(id="event.id", type="event.event_type", ordering="event.data.id", data="event.data", strict=True),
-    samples={"incident.triggered": {"event": {"id": "01", "data": {"id": "P1", "title": "Disk full"}}}},
+    samples=samples(
+        {
+            "incident.triggered": {
+                "event": {"id": "01", "event_type": "incident.triggered", "data": {"id": "P1", "title": "Disk full"}}
+            }
+        }
+    ),
 )
 GITLAB = Sender(
     name="gitlab",
     title="GitLab",
     verification=Token(header="x-gitlab-token"),
     events=Events(id=Header("Idempotency-Key"), type=Header("X-Gitlab-Event")),
-    samples={"Push Hook": {"object_kind": "push"}},
+    samples=samples({"Push Hook": {"object_kind": "push"}}),
 )
 LINEAR = Sender(
     name="linear",
     title="Linear",
     verification=Hmac(header="linear-signature"),
     events=Events(id=Derive("data.id", "webhookTimestamp"), type=Join("type", "action"), data="data"),
-    samples={"Issue.create": {"webhookTimestamp": 1, "data": {"id": "i1"}}},
+    samples=samples(
+        {"Issue.create": {"type": "Issue", "action": "create", "webhookTimestamp": 1, "data": {"id": "i1"}}}
+    ),
 )
 LINE = Sender(
     name="line",
     title="LINE",
     verification=Hmac(header="x-line-signature", encoding="base64"),
     events=Events(items="events", id="webhookEventId", type="type", ordering="source.userId"),
-    samples={"message": {"events": [{"source": {"userId": "U1"}}]}},
+    samples=samples({"message": {"events": [{"webhookEventId": "01", "type": "message", "source": {"userId": "U1"}}]}}),
 )
 DISCORD = Sender(
     name="discord",

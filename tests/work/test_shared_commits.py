@@ -13,19 +13,9 @@ from onceward import Engine, Job, JobEnd, Onceward, Permanent, Snooze, Tx
 from onceward.db import Database
 from onceward.sqlalchemy import session_of
 from onceward.testing import crash_test, drain, until
-from onceward.work import pacing, sharing, slots
+from onceward.work import sharing, slots
 
 EFFECTS = "create table effects (n int, who text default current_setting('onceward.cause')); grant all on effects to onceward_app"
-
-
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let groups grow however slow this machine is: claim all that waits, and let no group become too old."""
-    for name in ("AGE_S", "LONGEST_S", "SLOW_S"):
-        monkeypatch.setattr(sharing, name, 1000.0)
-    monkeypatch.setattr(slots, "PATIENCE_S", 1000.0)
-    for name in ("QUICK_S", "AHEAD_FOR_S"):
-        monkeypatch.setattr(pacing, name, 1000.0)
 
 
 async def effects(db: Database) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 from onceward.db.watching import Watch
 from onceward.work import sharing
 from onceward.work.claimed import Claimed
-from onceward.work.sharing import MOST, Experience, Member, Sharing
+from onceward.work.sharing import MOST, WORTH, Experience, Member, Sharing
 from onceward.work.task import Task
 
 
@@ -53,23 +53,25 @@ def test_locks_halve_groups_which_grow_again_after_a_pause_that_doubles() -> Non
 
 
 @pytest.mark.parametrize(
-    ("mean_s", "age_s", "fits"),
+    ("mean_s", "members", "age_s", "fits"),
     [
-        (None, 0.0, False),  # never measured
-        (0.0001, 0.005, True),
-        (0.0001, 0.02, False),  # too old
-        (0.002, 0.02, True),  # the process is busy
-        (0.01, 0.045, False),
-        (0.03, 0.0, False),  # slow
+        (None, 1, 0.0, False),  # never measured
+        (0.0001, 1, 0.005, True),
+        (0.0001, WORTH, 0.009, True),
+        (0.0001, WORTH, 0.02, False),  # large and old
+        (0.002, WORTH - 1, 0.02, True),  # small: the machine is busy
+        (0.01, 2, 0.045, False),
+        (0.03, 1, 0.0, False),  # slow
     ],
 )
 def test_a_group_ends_by_its_age_and_slow_tasks_share_nothing(
-    monkeypatch: pytest.MonkeyPatch, mean_s: float | None, age_s: float, fits: bool
+    monkeypatch: pytest.MonkeyPatch, mean_s: float | None, members: int, age_s: float, fits: bool
 ) -> None:
     monkeypatch.setattr(sharing.time, "monotonic", lambda: 100.0)
     shared = Sharing()
     shared.of(TASK).mean_s = mean_s
-    assert shared.fits([member(TASK)], TASK, member(TASK, 2).work, since=100.0 - age_s) is fits
+    group = [member(TASK, id) for id in range(1, members + 1)]
+    assert shared.fits(group, TASK, member(TASK, 99).work, since=100.0 - age_s) is fits
 
 
 def test_what_may_join_a_group() -> None:

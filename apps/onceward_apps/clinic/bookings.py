@@ -12,11 +12,11 @@ from zoneinfo import ZoneInfo
 import asyncpg
 
 from onceward import Tx
-from onceward.messages import Recipient, save_recipient
+from onceward.messages import BadNumber, Recipient, read_number, save_recipient
 from onceward_apps.clinic import appointment_payments
 from onceward_apps.clinic.app import settings
 from onceward_apps.clinic.errors import BadInput, NotAllowed, NotFound
-from onceward_apps.clinic.model import OPEN, Trigger, normalize_number, refund_share, transition
+from onceward_apps.clinic.model import OPEN, Trigger, refund_share, transition
 from onceward_apps.clinic.store import appointments, conversations, people, rooms
 
 Row = Any
@@ -54,6 +54,13 @@ async def save_clinic(tx: Tx, *, name: str, timezone: str, locale: str, country_
     return row
 
 
+def _number(field: str, text: str | None, country_code: str | None) -> str | None:
+    try:
+        return None if text is None else read_number(text, country_code=country_code)
+    except BadNumber as error:
+        raise BadInput(f"{field}: {error}") from error
+
+
 async def save_patient(tx: Tx, id: UUID | None, data: PatientData, *, actor: str) -> Row:
     """Create a patient, or change the one with this id. Numbers are normalised, so five spellings are one contact."""
     clinic = await people.clinic(tx)
@@ -68,8 +75,8 @@ async def save_patient(tx: Tx, id: UUID | None, data: PatientData, *, actor: str
             patient_id,
             reference=data.reference,
             name=data.name,
-            phone=None if data.phone is None else normalize_number(data.phone, country_code=country),
-            whatsapp=None if data.whatsapp is None else normalize_number(data.whatsapp, country_code=country),
+            phone=_number("phone", data.phone, country),
+            whatsapp=_number("whatsapp", data.whatsapp, country),
             email=data.email,
             locale=data.locale,
         )

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from onceward import Event, Tx
-from onceward.messages import ChannelName, heard_from, opt_in, opt_out
+from onceward.messages import (
+    BadNumber,
+    ChannelName,
+    Reply,
+    heard_from,
+    opt_in,
+    opt_out,
+    read_number,
+    read_reply,
+    variants,
+)
 from onceward_apps.clinic import bookings, metrics
 from onceward_apps.clinic.app import settings
-from onceward_apps.clinic.errors import BadNumber, NotAllowed, NotFound
-from onceward_apps.clinic.model import due_reminder, normalize_number, read_reply
+from onceward_apps.clinic.errors import NotAllowed, NotFound
+from onceward_apps.clinic.model import due_reminder
 from onceward_apps.clinic.store import appointments, conversations, people
 
 Row = Any
 CATEGORY = "clinic"
 """The category that STOP ends. Only the confirmation of STOP itself is of another one."""
 ACTOR = "patient"
+ANSWERS: tuple[Reply, ...] = ("stop", "start", "help", "confirm", "cancel")
+REPLY_WITHIN = timedelta(hours=24)
+"""WhatsApp allows an answer in free text for so long; an answer of yesterday helps nobody."""
 TEXT_CHARACTERS = 4096
 """The longest text that WhatsApp allows. Of a longer one only the beginning is stored."""
 
@@ -33,7 +46,11 @@ class Inbound:
     provider_id: str
     sender: str
     kind: str
-    texts: tuple[str, ...]
+    written: str
+    """What the person sees as their message."""
+    answers: tuple[str, ...]
+    """What may be an answer: ids of buttons first."""
+    sent_at: datetime
     quoted: str | None = None
 
 
@@ -55,12 +72,13 @@ async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
         inbound.channel,
         inbound.provider_id,
         inbound.kind[:60],
-        inbound.texts[0][:TEXT_CHARACTERS] if inbound.texts else "",
+        inbound.written[:TEXT_CHARACTERS],
     )
     if message_id is None:
         return "known"
     try:
-        number = normalize_number(inbound.sender, international=True)
+        number = read_number(inbound.sender, international=True)
+        number = await people.known_number(tx, variants(number)) or number
     except BadNumber:
         await conversations.decide(
             tx,
@@ -74,7 +92,7 @@ async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
         return "bad_number"
     contact = await people.heard_from(tx, number)
     await bookings.save_contact(tx, number)
-    await heard_from(tx, bookings.contact_ref(contact["id"]))
+    await heard_from(tx, bookings.contact_ref(contact["id"]), at=inbound.sent_at)
     decision = await _decide(tx, inbound, contact, await people.patients_of_number(tx, number))
     await conversations.decide(
         tx,
@@ -114,15 +132,21 @@ async def stop(tx: Tx, number: str) -> None:
 
 async def _decide(tx: Tx, inbound: Inbound, contact: Row, patients: Sequence[Row]) -> Decision:
     patient = patients[0] if len(patients) == 1 else None
-    match read_reply(*inbound.texts):
+    match read_reply(*inbound.answers, allowed=ANSWERS):
         case "stop":
-            await opt_out(tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply")
+            await opt_out(
+                tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply", wording=inbound.written
+            )
             await people.set_opt_out(tx, contact["id"], True)
             return Decision(outcome="opted_out", template="clinic.opted_out", patient=patient)
         case "start":
-            await opt_in(tx, bookings.contact_ref(contact["id"]), category=CATEGORY)
+            await opt_in(
+                tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply", wording=inbound.written
+            )
             await people.set_opt_out(tx, contact["id"], False)
             return Decision(outcome="opted_in", template="clinic.opted_in", patient=patient)
+        case "help":
+            return Decision(outcome="helped", template="clinic.help", patient=patient)
         case "confirm" | "cancel" as reply:
             return await _decide_appointment(tx, inbound, reply, patients)
         case _:
@@ -169,6 +193,7 @@ async def send(
     patient: Row | None,
     appointment: Row | None,
     data: Mapping[str, Any] | None = None,
+    expires_at: datetime | None = None,
 ) -> int:
     """Queue a message to a contact, or to a patient's mail address, and record it. Return its id."""
     clinic = await people.clinic(tx)
@@ -186,7 +211,16 @@ async def send(
     else:
         raise ValueError("a message needs a contact or a patient")
     locale = (patient and patient["locale"]) or (clinic and clinic["locale"]) or None
-    queued = await tx.send(template, to=to, key=key, channel=channel, data=filled, locale=locale)
+    queued = await tx.send(
+        template,
+        to=to,
+        key=key,
+        channel=channel,
+        data=filled,
+        locale=locale,
+        expires_at=expires_at,
+        within=REPLY_WITHIN if kind == "reply" else None,
+    )
     await conversations.note_sent(
         tx,
         queued.id,
@@ -206,7 +240,15 @@ def _moment(starts_at: datetime, zone: str) -> dict[str, str]:
 
 
 async def send_to_patient(
-    tx: Tx, template: str, *, kind: str, key: str, patient: Row, appointment: Row, data: Mapping[str, Any] | None = None
+    tx: Tx,
+    template: str,
+    *,
+    kind: str,
+    key: str,
+    patient: Row,
+    appointment: Row,
+    data: Mapping[str, Any] | None = None,
+    expires_at: datetime | None = None,
 ) -> ChannelName | None:
     """Send a message over the best channel of a patient: WhatsApp, SMS, mail. Return it, or None if there is none."""
     channel: ChannelName
@@ -228,6 +270,7 @@ async def send_to_patient(
         patient=patient,
         appointment=appointment,
         data=data,
+        expires_at=expires_at,
     )
     return channel
 
@@ -250,7 +293,15 @@ async def remind(tx: Tx, appointment_id: UUID) -> str:
         return "the reminder exists"
     patient = await bookings.patient(tx, row["patient_id"])
     kind = f"reminder-{hours}h"
-    channel = await send_to_patient(tx, "clinic.reminder", kind=kind, key=key, patient=patient, appointment=row)
+    channel = await send_to_patient(
+        tx,
+        "clinic.reminder",
+        kind=kind,
+        key=key,
+        patient=patient,
+        appointment=row,
+        expires_at=row["starts_at"],
+    )
     if channel is None:
         return "the patient has no number and no address"
     metrics.REMINDERS.labels(channel).inc()

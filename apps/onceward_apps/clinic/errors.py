@@ -2,7 +2,6 @@
 
 ClinicError
 ├── NotFound        the patient, appointment or message does not exist in this clinic
-├── BadNumber       a phone number cannot be read
 ├── NotAllowed      the state of the appointment does not allow the action
 ├── NotRefundable   there is no payment to refund, or less is left than requested
 └── BadInput        a field has a value that the clinic cannot use
@@ -23,10 +22,6 @@ class ClinicError(OncewardError):
 
 class NotFound(ClinicError):
     status = 404
-
-
-class BadNumber(ClinicError):
-    status = 422
 
 
 class NotAllowed(ClinicError):

@@ -86,6 +86,7 @@ async def open_payment(job: Job, *, appointment_id: UUID, number: int) -> str:
             patient=patient,
             appointment=row,
             data={"url": str(url), "amount": row["price"], "currency": row["currency"]},
+            expires_at=row["starts_at"],
         )
     return outcome.reference
 

@@ -12,12 +12,11 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from onceward import Event, Tx
-from onceward.messages import SenderKind, list_senders, organization_of_sender
+from onceward.integrations.whatsapp import WhatsAppReceived
+from onceward.messages import BadNumber, SenderKind, list_senders, organization_of_sender, read_number, read_reply
 from onceward_apps.clinic import correspondence, jobs
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.correspondence import Inbound
-from onceward_apps.clinic.errors import BadNumber
-from onceward_apps.clinic.model import normalize_number, read_reply
 from onceward_apps.clinic.store import people
 
 WHATSAPP = "clinic-whatsapp"
@@ -40,59 +39,6 @@ KINDS = (
 )
 
 
-class Text(BaseModel):
-    body: str = ""
-
-
-class Button(BaseModel):
-    payload: str = ""
-    text: str = ""
-
-
-class Choice(BaseModel):
-    id: str = ""
-    title: str = ""
-
-
-class Interactive(BaseModel):
-    button_reply: Choice | None = None
-    list_reply: Choice | None = None
-
-
-class Context(BaseModel):
-    id: str | None = None
-
-
-class WhatsAppMessage(BaseModel):
-    id: str = Field(min_length=1, max_length=255)
-    sender: str = Field(alias="from")
-    type: str = "unknown"
-    text: Text | None = None
-    button: Button | None = None
-    interactive: Interactive | None = None
-    context: Context | None = None
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Return what the person wrote or chose; the ids of buttons come after their titles."""
-        choice = self.interactive and (self.interactive.button_reply or self.interactive.list_reply)
-        found = [
-            *((self.text.body,) if self.text else ()),
-            *((self.button.text, self.button.payload) if self.button else ()),
-            *((choice.title, choice.id) if choice else ()),
-        ]
-        return tuple(text for text in found if text)
-
-
-class Metadata(BaseModel):
-    phone_number_id: str = ""
-
-
-class WhatsAppReceived(BaseModel):
-    metadata: Metadata = Metadata()
-    message: WhatsAppMessage
-
-
 class TwilioReceived(BaseModel):
     sid: str = Field(alias="MessageSid", min_length=1, max_length=64)
     sender: str = Field(alias="From")
@@ -105,13 +51,15 @@ async def whatsapp_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str,
     """Store a message and do what it asks for."""
     message = event.data.message
     if not await _is_ours(tx, "whatsapp", event.data.metadata.phone_number_id):
-        return {"effect": await _stop_anyway(tx, message.sender, message.texts)}
+        return {"effect": await _stop_anyway(tx, message.sender, message.answers)}
     inbound = Inbound(
         channel="whatsapp",
         provider_id=message.id,
         sender=message.sender,
         kind=message.type,
-        texts=message.texts,
+        written=message.written,
+        answers=message.answers,
+        sent_at=message.sent_at(event.received_at),
         quoted=message.context.id if message.context else None,
     )
     return {"effect": await correspondence.receive(tx, event, inbound)}
@@ -126,7 +74,7 @@ async def twilio_received(event: Event[TwilioReceived], tx: Tx) -> dict[str, Any
     """Store a text message and do what it asks for. A message over Twilio's WhatsApp is answered by SMS."""
     data = event.data
     try:
-        recipient = normalize_number(data.recipient, international=True)
+        recipient = read_number(data.recipient, international=True)
     except BadNumber:
         recipient = data.recipient
     if not await _is_ours(tx, "twilio", recipient):
@@ -136,7 +84,9 @@ async def twilio_received(event: Event[TwilioReceived], tx: Tx) -> dict[str, Any
         provider_id=data.sid,
         sender=data.sender,
         kind="media" if data.media else "text",
-        texts=(data.body,) if data.body else (),
+        written=data.body,
+        answers=(data.body,),
+        sent_at=event.received_at,
     )
     return {"effect": await correspondence.receive(tx, event, inbound)}
 
@@ -164,7 +114,7 @@ async def _stop_anyway(tx: Tx, sender: str, texts: tuple[str, ...]) -> str:
     if read_reply(*texts) != "stop":
         return "not_ours"
     try:
-        number = normalize_number(sender, international=True)
+        number = read_number(sender, international=True)
     except BadNumber:
         return "not_ours"
     if tx.organization is not None:

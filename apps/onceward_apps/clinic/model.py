@@ -1,4 +1,4 @@
-"""Pure rules of the clinic: the states of an appointment and its payment, phone numbers, replies, refunds.
+"""Pure rules of the clinic: the states of an appointment and its payment, refunds, reminders.
 
 An appointment:
 
@@ -11,14 +11,10 @@ Every other trigger is refused or, if a webhook brings it, changes nothing.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, get_args
-
-from onceward_apps.clinic.errors import BadNumber
 
 Status = Literal["scheduled", "confirmed", "in_progress", "completed", "cancelled", "no_show"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -122,68 +118,6 @@ def refund_share(
     if by == "clinic" or now <= starts_at - full_until:
         return 100
     return late_percent
-
-
-# -- phone numbers -----------------------------------------------------------------------------------------------------
-
-_SEPARATORS = re.compile(r"[\s().\-/\u00a0\u2010-\u2015]+")
-_PREFIX = re.compile(r"^(whatsapp:|tel:|sms:)", re.IGNORECASE)
-
-
-def normalize_number(text: str, *, country_code: str | None = None, international: bool = False) -> str:
-    """Return a number as `+` and digits. Raise `BadNumber` if it cannot be read.
-
-    Providers write the country code without `+` (`international`). People may leave it out if the clinic has set one.
-    """
-    digits = _SEPARATORS.sub("", _PREFIX.sub("", text.strip()))
-    if digits.startswith("+"):
-        digits = digits[1:].removeprefix("(0)")
-    elif digits.startswith("00"):
-        digits = digits[2:]
-    elif not international:
-        if country_code is None:
-            raise BadNumber(
-                "the number has no country code: write it as + and digits, or set the clinic's country_code"
-            )
-        if digits.startswith("0"):
-            digits = country_code + digits[1:]
-        elif not (digits.startswith(country_code) and len(digits) >= 10):
-            digits = country_code + digits
-    if not re.fullmatch(r"[1-9][0-9]{6,14}", digits):
-        raise BadNumber("the number must have 7 to 15 digits with the country code, such as +6591234567")
-    return f"+{digits}"
-
-
-def spellings(number: str) -> tuple[str, ...]:
-    """Return a normalised number in the forms that payloads contain."""
-    return (number, number[1:], f"whatsapp:{number}")
-
-
-# -- replies -----------------------------------------------------------------------------------------------------------
-
-Reply = Literal["confirm", "cancel", "stop", "start"]
-WORDS: dict[Reply, frozenset[str]] = {
-    "confirm": frozenset({"confirm", "confirmed", "yes", "y", "ok", "1", "confirmar", "confirmo", "sim", "s"}),
-    "cancel": frozenset({"cancel", "cancel appointment", "no", "n", "2", "cancelar", "cancelo", "nao"}),
-    "stop": frozenset({"stop", "stopall", "unsubscribe", "end", "quit", "optout", "parar", "sair"}),
-    "start": frozenset({"start", "unstop", "subscribe", "iniciar", "voltar"}),
-}
-
-
-def read_reply(*texts: str) -> Reply | None:
-    """Return what a person asks for: the exact word in English or Portuguese; case, accents and final marks do not count."""
-    for text in texts:
-        word = _plain(text)
-        for reply, words in WORDS.items():
-            if word in words:
-                return reply
-    return None
-
-
-def _plain(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text[:100]).casefold()
-    kept = "".join(char for char in decomposed if not unicodedata.combining(char))
-    return " ".join(kept.strip(" \t\r\n.!,;:'\"").split())
 
 
 # -- reminders ---------------------------------------------------------------------------------------------------------

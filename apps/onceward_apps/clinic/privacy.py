@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from onceward import Tx
+from onceward.messages import spellings
 from onceward_apps.clinic import bookings
 from onceward_apps.clinic.errors import NotAllowed
-from onceward_apps.clinic.model import spellings
 from onceward_apps.clinic.store import appointments, people, views
 
 

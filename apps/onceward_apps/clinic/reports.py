@@ -31,4 +31,5 @@ async def reminder_failed(tx: Tx, report: DeliveryReport) -> None:
         contact=await bookings.save_contact(tx, patient["phone"]),
         patient=patient,
         appointment=appointment,
+        expires_at=appointment["starts_at"],
     )

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from onceward import Tx
-from onceward.messages import Recipient, heard_from, opt_in, opt_out, save_recipient
+from onceward.messages import BadNumber, Recipient, Reply, heard_from, opt_in, opt_out, read_number, save_recipient
 from onceward_apps.engagement import transitions
 from onceward_apps.engagement.app import HelpRequested, settings
 from onceward_apps.engagement.errors import InvalidProfile, UnknownUser
-from onceward_apps.engagement.model import BadNumber, Destination, Reply, normalize_number, reply_trigger
+from onceward_apps.engagement.model import Destination, reply_trigger
 from onceward_apps.engagement.store import states, views
 
 CATEGORY = "engagement"
@@ -89,9 +89,9 @@ async def save_profile(
 ) -> Mapping[str, Any]:
     """Create or change a user. Fields that are None keep their value; `last_activity_at` counts for a new user only."""
     try:
-        number = None if whatsapp_jid is None else normalize_number(whatsapp_jid)
+        number = None if whatsapp_jid is None else read_number(whatsapp_jid, international=True)
     except BadNumber as error:
-        raise InvalidProfile(str(error)) from error
+        raise InvalidProfile(f"whatsapp_jid: {error}") from error
     row, is_changed = await states.save_profile(
         tx,
         user_id,
@@ -107,7 +107,7 @@ async def save_profile(
         destination=preferred_destination,
     )
     if reengagement_opt_out is not None:
-        await _tell_messages(tx, user_id, reengagement_opt_out)
+        await _tell_messages(tx, user_id, reengagement_opt_out, actor)
     if is_changed:
         await tx.audit("engagement_profile_saved", entity_type="EngagementUser", entity_id=user_id, actor=actor)
     return row
@@ -118,7 +118,7 @@ async def set_opt_out(tx: Tx, user_id: UUID, opted_out: bool, *, actor: str | No
     if not await states.known(tx, [user_id]):
         raise UnknownUser(f"there is no user {user_id}")
     changed = bool(await states.set_opt_out(tx, [user_id], opted_out))
-    await _tell_messages(tx, user_id, opted_out)
+    await _tell_messages(tx, user_id, opted_out, actor)
     if changed:
         await tx.audit(
             "engagement_opted_out" if opted_out else "engagement_opted_in",
@@ -129,11 +129,10 @@ async def set_opt_out(tx: Tx, user_id: UUID, opted_out: bool, *, actor: str | No
     return changed
 
 
-async def _tell_messages(tx: Tx, user_id: UUID, opted_out: bool) -> None:
-    if opted_out:
-        await opt_out(tx, str(user_id), category=CATEGORY, source="engagement")
-    else:
-        await opt_in(tx, str(user_id), category=CATEGORY)
+async def _tell_messages(tx: Tx, user_id: UUID, opted_out: bool, actor: str | None) -> None:
+    decide = opt_out if opted_out else opt_in
+    source = "reply" if actor == "user" else "engagement"
+    await decide(tx, str(user_id), category=CATEGORY, source=source, actor=None if actor == "user" else actor)
 
 
 Answer = Literal["unknown_number", "help", "later", "stop", "activity", "repeated"]
@@ -146,7 +145,7 @@ async def record_reply(tx: Tx, numbers: Sequence[str], reply: Reply | None, *, a
         return "unknown_number"
     effects: set[Answer] = set()
     for user in users:
-        await heard_from(tx, str(user["user_id"]))
+        await heard_from(tx, str(user["user_id"]), at=at)
         effects.add(await _apply_reply(tx, user["user_id"], user["state"], reply, at))
     for effect in ("stop", "help", "later", "activity"):
         if effect in effects:
@@ -155,6 +154,8 @@ async def record_reply(tx: Tx, numbers: Sequence[str], reply: Reply | None, *, a
 
 
 async def _apply_reply(tx: Tx, user_id: UUID, state: Any, reply: Reply | None, at: datetime) -> Answer:
+    if reply == "start":
+        await set_opt_out(tx, user_id, False, actor="user")
     trigger = reply_trigger(state, reply)
     match trigger:
         case None:

@@ -8,17 +8,16 @@ STOP, which every organization obeys.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from pydantic import BaseModel, Field
 
 from onceward import Event, Tx
-from onceward.messages import organization_of_sender
+from onceward.integrations.whatsapp import WhatsAppReceived
+from onceward.messages import BadNumber, organization_of_sender, read_number, read_reply, variants
 from onceward_apps.engagement import activity, jobs, metrics
 from onceward_apps.engagement.app import app, settings
-from onceward_apps.engagement.model import BadNumber, Reply, normalize_number, read_reply, spellings
+from onceward_apps.engagement.model import ANSWERS
 from onceward_apps.engagement.store import views
 
 log = structlog.get_logger(__name__)
@@ -26,95 +25,47 @@ log = structlog.get_logger(__name__)
 SOURCE = "engagement-whatsapp"
 
 
-class Text(BaseModel):
-    body: str = ""
-
-
-class Button(BaseModel):
-    """An answer to a template's quick reply: `payload` is the id that the template gives the button."""
-
-    payload: str = ""
-    text: str = ""
-
-
-class Choice(BaseModel):
-    id: str = ""
-    title: str = ""
-
-
-class Interactive(BaseModel):
-    button_reply: Choice | None = None
-    list_reply: Choice | None = None
-
-
-class Message(BaseModel):
-    sender: str = Field(alias="from")
-    timestamp: int | None = None
-    text: Text | None = None
-    button: Button | None = None
-    interactive: Interactive | None = None
-
-    @property
-    def reply(self) -> Reply | None:
-        """Return what the person asks for: by the id of a button, its title, or the exact word."""
-        choice = self.interactive and (self.interactive.button_reply or self.interactive.list_reply)
-        texts = [
-            *((self.button.payload, self.button.text) if self.button else ()),
-            *((choice.id, choice.title) if choice else ()),
-            *((self.text.body,) if self.text else ()),
-        ]
-        return next((reply for text in texts if (reply := read_reply(text)) is not None), None)
-
-
-class Metadata(BaseModel):
-    phone_number_id: str | None = None
-
-
-class Received(BaseModel):
-    metadata: Metadata | None = None
-    message: Message
-
-
 @app.on(SOURCE, "message.text", ordering=True)
-async def text_received(event: Event[Received], tx: Tx) -> dict[str, Any]:
+async def text_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
     return await _received(event, tx)
 
 
 @app.on(SOURCE, "message.button", ordering=True)
-async def button_received(event: Event[Received], tx: Tx) -> dict[str, Any]:
+async def button_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
     return await _received(event, tx)
 
 
 @app.on(SOURCE, "message.interactive", ordering=True)
-async def interactive_received(event: Event[Received], tx: Tx) -> dict[str, Any]:
+async def interactive_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
     return await _received(event, tx)
 
 
 @app.on(SOURCE, "message.image", ordering=True)
-async def image_received(event: Event[Received], tx: Tx) -> dict[str, Any]:
+async def image_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
     return await _received(event, tx)
 
 
 @app.on(SOURCE, "message.audio", ordering=True)
-async def audio_received(event: Event[Received], tx: Tx) -> dict[str, Any]:
+async def audio_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
     return await _received(event, tx)
 
 
-async def _received(event: Event[Received], tx: Tx) -> dict[str, Any]:
+async def _received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
     ours = settings().our_numbers
-    number_id = (event.data.metadata.phone_number_id if event.data.metadata else None) or ""
+    number_id = event.data.metadata.phone_number_id
     message = event.data.message
+    reply = read_reply(*message.answers, allowed=ANSWERS)
     owner = None if tx.organization is not None else await organization_of_sender(tx, "whatsapp", number_id)
-    if ours and number_id not in ours and owner is None and message.reply != "stop":
+    if ours and number_id not in ours and owner is None and reply != "stop":
         return _answer(tx, "not_ours")
     try:
-        numbers = spellings(normalize_number(message.sender))
+        numbers = variants(read_number(message.sender, international=True))
     except BadNumber:
         return _answer(tx, "unknown_number")
-    sent_at = event.received_at if message.timestamp is None else datetime.fromtimestamp(message.timestamp, UTC)
+    sent_at = message.sent_at(event.received_at)
     if tx.organization is None:
         owners = await views.organizations_of(tx, numbers) if owner is None else [owner]
-        if len(owners) > 1 and message.reply == "stop":
+        if len(owners) > 1 and reply == "stop":
             # All of them may write from this number, and a STOP that is ignored cannot be repaired.
             await tx.enqueue_many(
                 [jobs.stop.call(organization=each, numbers=list(numbers), at=sent_at) for each in owners]
@@ -123,7 +74,7 @@ async def _received(event: Event[Received], tx: Tx) -> dict[str, Any]:
         if len(owners) != 1:
             return _answer(tx, "unknown_number" if not owners else "ambiguous_number")
         await tx.act_for(owners[0])
-    return _answer(tx, await activity.record_reply(tx, numbers, message.reply, at=sent_at))
+    return _answer(tx, await activity.record_reply(tx, numbers, reply, at=sent_at))
 
 
 def _answer(tx: Tx, effect: str) -> dict[str, Any]:

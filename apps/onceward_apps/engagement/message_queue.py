@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from onceward import Tx
-from onceward.messages import Queued, Recipient, Sending
+from onceward.messages import BadNumber, Queued, Recipient, Sending, read_number
 from onceward_apps.engagement.errors import InvalidProfile
-from onceward_apps.engagement.model import TEMPLATES, BadNumber, Destination, MessageType, normalize_number, route
+from onceward_apps.engagement.model import LIFETIME, TEMPLATES, Destination, MessageType, route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,11 @@ async def queue_messages(tx: Tx, message_type: MessageType, batch: Sequence[Queu
     template = TEMPLATES.get(message_type)
     if template is None:
         raise ValueError(f"message_type {message_type!r} is reserved: there is no such message")
-    return await tx.send_many(template, [_sending(each) for each in batch], channel="whatsapp")
+    now: datetime = await tx.fetchval("select onceward.now()")
+    return await tx.send_many(template, [_sending(each, now) for each in batch], channel="whatsapp")
 
 
-def _sending(message: QueuedMessage) -> Sending:
+def _sending(message: QueuedMessage, now: datetime) -> Sending:
     routed = route(message.destination)
     recorded = {"destination": routed.destination}
     if routed.instead_of is not None:
@@ -52,15 +53,16 @@ def _sending(message: QueuedMessage) -> Sending:
         key=message.idempotency_key,
         data={**message.message_params, **recorded},
         not_before=message.scheduled_for,
+        expires_at=(message.scheduled_for or now) + LIFETIME[message.message_type],
     )
 
 
 async def send_test(tx: Tx, message_type: MessageType, number: str, *, locale: str, actor: str | None) -> Queued:
     """Send a message with sample data to a number, for somebody who wants to see it. It changes no user."""
     try:
-        address = normalize_number(number)
+        address = read_number(number, international=True)
     except BadNumber as error:
-        raise InvalidProfile(str(error)) from error
+        raise InvalidProfile(f"number: {error}") from error
     template = tx.engine.templates.get(TEMPLATES[message_type])
     key = f"engagement:test:{uuid4()}"
     queued = await tx.send(

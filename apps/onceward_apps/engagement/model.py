@@ -15,12 +15,12 @@ opts the user out; activity makes an opted-out user active again, who stays opte
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 from uuid import UUID
+
+from onceward.messages import Reply
 
 State = Literal["active", "goodbye_sent", "remind_later", "dormant", "help_flow"]
 STATES: tuple[State, ...] = get_args(State)
@@ -37,7 +37,6 @@ Trigger = Literal[
 ]
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 
-Reply = Literal["help", "later", "stop"]
 Destination = Literal["individual", "group"]
 MessageType = Literal["goodbye", "weekly_review", "reminder", "help_restart"]
 """`reminder` and `help_restart` are reserved: no such message is ever sent. Silence is the design."""
@@ -45,6 +44,9 @@ MessageType = Literal["goodbye", "weekly_review", "reminder", "help_restart"]
 GOODBYE = "engagement.goodbye.self_select"
 WEEKLY_REVIEW = "engagement.weekly_review"
 TEMPLATES: dict[MessageType, str] = {"goodbye": GOODBYE, "weekly_review": WEEKLY_REVIEW}
+
+LIFETIME: dict[MessageType, timedelta] = {"goodbye": timedelta(days=2), "weekly_review": timedelta(days=3)}
+"""How long after it is due a message is still worth sending."""
 
 REVIEWED: tuple[State, ...] = ("active", "help_flow")
 """The states in which a user gets a weekly review."""
@@ -73,26 +75,8 @@ def sources(trigger: Trigger) -> list[State]:
 
 # -- replies ---------------------------------------------------------------------------------------------------------
 
-WORDS: dict[str, Reply] = {
-    "help": "help",
-    "ajuda": "help",
-    "preciso de ajuda": "help",
-    "later": "later",
-    "depois": "later",
-    "mais tarde": "later",
-    "stop": "stop",
-    "parar": "stop",
-    "pare": "stop",
-    "sair": "stop",
-}
-"""Button ids and exact words. Case, accents and punctuation at the ends are ignored."""
-
-
-def read_reply(text: str) -> Reply | None:
-    """Return what a reply asks for. Any other text is None and counts as activity."""
-    plain = unicodedata.normalize("NFKD", text).casefold()
-    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
-    return WORDS.get(" ".join(plain.split()).strip(" .!?"))
+ANSWERS: tuple[Reply, ...] = ("help", "later", "stop", "start")
+"""What a user may answer. Any other text counts as activity."""
 
 
 def reply_trigger(state: State, reply: Reply | None) -> Trigger | None:
@@ -142,10 +126,6 @@ def held_out(user_id: UUID, percent: int) -> bool:
 # -- destinations ----------------------------------------------------------------------------------------------------
 
 
-class BadNumber(ValueError):
-    """The text is not a WhatsApp number of a person."""
-
-
 @dataclass(frozen=True, slots=True)
 class Routed:
     """Where a message goes, and where the user wanted it, if that is not possible."""
@@ -159,23 +139,3 @@ def route(preferred: str, *, groups: bool = False) -> Routed:
     if preferred == "group" and not groups:
         return Routed("individual", instead_of="group")
     return Routed("group" if preferred == "group" else "individual")
-
-
-def normalize_number(text: str) -> str:
-    """Return the number as `+` and digits. Accepts a JID (`5511987654321@s.whatsapp.net`) and usual punctuation."""
-    local, _, server = text.strip().partition("@")
-    if server == "g.us":
-        raise BadNumber("whatsapp_jid names a group: give the number of the person")
-    digits = re.sub(r"[\s().+-]", "", local.partition(":")[0])
-    if not (digits.isascii() and digits.isdigit() and 7 <= len(digits) <= 15) or digits.startswith("0"):
-        raise BadNumber("whatsapp_jid must be a number in international form, such as +5511987654321")
-    return f"+{digits}"
-
-
-def spellings(number: str) -> list[str]:
-    """Return the forms under which WhatsApp may report a number: it omits the ninth digit of some Brazilian numbers."""
-    same = re.fullmatch(r"\+55(\d\d)(9?)(\d{8})", number)
-    if same is None:
-        return [number]
-    area, _, rest = same.groups()
-    return [f"+55{area}9{rest}", f"+55{area}{rest}"]

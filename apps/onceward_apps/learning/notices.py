@@ -144,6 +144,7 @@ async def access_expiring(tx: Tx, enrollment: Any) -> None:
             "expiresAt": until,
             "extendAccessUrl": links.extension(token),
         },
+        expires_at=until,
     )
 
 
@@ -161,6 +162,7 @@ async def invited(tx: Tx, entry: Any, cohort: Any, invite: Any, token: str) -> N
             "enrollUrl": links.invite(token),
             "expiresAt": invite["expires_at"],
         },
+        expires_at=invite["expires_at"],
     )
     await tx.publish(
         "waitlist.promoted",

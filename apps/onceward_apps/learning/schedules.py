@@ -63,7 +63,8 @@ async def remind(row: Any, tx: Tx) -> None:
             "zoomLink": enrollment["zoom_link"],
             "slackChannelUrl": enrollment["slack_channel_url"],
         }
-    await mail(tx, template, enrollment, key=f"enrollment:{enrollment['id']}:{template}", data=data)
+    key = f"enrollment:{enrollment['id']}:{template}"
+    await mail(tx, template, enrollment, key=key, data=data, expires_at=enrollment["starts_at"])
 
 
 @app.cron("0 */6 * * *", name="learning.waitlist_promotion")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from onceward import Engine, Tx
@@ -62,7 +62,9 @@ async def send_link(tx: Tx, user_id: UUID) -> str:
         "minutes": LINK_MINUTES,
         "link": f"{app.services.settings.url}/learn/sign-in/{token}",
     }
-    await mail(tx, "student-sign-in", user, key=f"sign-in:{hashed.hex()}", data=data)
+    now: datetime = await tx.fetchval("select onceward.now()")
+    expires_at = now + timedelta(minutes=LINK_MINUTES)
+    await mail(tx, "student-sign-in", user, key=f"sign-in:{hashed.hex()}", data=data, expires_at=expires_at)
     return token
 
 

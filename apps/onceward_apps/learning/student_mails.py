@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,15 +15,24 @@ CONFIRMATIONS = frozenset({"student-sign-in", "enrollment-welcome", "waitlist-sp
 """The first mail to an address that a stranger entered in a form. Who follows its link confirms the address."""
 
 
-async def mail(tx: Tx, template: str, student: Any, *, key: str, data: Mapping[str, Any]) -> None:
+async def mail(
+    tx: Tx, template: str, student: Any, *, key: str, data: Mapping[str, Any], expires_at: datetime | None = None
+) -> None:
     """Queue a mail to a student, unless the student was erased.
 
-    `student` is a user, or a row with the columns user_id, email, locale and erased_at.
+    `student` is a user, or a row with the columns user_id, email, locale and erased_at. After `expires_at` the mail is of no
+    use and is not sent.
     """
-    await mail_many(tx, template, [(student, key, data)])
+    await mail_many(tx, template, [(student, key, data)], expires_at=expires_at)
 
 
-async def mail_many(tx: Tx, template: str, mails: Iterable[tuple[Any, str, Mapping[str, Any]]]) -> int:
+async def mail_many(
+    tx: Tx,
+    template: str,
+    mails: Iterable[tuple[Any, str, Mapping[str, Any]]],
+    *,
+    expires_at: datetime | None = None,
+) -> int:
     """Queue mails to students (student, key, data), and return their number.
 
     Who was erased gets none, and who has not confirmed the address only `CONFIRMATIONS`.
@@ -31,7 +41,9 @@ async def mail_many(tx: Tx, template: str, mails: Iterable[tuple[Any, str, Mappi
     if chosen and template not in CONFIRMATIONS:
         silent = await users.unconfirmed(tx, [_user_id(student) for student, _, _ in chosen])
         chosen = [each for each in chosen if _user_id(each[0]) not in silent]
-    sendings = [Sending(to=_recipient(student), key=key, data=data) for student, key, data in chosen]
+    sendings = [
+        Sending(to=_recipient(student), key=key, data=data, expires_at=expires_at) for student, key, data in chosen
+    ]
     if sendings:
         await tx.send_many(template, sendings)
     return len(sendings)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from onceward.http import Response
+from onceward.integrations.brevo.errors import ERRORS
 from onceward.services.accounts import ServiceAccount
 from onceward.services.call import Client, accepted, call, judge_failure, read_json, short_reason, write_json
 from onceward.services.outcome import Refused, ServiceAnswer, Throttled
@@ -39,6 +40,17 @@ class Brevo:
     @classmethod
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
         return cls(http, account["api_key"], sender=account.get("from"), base_url=account.url or BASE_URL)
+
+    async def check(self) -> ServiceAnswer:
+        """Read the account that the key belongs to."""
+        return await call(
+            self.client,
+            "GET",
+            f"{self.base_url}/v3/account",
+            headers={"api-key": self.api_key, "Accept": "application/json"},
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
 
     async def send_email(
         self,
@@ -95,6 +107,11 @@ def judge(response: Response) -> ServiceAnswer:
         return accepted(answer.get("messageId"), answer)
     # `message` contains the refused address, so only the code is kept.
     reason = short_reason(f"HTTP {response.status}", answer.get("code"))
+    known = ERRORS.judge(answer.get("code"), reason)
+    if known is not None and not isinstance(known, Throttled):
+        return known
+    if response.status in (401, 402, 403):
+        return Refused(reason, permanent=False, account=True, advice=ERRORS.account["unauthorized"])
     failure = judge_failure(response, repeatable=True, reason=reason)
     if isinstance(failure, Throttled) and failure.retry_after_s is None:
         return Throttled(_reset(response))

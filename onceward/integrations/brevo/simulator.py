@@ -22,7 +22,7 @@ class BrevoSimulator(Simulator):
         self._ids_by_key: dict[str, str] = {}
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/v3/smtp/email", self._send)]
+        return [web.get("/v3/account", self._account), web.post("/v3/smtp/email", self._send)]
 
     def forget_keys(self) -> None:
         """Forget all idempotency keys, as Brevo does after a time that it does not document."""
@@ -33,9 +33,16 @@ class BrevoSimulator(Simulator):
         headers = {"x-sib-ratelimit-reset": "7"} if status == 429 else None
         return answer({"code": code, "message": "Simulated failure"}, status=status, headers=headers)
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        by_code = {"unauthorized": 401, "not_enough_credits": 402, "permission_denied": 403}
+        return answer({"code": code, "message": "Simulated refusal"}, status=by_code.get(str(code), 400))
+
+    async def _account(self, request: web.Request) -> web.Response:
+        return _unauthorized(request) or answer({"email": "owner@example.com", "companyName": "Simulated", "plan": []})
+
     async def _send(self, request: web.Request) -> web.Response:
-        if not request.headers.get("api-key"):
-            return answer({"code": "unauthorized", "message": "Key not found"}, status=401)
+        if (refusal := _unauthorized(request)) is not None:
+            return refusal
         body = await read_object(request)
         recipients = [str(to.get("email")) for to in parts(body, "to")]
         content = body.get("templateId") or body.get("htmlContent") or body.get("textContent")
@@ -51,3 +58,11 @@ class BrevoSimulator(Simulator):
         if key is not None:
             self._ids_by_key[key] = message_id
         return answer({"messageId": message_id}, status=201)
+
+
+def _unauthorized(request: web.Request) -> web.Response | None:
+    """Refuse a request without a key, or with one that ends in `_invalid`."""
+    key = request.headers.get("api-key", "")
+    if key and not key.endswith("_invalid"):
+        return None
+    return answer({"code": "unauthorized", "message": "Key not found"}, status=401)

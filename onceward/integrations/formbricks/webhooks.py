@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pydantic import BaseModel
 
 from onceward.webhooks.events import Derive, Events, Header
@@ -21,7 +18,7 @@ from onceward.webhooks.provider import (
     Request,
     SourceConfig,
 )
-from onceward.webhooks.samples import apply_fields, hex_token, iso_now, token
+from onceward.webhooks.samples import hex_token
 
 
 class FormbricksOptions(NoOptions):
@@ -36,7 +33,6 @@ class Formbricks(Provider):
     name = "formbricks"
     title = "Formbricks"
     options_model: type[BaseModel] = FormbricksOptions
-    sample_types = ("responseCreated", "responseUpdated", "responseFinished")
 
     verification = StandardWebhooks(header_prefixes=("webhook",))
     events = Events(
@@ -76,40 +72,3 @@ class Formbricks(Provider):
             "webhook-id": extra["event_id"],
             "webhook-timestamp": str(int(now)),
         }
-
-    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
-        finished = type == "responseFinished"
-        payload: dict[str, Any] = {
-            "webhookId": token("", 24).lower(),
-            "event": type,
-            "data": {
-                "id": token("", 24).lower(),
-                "surveyId": token("", 24).lower(),
-                "createdAt": iso_now(minutes=-2),
-                "updatedAt": iso_now(),
-                "finished": finished,
-                "endingId": token("", 24).lower() if finished else None,
-                "displayId": token("", 24).lower(),
-                "singleUseId": None,
-                "language": "en",
-                "contact": None,
-                "contactAttributes": None,
-                "tags": [],
-                "variables": {},
-                "ttc": {"rating": 1830.5},
-                "meta": {
-                    "url": "https://surveys.example.com/s/feedback",
-                    "country": "DE",
-                    "userAgent": {"browser": "Firefox", "device": "desktop", "os": "Linux"},
-                },
-                "data": {"rating": 5, "comment": "More exercises, please."},
-                "survey": {
-                    "title": "Course feedback",
-                    "type": "link",
-                    "status": "inProgress",
-                    "createdAt": iso_now(minutes=-1440),
-                    "updatedAt": iso_now(minutes=-60),
-                },
-            },
-        }
-        return apply_fields(payload, fields)

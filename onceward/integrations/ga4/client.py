@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from onceward.http import Response
 from onceward.services.accounts import ServiceAccount
-from onceward.services.call import Client, call, judge_failure, write_json
+from onceward.services.call import Client, call, judge_failure, unverified, write_json
 from onceward.services.outcome import Accepted, Refused, ServiceAnswer
 
 BASE_URL = "https://www.google-analytics.com"
@@ -47,6 +47,14 @@ class Ga4:
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
         return cls(http, account["measurement_id"], account["api_secret"], base_url=account.url or BASE_URL)
 
+    async def check(self) -> ServiceAnswer:
+        """Let Google validate an event, which it does not record."""
+        body = b'{"client_id":"onceward-check","events":[{"name":"check","params":{}}]}'
+        answer = await self._post("/debug/mp/collect", body)
+        if isinstance(answer, Accepted):
+            return unverified("Google checks the form of events, but neither the measurement id nor the API secret")
+        return answer
+
     async def send(
         self,
         events: Sequence[Ga4Event],
@@ -71,13 +79,16 @@ class Ga4:
         fault = over_limit(events, user_properties or {}, at=at) or _too_large(packed)
         if fault is not None:
             return Refused(fault, permanent=True)
+        return await self._post("/mp/collect", packed)
+
+    async def _post(self, path: str, body: bytes) -> ServiceAnswer:
         query = urlencode({"measurement_id": self.measurement_id, "api_secret": self.api_secret})
         return await call(
             self.client,
             "POST",
-            f"{self.base_url}/mp/collect?{query}",
+            f"{self.base_url}{path}?{query}",
             headers={"Content-Type": "application/json"},
-            body=packed,
+            body=body,
             judge=judge,
             timeout_s=self.timeout_s,
         )

@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import web
 
-from onceward.testing.simulators.server import Simulator, parts, read_object
+from onceward.testing.simulators.server import Simulator, answer, parts, read_object
 
 Json = dict[str, Any]
 
@@ -19,7 +19,13 @@ class Ga4Simulator(Simulator):
         self.events: list[Json] = []
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/mp/collect", self._collect)]
+        return [web.post("/mp/collect", self._collect), web.post("/debug/mp/collect", self._validate)]
+
+    async def _validate(self, request: web.Request) -> web.Response:
+        """Check the form of events. Like Google, do not check the credentials, and record nothing."""
+        valid = (await read_object(request)).get("client_id")
+        message = {"fieldPath": "client_id", "description": "Required", "validationCode": "VALUE_REQUIRED"}
+        return answer({"validationMessages": [] if valid else [message]})
 
     async def _collect(self, request: web.Request) -> web.Response:
         body = await read_object(request)

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from onceward.http import Response
 from onceward.services.accounts import ServiceAccount
 from onceward.services.analytics import AnalyticsEvent, send_batch
-from onceward.services.call import Client, judge_failure, objects, read_json, short_reason, write_json
+from onceward.services.call import Client, Judge, judge_failure, objects, read_json, short_reason, write_json
 from onceward.services.outcome import Accepted, Refused, ServiceAnswer
 
 BASE_URLS = {
@@ -49,6 +49,10 @@ class Mixpanel:
             base_url=account.url or BASE_URLS[account.settings.region],
         )
 
+    async def check(self) -> ServiceAnswer:
+        """Import no events. Mixpanel checks the credentials before the events."""
+        return await self._post(b"[]", judge=judge_check)
+
     async def import_events(self, events: Sequence[AnalyticsEvent]) -> ServiceAnswer:
         """Import up to 2000 events. If Mixpanel refuses some of them, `detail["failed"]` has their positions."""
         packed: list[bytes] = []
@@ -70,6 +74,9 @@ class Mixpanel:
                 f"Mixpanel takes {MAX_EVENTS} and {MAX_BODY_BYTES}",
                 permanent=True,
             )
+        return await self._post(body, judge=judge)
+
+    async def _post(self, body: bytes, *, judge: Judge) -> ServiceAnswer:
         query = {"strict": "1"} | ({"project_id": self.project_id} if self.project_id else {})
         login = f"{self.username}:{self.secret}" if self.username else f"{self.secret}:"
         return await send_batch(
@@ -85,6 +92,11 @@ class Mixpanel:
 def insert_id(key: str) -> str:
     """Convert a key to the characters and length that Mixpanel accepts."""
     return sha256(key.encode()).hexdigest()[:MAX_INSERT_ID]
+
+
+def judge_check(response: Response) -> ServiceAnswer:
+    """A 400 concerns the empty batch, so the credentials were accepted."""
+    return Accepted() if response.status == 400 else judge(response)
 
 
 def judge(response: Response) -> ServiceAnswer:

@@ -1,5 +1,6 @@
 """A simulator of Mixpanel. Like the service, it drops what it does not accept without an error."""
 
+from base64 import b64decode
 from typing import Any, cast
 
 import orjson
@@ -27,7 +28,8 @@ class MixpanelSimulator(Simulator):
         return [web.post("/import", self._import)]
 
     async def _import(self, request: web.Request) -> web.Response:
-        if not request.headers.get("Authorization", "").startswith("Basic "):
+        scheme, _, login = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Basic" or b64decode(login).rstrip(b":").endswith(b"_invalid"):
             return answer({"code": 401, "error": "Invalid credentials"}, status=401)
         is_form = request.content_type == "application/x-www-form-urlencoded"
         text = str((await request.post())["data"]) if is_form else await request.read()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import zlib
 from collections import OrderedDict
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -40,7 +39,6 @@ from onceward.webhooks.provider import (
     Request,
     SourceConfig,
 )
-from onceward.webhooks.samples import apply_fields, iso_now, token
 
 if TYPE_CHECKING:
     from cryptography import exceptions
@@ -97,14 +95,6 @@ class PayPal(Provider):
     needs_secret = False
     fetches = True
     options_model: type[BaseModel] = PayPalOptions
-    sample_types = (
-        "CHECKOUT.ORDER.APPROVED",
-        "CHECKOUT.ORDER.COMPLETED",
-        "PAYMENT.CAPTURE.COMPLETED",
-        "PAYMENT.CAPTURE.DENIED",
-        "PAYMENT.CAPTURE.PENDING",
-        "PAYMENT.CAPTURE.REFUNDED",
-    )
 
     events = Events(type="event_type", ordering=_subject, data="resource", strict=True)
 
@@ -207,21 +197,6 @@ class PayPal(Provider):
             ).decode(),
         }
 
-    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
-        kind = "checkout-order" if type.startswith("CHECKOUT.ORDER") else "capture"
-        payload: dict[str, Any] = {
-            "id": f"WH-{token('', 17).upper()}-{token('', 17).upper()}",
-            "create_time": iso_now(),
-            "resource_type": "refund" if type.endswith("REFUNDED") else kind,
-            "resource_version": "2.0",
-            "event_type": type,
-            "event_version": "1.0",
-            "summary": f"Simulated {type}",
-            "resource": _sample_resource(type),
-            "links": [],
-        }
-        return apply_fields(payload, fields)
-
     def _certificate(self, url: str, options: PayPalOptions) -> bytes:
         if url in options.certificates:
             return options.certificates[url].encode()
@@ -267,28 +242,3 @@ def _vet_url(url: str, options: PayPalOptions) -> str:
 
 def signed_content(transmission_id: str, sent_at: str, webhook_id: str, body: bytes) -> bytes:
     return f"{transmission_id}|{sent_at}|{webhook_id}|{zlib.crc32(body)}".encode()
-
-
-def _sample_resource(type: str) -> dict[str, Any]:
-    amount = {"currency_code": "EUR", "value": "42.00"}
-    status = type.rpartition(".")[2]
-    resource: dict[str, Any] = {
-        "id": token("", 17).upper(),
-        "status": status,
-        "create_time": iso_now(),
-        "update_time": iso_now(),
-    }
-    if type.startswith("CHECKOUT.ORDER"):
-        unit = {"reference_id": "default", "custom_id": "checkout-1", "amount": amount}
-        payer = {"payer_id": token("", 13).upper(), "email_address": "buyer@example.com"}
-        return resource | {"intent": "CAPTURE", "payer": payer, "purchase_units": [unit]}
-    resource |= {"amount": amount, "custom_id": "checkout-1"}
-    if status == "REFUNDED":
-        capture = f"https://api.sandbox.paypal.com/v2/payments/captures/{token('', 17).upper()}"
-        return resource | {
-            "status": "COMPLETED",
-            "seller_payable_breakdown": {"gross_amount": amount, "total_refunded_amount": amount},
-            "links": [{"href": capture, "rel": "up", "method": "GET"}],
-        }
-    related = {"related_ids": {"order_id": token("", 17).upper()}}
-    return resource | {"final_capture": True, "supplementary_data": related, "links": []}

@@ -20,7 +20,12 @@ class PostHogSimulator(Simulator):
         self.quota_is_used_up = False
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/batch/", self._batch)]
+        return [web.post("/batch/", self._batch), web.post("/flags", self._flags)]
+
+    async def _flags(self, request: web.Request) -> web.Response:
+        if str((await read_object(request)).get("api_key") or "_invalid").endswith("_invalid"):
+            return answer({"type": "authentication_error", "code": "invalid_api_key"}, status=401)
+        return answer({"flags": {}, "errorsWhileComputingFlags": False})
 
     async def _batch(self, request: web.Request) -> web.Response:
         body = await read_object(request)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from onceward.http import Response
 from onceward.services.accounts import ServiceAccount
-from onceward.services.call import Client, call, judge_failure, read_json, short_reason, write_json
+from onceward.services.call import Client, call, judge_failure, read_json, short_reason, unverified, write_json
 from onceward.services.outcome import Accepted, Refused, ServiceAnswer, Unknown
 
 BASE_URLS = {"us": "https://api.segment.io", "eu": "https://events.eu1.segmentapis.com"}
@@ -48,6 +48,11 @@ class Segment:
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
         return cls(http, account["write_key"], base_url=account.url or BASE_URLS[account.settings.region])
 
+    async def check(self) -> ServiceAnswer:
+        """Send an empty batch."""
+        answer = await self._post(b'{"batch":[]}')
+        return unverified("Segment accepts every write key") if isinstance(answer, Accepted) else answer
+
     async def send(self, calls: Sequence[SegmentCall]) -> ServiceAnswer:
         """Send a batch. Refuse it without sending if it exceeds Segment's limits."""
         if not calls:
@@ -68,6 +73,9 @@ class Segment:
         body = b'{"batch":[' + b",".join(packed) + b"]}"
         if len(body) > MAX_BODY_BYTES:
             return Refused(f"batch has {len(body)} bytes, Segment takes {MAX_BODY_BYTES}", permanent=True)
+        return await self._post(body)
+
+    async def _post(self, body: bytes) -> ServiceAnswer:
         return await call(
             self.client,
             "POST",

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import urlencode
 
 from onceward.http import Response
+from onceward.integrations.slack.errors import ERRORS, WEBHOOK_ERRORS
 from onceward.services.accounts import ServiceAccount
 from onceward.services.call import (
     Client,
@@ -15,21 +16,17 @@ from onceward.services.call import (
     judge_failure,
     objects,
     read_json,
+    retry_after,
     short_reason,
     write_json,
 )
-from onceward.services.outcome import Absent, Accepted, Lookup, Refused, ServiceAnswer, Throttled, Unknown
+from onceward.services.outcome import Absent, Accepted, Lookup, Refused, ServiceAnswer, Unknown
 
 BASE_URL = "https://slack.com"
 
 MAX_TEXT_CHARACTERS = 40_000
 MAX_BLOCKS = 50
 _EVENT_TYPE = "onceward_message"
-
-# Temporary errors. Every other `ok: false` stays until somebody changes something.
-_PASSING = frozenset({"service_unavailable", "team_added_to_org", "accesslimited"})
-# With these errors, Slack may have done part of the work.
-_UNSURE = frozenset({"internal_error", "fatal_error", "request_timeout"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,17 @@ class Slack:
     @classmethod
     def connect(cls, http: Client, account: ServiceAccount) -> Self:
         return cls(http, account["bot_token"], channel=account.get("channel"), base_url=account.url or BASE_URL)
+
+    async def check(self) -> ServiceAnswer:
+        """Ask Slack whose token this is (`auth.test`)."""
+        return await call(
+            self.client,
+            "POST",
+            f"{self.base_url}/api/auth.test",
+            headers=self._headers(),
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
 
     async def post_message(
         self,
@@ -96,6 +104,9 @@ class Slack:
                 judge=judge,
                 timeout_s=self.timeout_s,
             )
+            if isinstance(outcome, Refused) and outcome.detail.get("code") == "missing_scope":
+                # The token may post, but not read: that is no trouble of the account.
+                return Refused(outcome.reason, permanent=True)
             if not isinstance(outcome, Accepted):
                 return outcome
             for message in objects(outcome.detail, "messages"):
@@ -139,19 +150,20 @@ class SlackWebhook:
 
 def judge(response: Response) -> ServiceAnswer:
     answer = read_json(response)
-    if not response.ok:
-        reason = short_reason(f"HTTP {response.status}", answer.get("error"))
-        return judge_failure(response, repeatable=False, reason=reason)
-    if answer.get("ok") is True:
-        return accepted(answer.get("ts"), answer)
     error = answer.get("error")
+    if response.ok and answer.get("ok") is True:
+        return accepted(answer.get("ts"), answer)
+    reason = short_reason("Slack" if response.ok else f"HTTP {response.status}", error)
+    known = ERRORS.judge(error, reason, retry_after_s=retry_after(response.headers))
+    if known is not None:
+        return known
+    if not response.ok:
+        if response.status in (401, 403):
+            return Refused(reason, permanent=False, account=True, advice=ERRORS.account["invalid_auth"])
+        return judge_failure(response, repeatable=False, reason=reason)
     if not isinstance(error, str):
         return Unknown("Slack's answer has no field ok")
-    if error in ("ratelimited", "rate_limited"):
-        return Throttled(None)
-    if error in _UNSURE:
-        return Unknown(short_reason("Slack", error))
-    return Refused(short_reason("Slack", error), permanent=error not in _PASSING)
+    return Refused(reason, permanent=True)
 
 
 def judge_webhook(response: Response) -> ServiceAnswer:
@@ -161,7 +173,9 @@ def judge_webhook(response: Response) -> ServiceAnswer:
         return Accepted()
     if response.ok:
         return Unknown("the incoming webhook answered 200 without ok")
-    return judge_failure(response, repeatable=False, reason=short_reason(f"HTTP {response.status}", word))
+    reason = short_reason(f"HTTP {response.status}", word)
+    known = WEBHOOK_ERRORS.judge(word, reason, retry_after_s=retry_after(response.headers))
+    return known or judge_failure(response, repeatable=False, reason=reason)
 
 
 def _over_limit(text: str, blocks: Sequence[Mapping[str, Any]]) -> str | None:

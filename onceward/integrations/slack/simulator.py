@@ -27,6 +27,7 @@ class SlackSimulator(Simulator):
 
     def routes(self) -> list[web.RouteDef]:
         return [
+            web.post("/api/auth.test", self._test),
             web.post("/api/chat.postMessage", self._post),
             web.get("/api/conversations.history", self._history),
             web.post("/services/{team}/{app}/{secret}", self._incoming),
@@ -36,8 +37,19 @@ class SlackSimulator(Simulator):
         error = "ratelimited" if status == 429 else "simulated_failure"
         return answer({"ok": False, "error": error}, status=status)
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        if request.path.startswith("/api/"):
+            return answer({"ok": False, "error": code})
+        by_word = {"no_service": 404, "channel_not_found": 404, "channel_is_archived": 410, "invalid_payload": 400}
+        return web.Response(status=by_word.get(str(code), 403), text=str(code))
+
+    async def _test(self, request: web.Request) -> web.Response:
+        if not _is_authorized(request):
+            return answer({"ok": False, "error": "invalid_auth"})
+        return answer({"ok": True, "url": f"{self.url}/", "team": "Simulated", "team_id": "T0SIM", "user_id": "U0BOT"})
+
     async def _post(self, request: web.Request) -> web.Response:
-        if not request.headers.get("Authorization", "").startswith("Bearer xox"):
+        if not _is_authorized(request):
             return answer({"ok": False, "error": "invalid_auth"})
         body = await read_object(request)
         channel = str(body.get("channel") or "")
@@ -74,3 +86,8 @@ class SlackSimulator(Simulator):
         message = {**body, "type": "message", "channel": channel, "ts": f"{time.time():.6f}"}
         self.messages.append(message)
         return message
+
+
+def _is_authorized(request: web.Request) -> bool:
+    token = request.headers.get("Authorization", "")
+    return token.startswith("Bearer xox") and not token.endswith("_invalid")

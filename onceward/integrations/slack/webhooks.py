@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from onceward.webhooks.events import Events
 from onceward.webhooks.families import Hmac
@@ -19,7 +18,6 @@ from onceward.webhooks.payload import (
     read_object,
 )
 from onceward.webhooks.provider import Provider, ProviderReply, ReceivedItem, Rejected, Request, SourceConfig
-from onceward.webhooks.samples import apply_fields, token, unix_now
 
 _FORM: Final = "application/x-www-form-urlencoded"
 
@@ -29,7 +27,6 @@ class SlackWebhooks(Provider):
 
     name = "slack"
     title = "Slack"
-    sample_types = ("app_mention", "message", "url_verification")
 
     verification = Hmac(
         header="x-slack-signature",
@@ -56,29 +53,6 @@ class SlackWebhooks(Provider):
         if _is_form(request):
             return [_from_form(request)]
         return super().parse(config, request)
-
-    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
-        if type == "url_verification":
-            return apply_fields({"type": type, "token": token("", 24), "challenge": token("", 52)}, fields)
-        stamp = f"{unix_now()}.000200"
-        payload = {
-            "token": token("", 24),
-            "team_id": "T0EXAMPLE",
-            "api_app_id": "A0EXAMPLE",
-            "type": "event_callback",
-            "event_id": token("Ev", 9).upper().replace("EV", "Ev", 1),
-            "event_time": unix_now(),
-            "event": {
-                "type": type,
-                "user": "U0EXAMPLE",
-                "text": "<@U0BOT> how many seats are left?",
-                "ts": stamp,
-                "team": "T0EXAMPLE",
-                "channel": "C0EXAMPLE",
-                "event_ts": stamp,
-            },
-        }
-        return apply_fields(payload, fields)
 
 
 def _is_form(request: Request) -> bool:

@@ -23,17 +23,14 @@ from aiosmtplib.errors import (
     SMTPServerDisconnected,
 )
 
-from onceward.messages.bounces import is_permanent
 from onceward.messages.mail_composer import stamped
 from onceward.messages.plain_mail import PlainMail
-from onceward.services.outcome import Accepted, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
+from onceward.services.outcome import Accepted, Refused, ServiceAnswer, Unknown, Unreachable
 
+from .errors import CLOSING, judge_login, judge_refusal
 from .session import COMPLETED, Refusal, Reply, SessionLost, SmtpSession, is_address
 
 Encryption = Literal["starttls", "tls", "none"]
-
-CLOSING = 421
-"""The relay ends the connection: it is stopping, overloaded, or the client was idle for too long."""
 
 
 @dataclass(slots=True)
@@ -167,7 +164,7 @@ class Smtp:
             if refusal is None:
                 return kept
             if refusal.reply.code != CLOSING:
-                outcome = _refusal(refusal)
+                outcome = judge_refusal(refusal)
                 await self._put_back(kept, outcome)
                 return outcome
             await kept.session.quit()
@@ -181,7 +178,7 @@ class Smtp:
             return Unreachable(f"{self._relay.host}: connection lost before the mail was sent ({error})")
         if refusal is None:
             return connection
-        outcome = _refusal(refusal)
+        outcome = judge_refusal(refusal)
         await self._put_back(connection, outcome)
         return outcome
 
@@ -201,11 +198,10 @@ class Smtp:
             return _Connection(await _session(smtp, relay.timeout_s))
         except SMTPAuthenticationError as error:
             smtp.close()
-            # Not permanent: the mail can be sent once an operator corrects the password.
-            return Refused(f"relay refused the login ({error.code})", permanent=False)
+            return judge_login(error.code)
         except SMTPResponseException as error:
             smtp.close()
-            return _refusal(Refusal("the connection", Reply(error.code, error.message)))
+            return judge_refusal(Refusal("the connection", Reply(error.code, error.message)))
         except (SMTPException, OSError) as error:
             smtp.close()
             return Unreachable(f"{relay.host}:{relay.port}: no connection ({error.__class__.__name__})")
@@ -216,7 +212,7 @@ class Smtp:
         except SessionLost as error:
             return Unknown(f"{self._relay.host}: connection lost while the mail was sent ({error})")
         if reply.code != COMPLETED:
-            return _refusal(Refusal("the mail", reply))
+            return judge_refusal(Refusal("the mail", reply))
         connection.sent += 1
         return Accepted(reference, {"code": reply.code})
 
@@ -256,15 +252,3 @@ async def _session(smtp: aiosmtplib.SMTP, timeout_s: float) -> SmtpSession:
         timeout_s=timeout_s,
         smtputf8=smtp.supports_extension("smtputf8"),
     )
-
-
-def _refusal(refusal: Refusal) -> Refused | Throttled:
-    """Convert a refusal: 4xx may be retried, 5xx not. Only the code is kept, because the text may contain the address."""
-    code, text = refusal.reply
-    if code == CLOSING:
-        return Throttled(None)
-    passing = 400 <= code < 500
-    enhanced = text.split(" ", 1)[0] if text[:2] in ("4.", "5.") else ""
-    reason = f"relay refused {refusal.what} ({code}{' ' + enhanced if enhanced else ''})"
-    detail = {"undeliverable": enhanced} if refusal.what == "the recipient" and is_permanent(enhanced) else {}
-    return Refused(reason, permanent=not passing, detail=detail)

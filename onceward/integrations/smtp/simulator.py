@@ -34,6 +34,8 @@ class SmtpSimulator:
         """What clients said in EHLO."""
         self.offers_smtputf8 = True
         self.refused: dict[str, str] = {}
+        self.sender_refusal: str | None = None
+        """The reply to every MAIL FROM, such as `550 5.7.60 not permitted to send as this sender`."""
         self._replies: deque[str | None] = deque()
         self._server: asyncio.Server | None = None
         self._transports: set[asyncio.Transport] = set()
@@ -126,6 +128,13 @@ class _Handler:
         self._simulator.host_names.append(hostname)
         self._simulator.track(server.transport)
         return responses
+
+    async def handle_MAIL(self, server: Any, session: Any, envelope: Any, address: str, options: list[str]) -> str:
+        if (reply := self._simulator.sender_refusal) is not None:
+            return reply
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 2.1.0 ok"
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: list[str]) -> str:
         if (reply := self._simulator.refused.get(address)) is not None:

@@ -6,13 +6,9 @@ same bytes, verified with a `whpk_` public key. A source may have both kinds of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from onceward.webhooks.events import Events
 from onceward.webhooks.families import StandardWebhooks
 from onceward.webhooks.provider import Provider
-from onceward.webhooks.samples import apply_fields, iso_now, token
 
 
 class StandardWebhooksProvider(Provider):
@@ -20,11 +16,6 @@ class StandardWebhooksProvider(Provider):
 
     name = "standard"
     title = "Standard Webhooks and Svix"
-    sample_types = ("invoice.paid", "user.created")
 
     verification = StandardWebhooks()
     events = Events(id=verification.message_id, type=("type", "eventType"), body="json", data="data")
-
-    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
-        payload = {"type": type, "timestamp": iso_now(), "data": {"id": token("obj_", 16), "amount": 4200}}
-        return apply_fields(payload, fields)

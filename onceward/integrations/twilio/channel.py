@@ -15,6 +15,9 @@ from onceward.messages.channel import ChannelSetup, ChannelSource, Letter, Repor
 from onceward.services import NotSet, Services
 from onceward.services.outcome import Lookup, ServiceAnswer
 
+LONGEST_VALIDITY_S = 36000
+"""The longest `ValidityPeriod` that Twilio takes: ten hours."""
+
 
 class SmsChannel:
     """Sends from a phone number, or through a messaging service (`MG...`).
@@ -37,12 +40,14 @@ class SmsChannel:
         return nullcontext()
 
     async def send(self, letter: Letter) -> ServiceAnswer:
+        remaining_s = letter.remaining_s()
         return await self._twilio.send_message(
             to=letter.to,
             body=letter.rendered.text,
             from_=self._from,
             messaging_service_sid=self._service,
             status_callback=await self._callback(letter.organization),
+            validity_s=None if remaining_s is None else min(round(remaining_s), LONGEST_VALIDITY_S),
         )
 
     async def look_up(self, letter: Letter) -> Lookup:

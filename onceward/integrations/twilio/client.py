@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import quote, urlencode
 
 from onceward.http import Response
+from onceward.integrations.twilio.errors import ERRORS
 from onceward.services.accounts import ServiceAccount
 from onceward.services.call import (
     Client,
@@ -17,18 +18,17 @@ from onceward.services.call import (
     judge_failure,
     objects,
     read_json,
+    retry_after,
     short_reason,
     write_form,
     write_json,
 )
-from onceward.services.outcome import Absent, Accepted, Lookup, Refused, ServiceAnswer, Throttled
+from onceward.services.outcome import Absent, Accepted, Lookup, Refused, ServiceAnswer
 
 BASE_URL = "https://api.twilio.com"
 
 MAX_BODY_CHARACTERS = 1600
 MAX_MEDIA = 10
-# Too many requests, queue full, account limit: the message was not accepted.
-_THROTTLED = frozenset({20429, 21611, 30001, 63017, 63018})
 # Twilio's clock and ours may differ by this much.
 _CLOCK_SLACK = timedelta(minutes=2)
 
@@ -58,6 +58,17 @@ class Twilio:
             account["auth_token"],
             sender=account.get("from"),
             base_url=account.url or BASE_URL,
+        )
+
+    async def check(self) -> ServiceAnswer:
+        """Read the account."""
+        return await call(
+            self.client,
+            "GET",
+            self._url("")[:-1] + ".json",
+            headers=self._headers(),
+            judge=judge,
+            timeout_s=self.timeout_s,
         )
 
     async def send_message(
@@ -175,12 +186,15 @@ def judge(response: Response) -> ServiceAnswer:
     if response.ok:
         return accepted(answer.get("sid"), answer)
     code = answer.get("code")
-    if code in _THROTTLED:
-        throttled = judge_failure(response, repeatable=False)
-        return throttled if isinstance(throttled, Throttled) else Throttled(None)
     # `message` contains the phone number; the code alone is sufficient.
     reason = short_reason(f"HTTP {response.status}", f"Twilio error {code}" if code else None)
-    return judge_failure(response, repeatable=False, reason=reason)
+    failure = judge_failure(response, repeatable=False, reason=reason)
+    known = ERRORS.judge(code, reason, retry_after_s=retry_after(response.headers))
+    if known is not None:
+        return known
+    if response.status in (401, 403):
+        return Refused(reason, permanent=False, account=True, advice=ERRORS.account[20003])
+    return failure
 
 
 def _is_same(message: Mapping[str, Any], to: str, body: str) -> bool:

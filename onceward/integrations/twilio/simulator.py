@@ -70,6 +70,7 @@ class TwilioSimulator(Simulator):
     def routes(self) -> list[web.RouteDef]:
         account = "/2010-04-01/Accounts/{account}"
         return [
+            web.get("/2010-04-01/Accounts/{account}.json", self._account),
             web.post(f"{account}/Messages.json", self._send),
             web.get(f"{account}/Messages.json", self._list),
             web.get(f"{account}/IncomingPhoneNumbers.json", self._list_numbers),
@@ -79,6 +80,14 @@ class TwilioSimulator(Simulator):
     def failure(self, status: int) -> web.Response:
         code = 20429 if status == 429 else 20500
         return answer({"code": code, "message": "Simulated failure", "status": status}, status=status)
+
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        return _error(int(code), {20003: 401, 20403: 403, 20005: 403}.get(int(code), 400))
+
+    async def _account(self, request: web.Request) -> web.Response:
+        if not self._authorized(request):
+            return _error(20003, 401)
+        return answer({"sid": self.account_sid, "friendly_name": "Simulated", "status": "active", "type": "Full"})
 
     async def _send(self, request: web.Request) -> web.Response:
         if not self._authorized(request):

@@ -29,7 +29,7 @@ from onceward.webhooks.payload import (
     read_json,
 )
 from onceward.webhooks.provider import ConfigError, Provider, ReceivedItem, Rejected, Request, SourceConfig
-from onceward.webhooks.samples import apply_fields, hex_token
+from onceward.webhooks.samples import apply_fields
 
 HEADER: Final = "x-twilio-signature"
 SETTINGS_HEADER: Final = "x-twilio-webhooks-signature-settings"
@@ -46,14 +46,6 @@ class TwilioWebhooks(Provider):
     title = "Twilio"
     empty_answer = True
     retries = False
-    sample_types = (
-        "message.received",
-        "message.sent",
-        "message.delivered",
-        "message.undelivered",
-        "message.failed",
-        "message.read",
-    )
 
     def check(self, config: SourceConfig) -> None:
         if config.public_url is None:
@@ -112,32 +104,9 @@ class TwilioWebhooks(Provider):
     def encode(self, payload: Any) -> bytes:
         return urlencode(as_object(payload), doseq=True).encode()
 
-    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
+    def change_type(self, payload: Any, type: str) -> Any:
         status = type.rpartition(".")[2]
-        sid = hex_token("SM")
-        payload = {
-            "AccountSid": "AC" + "0" * 32,
-            "ApiVersion": "2010-04-01",
-            "MessageSid": sid,
-            "SmsSid": sid,
-            "SmsStatus": status,
-        }
-        if status == "received":
-            payload |= {
-                "SmsMessageSid": sid,
-                "Body": "YES",
-                "From": "+15005550006",
-                "To": "+15005550001",
-                "NumMedia": "0",
-                "NumSegments": "1",
-                "FromCountry": "US",
-                "ToCountry": "US",
-            }
-        else:
-            payload |= {"MessageStatus": status, "From": "+15005550001", "To": "+15005550006"}
-            if status in ("failed", "undelivered"):
-                payload["ErrorCode"] = "30003"
-        return apply_fields(payload, fields)
+        return apply_fields(payload, {"SmsStatus": status, "MessageStatus": status})
 
 
 def _is_form(request: Request) -> bool:

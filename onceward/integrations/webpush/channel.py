@@ -18,6 +18,7 @@ else:
     client = lazy_module("onceward.integrations.webpush.client")
 
 MOST_CHARACTERS = 600
+DEFAULT_TTL_S = 24 * 3600
 
 
 class PushChannel:
@@ -46,7 +47,9 @@ class PushChannel:
         payload = orjson.dumps(content)
         if len(payload) > client.MAX_PLAIN_BYTES:
             payload = orjson.dumps({"title": content["title"], "body": content["body"]})
-        return await self._push.push(subscription, payload, key=letter.key)
+        remaining_s = letter.remaining_s()
+        ttl_s = DEFAULT_TTL_S if remaining_s is None else round(remaining_s)
+        return await self._push.push(subscription, payload, key=letter.key, ttl_s=ttl_s)
 
     async def look_up(self, letter: Letter) -> Lookup:
         raise NotImplementedError("Web Push cannot look up a push that was sent")

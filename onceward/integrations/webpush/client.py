@@ -8,16 +8,17 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from onceward.extras import require
 from onceward.http import Response
+from onceward.integrations.webpush.errors import ERRORS
 from onceward.lazy import lazy_module
-from onceward.services.call import Client, accepted, call, judge_failure, retry_after, short_reason
-from onceward.services.outcome import Refused, ServiceAnswer, Throttled
+from onceward.services.call import Client, accepted, call, judge_failure, read_json, retry_after, short_reason
+from onceward.services.outcome import Refused, ServiceAnswer
 
 if TYPE_CHECKING:
     import jwt
@@ -147,14 +148,13 @@ def judge(response: Response) -> ServiceAnswer:
     if response.ok:
         return accepted(response.headers.get("location"), {"status": response.status})
     reason = short_reason(f"HTTP {response.status}")
-    match response.status:
-        case 404 | 410:
-            return Refused(reason, permanent=True, detail={"gone": True})
-        case 406:
-            # Some services send 406 instead of 429.
-            return Throttled(retry_after(response.headers))
-        case _:
-            return judge_failure(response, repeatable=False, reason=reason)
+    said = read_json(response).get("reason")  # Apple names the problem here
+    known = ERRORS.judge(said, reason) or ERRORS.judge(
+        response.status, reason, retry_after_s=retry_after(response.headers)
+    )
+    if isinstance(known, Refused) and known.recipient:
+        return replace(known, detail={"gone": True})
+    return known or judge_failure(response, repeatable=False, reason=reason)
 
 
 def _load(text: str) -> ec.EllipticCurvePrivateKey:

@@ -54,6 +54,9 @@ class WebPushSimulator(Simulator):
     def failure(self, status: int) -> web.Response:
         return web.Response(status=status)
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        return web.Response(status=int(code))
+
     async def _push(self, request: web.Request) -> web.Response:
         browser = self._browsers.get(request.match_info["name"])
         if browser is None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.integrations.whatsapp.client import WhatsApp
+from onceward.integrations.whatsapp.errors import OUTSIDE_WINDOW
 from onceward.messages.approved import read_approval
 from onceward.messages.channel import ChannelSetup, ChannelSource, Letter, Turns
 from onceward.services import Services
@@ -46,7 +47,10 @@ class WhatsAppChannel:
 
     async def _send(self, letter: Letter) -> ServiceAnswer:
         if letter.heard_at is not None and self._now() - letter.heard_at < WINDOW:
-            return await self._whatsapp.send_text(key=letter.key, to=letter.to, text=letter.rendered.text)
+            outcome = await self._whatsapp.send_text(key=letter.key, to=letter.to, text=letter.rendered.text)
+            if not (isinstance(outcome, Refused) and outcome.detail.get("code") == OUTSIDE_WINDOW):
+                return outcome
+            # Meta counts the 24 hours by its own clock and has sent nothing: the template may be sent at any time.
         approval = read_approval(letter.template.options)
         if approval is None:
             return Refused(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import quote
 
 from onceward.http import Response
+from onceward.integrations.whatsapp.errors import ERRORS
 from onceward.services.accounts import ServiceAccount
 from onceward.services.call import (
     Client,
@@ -28,19 +29,6 @@ BASE_URL = "https://graph.facebook.com"
 
 MAX_TEXT_CHARACTERS = 4096
 MAX_CALLBACK_CHARACTERS = 512
-
-# Meta's error codes, which are more precise than the HTTP status.
-_THROTTLED: Mapping[int, float | None] = {
-    4: None,
-    80007: None,
-    130429: 1.0,
-    131048: 3600.0,
-    131056: 6.0,
-    133016: 3600.0,
-}
-_PASSING = frozenset({2, 131016, 131057, 133004})
-_UNSURE = frozenset({1, 131000})
-OUTSIDE_WINDOW = 131047
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +84,10 @@ class WhatsApp:
             template["components"] = parts
         return await self._send(key, to, {"type": "template", "template": template})
 
+    async def check(self) -> ServiceAnswer:
+        """Read this account's phone number."""
+        return await self.find_number()
+
     async def find_number(self) -> ServiceAnswer:
         """Return this account's phone number. Meta refuses it to a token that has no access to the number."""
         return await call(
@@ -145,13 +137,12 @@ def judge(response: Response) -> ServiceAnswer:
     # Only codes: Meta's texts may contain the phone number.
     reason = short_reason(f"HTTP {response.status}", f"WhatsApp error {code}" if code is not None else None)
     failure = judge_failure(response, repeatable=False, reason=reason)
-    if not isinstance(code, int):
-        return failure
-    if code in _THROTTLED:
-        after_s = failure.retry_after_s if isinstance(failure, Throttled) else None
-        return Throttled(after_s if after_s is not None else _THROTTLED[code])
-    if code in _PASSING:
-        return Refused(reason, permanent=False, detail={"code": code})
-    if code in _UNSURE:
-        return Unknown(reason)
-    return Refused(reason, permanent=True, detail={"code": code}) if response.status < 500 else failure
+    after_s = failure.retry_after_s if isinstance(failure, Throttled) else None
+    known = ERRORS.judge(code, reason, retry_after_s=after_s)
+    if known is not None:
+        return known
+    if response.status in (401, 403):
+        return Refused(reason, permanent=False, account=True, advice=ERRORS.account[190], detail={"code": code})
+    if isinstance(code, int) and response.status < 500:
+        return Refused(reason, permanent=True, detail={"code": code})
+    return failure

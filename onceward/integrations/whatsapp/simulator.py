@@ -67,6 +67,10 @@ class WhatsAppSimulator(Simulator):
         by_status = {429: 130429, 503: 131016}
         return _error(by_status.get(status, 131000 if status >= 500 else 100), status)
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        status = {190: 401, 0: 401, 10: 403, 368: 403, 131005: 403, 131031: 403}.get(int(code), 400)
+        return _error(int(code), status)
+
     async def _number(self, request: web.Request) -> web.Response:
         """Show the phone number, only to a token that has access to it (`number_tokens`)."""
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -6,7 +6,7 @@ Meta escapes non-ASCII text in its JSON and signs the result: a body that was de
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
@@ -32,7 +32,7 @@ from onceward.webhooks.provider import (
     Request,
     SourceConfig,
 )
-from onceward.webhooks.samples import apply_fields, token, unix_now
+from onceward.webhooks.samples import apply_fields
 
 
 class WhatsAppOptions(NoOptions):
@@ -47,18 +47,6 @@ class WhatsAppWebhooks(Provider):
     name = "whatsapp"
     title = "WhatsApp Cloud API"
     options_model: type[BaseModel] = WhatsAppOptions
-    sample_types = (
-        "message.text",
-        "message.button",
-        "message.image",
-        "status.sent",
-        "status.delivered",
-        "status.read",
-        "status.failed",
-        "message_template_status_update",
-        "phone_number_quality_update",
-        "account_update",
-    )
 
     verification = Hmac(header="x-hub-signature-256", prefix="sha256=")
 
@@ -95,33 +83,10 @@ class WhatsAppWebhooks(Provider):
     def data(self, payload: Any) -> Any:
         return payload
 
-    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
+    def change_type(self, payload: Any, type: str) -> Any:
         kind, _, detail = type.partition(".")
-        entry: dict[str, Any] = {"id": "100000000000001", "time": unix_now()}
-        if kind == "message":
-            entry["changes"] = [_sample_change({"messages": [_sample_message(detail)]})]
-        elif kind == "status":
-            entry["changes"] = [_sample_change({"statuses": [_sample_status(detail)]})]
-        else:
-            entry["changes"] = [{"field": type, "value": SAMPLE_CHANGES.get(type, {"event": "UNKNOWN"})}]
-        return apply_fields({"object": "whatsapp_business_account", "entry": [entry]}, fields)
-
-
-SAMPLE_CHANGES: Mapping[str, Mapping[str, Any]] = {
-    "message_template_status_update": {
-        "event": "APPROVED",
-        "message_template_id": 1001,
-        "message_template_name": "seat_reminder",
-        "message_template_language": "en",
-        "reason": "NONE",
-    },
-    "phone_number_quality_update": {
-        "display_phone_number": "15550100001",
-        "event": "FLAGGED",
-        "current_limit": "TIER_10K",
-    },
-    "account_update": {"phone_number": "15550100001", "event": "VERIFIED_ACCOUNT"},
-}
+        place = {"message": "value.messages.0.type", "status": "value.statuses.0.status"}.get(kind, "field")
+        return apply_fields(payload, {f"entry.0.changes.0.{place}": detail or type})
 
 
 def _split(entry: dict[str, Any], change: dict[str, Any], whole: Document) -> Iterator[ReceivedItem]:
@@ -167,47 +132,3 @@ def _split(entry: dict[str, Any], change: dict[str, Any], whole: Document) -> It
 
 def _contact(value: dict[str, Any], sender: str) -> Any:
     return next((one for one in as_list(value.get("contacts")) if as_object(one).get("wa_id") == sender), None)
-
-
-def _sample_change(content: dict[str, Any]) -> dict[str, Any]:
-    value: dict[str, Any] = {
-        "messaging_product": "whatsapp",
-        "metadata": {"display_phone_number": "15550100001", "phone_number_id": "200000000000002"},
-        "contacts": [{"profile": {"name": "Ada Example"}, "wa_id": "15550100002"}],
-    }
-    return {"field": "messages", "value": value | content}
-
-
-def _sample_message(kind: str) -> dict[str, Any]:
-    message: dict[str, Any] = {
-        "from": "15550100002",
-        "id": token("wamid.", 40),
-        "timestamp": str(unix_now()),
-        "type": kind,
-    }
-    match kind:
-        case "text":
-            message["text"] = {"body": "Is there a seat left for me?"}
-        case "button":
-            message["button"] = {"payload": "STOP", "text": "Stop"}
-        case "image":
-            message["image"] = {
-                "id": "300000000000003",
-                "mime_type": "image/jpeg",
-                "sha256": token("", 43) + "=",
-            }
-        case _:
-            message[kind] = {}
-    return message
-
-
-def _sample_status(state: str) -> dict[str, Any]:
-    status: dict[str, Any] = {
-        "id": token("wamid.", 40),
-        "status": state,
-        "timestamp": str(unix_now()),
-        "recipient_id": "15550100002",
-    }
-    if state == "failed":
-        return status | {"errors": [{"code": 131026, "title": "Message undeliverable"}]}
-    return status | {"conversation": {"id": token("", 32).lower(), "origin": {"type": "utility"}}}

@@ -172,12 +172,38 @@ def cancel(key: Annotated[str, typer.Argument(help="Key of a message that belong
 
 @group.command("parked")
 def parked(as_json: JsonOption = False) -> None:
-    """List the channels that are paused because their service is unreachable or asked for a pause."""
-    from onceward.messages.operations import parked as parked_channels
+    """List the accounts and templates that are paused, why, and what to do about those that a service refuses."""
+    from onceward.messages.operations import parked as parked_accounts
 
     async def main() -> list[dict[str, Any]]:
         async with opened_database() as db:
-            return await parked_channels(db)
+            return await parked_accounts(db)
 
-    columns = ("name", "parked_until", "parked_for", "failures")
-    listing(run(main()), columns=columns, as_json=as_json, empty="no channel is parked")
+    columns = ("channel", "organization_id", "template", "reason", "advice", "since", "until", "failures")
+    listing(run(main()), columns=columns, as_json=as_json, empty="no account is parked")
+
+
+@group.command("resume")
+def resume(
+    channel: Annotated[str, typer.Argument(help="Channel whose account was repaired, such as whatsapp.")],
+    organization: Annotated[
+        str | None, typer.Option(help="Slug or id of the organization that has the account; default: the installation.")
+    ] = None,
+) -> None:
+    """Try a refused account again at once, after you have repaired it. One message probes it; the others follow."""
+    from onceward.messages.troubles import Troubles, list_troubles
+    from onceward.trust import find_organization
+
+    async def main() -> int:
+        async with opened_database() as db:
+            owner = None
+            if organization is not None:
+                async with db.acquire() as conn:
+                    owner = (await find_organization(conn, organization)).organization_id
+            troubles = Troubles(db)
+            rows = await list_troubles(db, channel=channel, owner=owner)
+            return sum([await troubles.probe_now(row["id"]) for row in rows])
+
+    if not (count := run(main())):
+        raise CommandFailed(f"no service refuses an account of channel {channel!r}: see `onceward messages parked`")
+    say(f"{count} to be tried again")

@@ -1,6 +1,7 @@
 -- Check for the last time whether a message may be sent. 'go' is recorded first: if no answer follows, the message may have
 -- been sent.
 -- 'unsure': an earlier send got no answer. `p_again` means that the caller knows this and may send anyway.
+-- 'expired': the time until which the message may be sent has passed.
 -- 'erased': the recipient was erased after the transaction that queued the message had begun. The message is blanked.
 create or replace function onceward.begin_send(p_id bigint, p_lease bigint, p_blind boolean, p_again boolean default false)
     returns text language plpgsql as $$
@@ -23,6 +24,9 @@ begin
     end if;
     if v.cancel then
         return 'cancelled';
+    end if;
+    if v.expires_at <= onceward.now() then
+        return 'expired';
     end if;
     if v.address is null or v.category <> 'transactional' then
         select case v.channel when 'email' then r.email when 'sms' then r.phone when 'whatsapp' then coalesce(r.whatsapp, r.phone)

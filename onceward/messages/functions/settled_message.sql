@@ -13,7 +13,8 @@ begin
         return;
     end if;
     v_status := case p_outcome
-        when 'success' then case when p_result ? 'suppressed' then 'cancelled' else 'success' end
+        when 'success' then case when p_result ->> 'suppressed' = 'expired' then 'expired'
+                            when p_result ? 'suppressed' then 'cancelled' else 'success' end
         when 'retry' then 'pending' when 'snoozed' then 'pending' when 'crashed' then 'pending'
         when 'discarded' then 'cancelled'
         else p_outcome end;

@@ -73,6 +73,24 @@ create unique index opt_outs_key on onceward.opt_outs
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), recipient, channel, category);
 select onceward.protect('onceward.opt_outs');
 
+create table onceward.consents (
+    id bigint primary key default nextval('onceward.ids'),
+    organization_id uuid,
+    recipient text not null,                -- as in opt_outs
+    channel text not null,
+    category text not null,                 -- the purpose
+    decision text not null check (decision in ('opt_in', 'opt_out')),
+    source text not null,                   -- how: reply, link, api, the name of a form
+    wording text,                           -- what the person wrote, or the text that the person agreed to
+    actor text,                             -- who recorded it, if it was not the person
+    message bigint,                         -- the message whose link was used
+    decided_at timestamptz not null default onceward.now()
+);
+comment on table onceward.consents is 'Every opt-in and opt-out: who, when, how, and by which text. Append-only; an erasure replaces names by hashes.';
+create index consents_recipient on onceward.consents (recipient, id);
+select onceward.protect('onceward.consents');
+revoke update, delete on onceward.consents from onceward_app;
+
 create table onceward.notifications (
     id bigint primary key,
     organization_id uuid,
@@ -109,11 +127,13 @@ create table onceward.messages (
     address text,                           -- null: looked up by ref at the time of sending
     attachments jsonb,                      -- files of the file store: path, name, content_type, inline
     policy text not null default 'quick',
+    bulk boolean not null default false,    -- goes after all that is not
     scheduled_for timestamptz,
+    expires_at timestamptz,                 -- not sent at this time or later
     notification bigint,
     token uuid,                             -- identifies this message in its unsubscribe link
     status text not null default 'pending' check (status in
-        ('pending', 'processing', 'success', 'failed', 'dead_letter', 'cancelled', 'unknown')),
+        ('pending', 'processing', 'success', 'failed', 'dead_letter', 'cancelled', 'expired', 'unknown')),
     reason text,                            -- why it was not sent
     sending bigint,                         -- the lease of the latest send, until the service answers
     sending_since timestamptz,
@@ -134,6 +154,9 @@ create index messages_caused_by on onceward.messages (caused_by) where caused_by
 create index messages_notification on onceward.messages (notification) where notification is not null;
 create index messages_token on onceward.messages (token) where token is not null;
 create index messages_reference on onceward.messages (reference) where reference is not null;
+-- Only messages that wait have an entry, so the search for expired ones reads nothing else.
+create index messages_expiring on onceward.messages (expires_at)
+    where expires_at is not null and status in ('pending', 'processing');
 create index messages_created on onceward.messages using brin (created_at);   -- reports read the messages of a period
 create index messages_recipient on onceward.messages (recipient, id desc);
 select onceward.protect('onceward.messages');
@@ -236,6 +259,23 @@ alter table onceward.queues
     add column parked_until timestamptz,
     add column parked_for text,
     add column failures int not null default 0;
+
+-- What an operator must repair: the service refuses the account, or one template of it. Messages wait until a probe succeeds.
+create table onceward.account_troubles (
+    id bigint primary key default nextval('onceward.ids'),
+    organization_id uuid,                   -- whose account it is; null: the installation's
+    channel text not null,
+    template text,                          -- null: the whole account
+    reason text not null,                   -- the service's code, without addresses
+    advice text not null,
+    since timestamptz not null default clock_timestamp(),
+    checked_at timestamptz not null default clock_timestamp(),   -- a secret that was changed later makes a probe due
+    probes int not null default 0,
+    probe_at timestamptz not null           -- when one message may try again
+);
+comment on table onceward.account_troubles is 'Accounts and templates that a service refuses. One message at a time probes whether an operator has repaired it.';
+create unique index account_troubles_key on onceward.account_troubles (channel, organization_id, template) nulls not distinct;
+grant select, insert, update, delete on onceward.account_troubles to onceward_engine;
 
 create table onceward.send_slots (
     scope text primary key,                 -- a channel, sender or recipient with a limit

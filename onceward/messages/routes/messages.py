@@ -24,7 +24,7 @@ Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
 Admin = Annotated[Identity, Depends(require("admin"))]
 Short = Annotated[str, StringConstraints(max_length=300)]
-Status = Literal["pending", "processing", "sent", "success", "failed", "dead_letter", "cancelled", "unknown"]
+Status = Literal["pending", "processing", "sent", "success", "failed", "dead_letter", "cancelled", "expired", "unknown"]
 
 
 class MessageRow(BaseModel):
@@ -32,7 +32,7 @@ class MessageRow(BaseModel):
     key: str
     channel: str
     template: str
-    status: str = Field(examples=["pending", "sent", "failed", "cancelled", "unknown"])
+    status: str = Field(examples=["pending", "sent", "failed", "cancelled", "expired", "unknown"])
     reason: str | None
     attempts: int
     scheduled_for: datetime | None
@@ -108,8 +108,8 @@ async def list_messages(
 
 
 @router.get("/parked")
-async def list_parked_channels(db: Db, _identity: Admin) -> list[dict[str, Any]]:
-    """List the channels that are paused because their service is unreachable or asked for a pause."""
+async def list_parked_accounts(db: Db, _identity: Admin) -> list[dict[str, Any]]:
+    """List the accounts and templates that are paused, why, and what to do about those that a service refuses."""
     return await operations.parked(db)
 
 

@@ -5,7 +5,7 @@ with due as materialized (
     select m.id, m.data is not null or m.address is not null or m.reason is not null or m.attachments is not null as has_content
       from onceward.messages m
      where m.id = any($2::bigint[]) and m.created_at < onceward.now() - $1::interval
-       and m.status in ('success', 'cancelled', 'failed')
+       and m.status in ('success', 'cancelled', 'expired', 'failed')
      order by m.id for update skip locked
 ), stripped as (
     update onceward.messages m set data = null, address = null, reason = null, attachments = null

@@ -1,17 +1,18 @@
-"""`integrations`: list the services that are installed, with what each can do."""
+"""`integrations`: list the services that are installed, with what each can do, and show the contract page of one."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from onceward.cli.rendering import JsonOption, listing
+from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.rendering import JsonOption, listing, say
 from onceward.cli.session import settings_here
 
 COLUMNS = ("name", "title", "capabilities", "from", "configured")
 
-group = typer.Typer(no_args_is_help=True, help="Integrations with other services: `ls`.")
+group = typer.Typer(no_args_is_help=True, help="Integrations with other services: `ls`, `show`.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -32,7 +33,7 @@ def ls(as_json: JsonOption = False) -> None:
             "name": each.name,
             "title": each.title,
             "capabilities": list(each.capabilities),
-            "from": known.origins[each.name],
+            "from": known.distribution_of(each.name),
             "configured": services.is_set(each.name) if each.account else None,
         }
         for each in known.values()
@@ -42,3 +43,16 @@ def ls(as_json: JsonOption = False) -> None:
         for row in rows:
             row |= {"capabilities": ", ".join(row["capabilities"]), "configured": words[row["configured"]]}
     listing(rows, columns=COLUMNS, as_json=as_json)
+
+
+@group.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="Name of the integration, as `onceward integrations ls` lists it.")],
+) -> None:
+    """Print the contract page of an integration: how to set it up, its events with a sample, our calls, and its settings."""
+    from onceward.integration import integrations
+    from onceward.services.contract_page import contract_page
+
+    if name not in integrations():
+        raise CommandFailed(f"there is no integration {name!r}: use one of {', '.join(integrations())}", Exit.USAGE)
+    say(contract_page(name).rstrip("\n"))

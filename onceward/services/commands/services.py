@@ -45,8 +45,9 @@ def check(
             Exit.USAGE,
         )
     whose = "the installation" if organization is None else organization
-    run(_check(name, organization, whose))
-    say(f"{known[name].title} accepts the credentials of {whose}")
+    doubt = run(_check(name, organization, whose))
+    title = known[name].title
+    say(f"{title} accepts the credentials of {whose}" if doubt is None else f"{title} answers: {doubt}")
 
 
 def _checkable() -> list[str]:
@@ -56,7 +57,8 @@ def _checkable() -> list[str]:
     return [each for each in callable_services() if hasattr(integrations().load(each, "client"), "check")]
 
 
-async def _check(name: str, organization: str | None, whose: str) -> None:
+async def _check(name: str, organization: str | None, whose: str) -> str | None:
+    """Check an account. Return why the credentials may still be wrong, if the service does not say it."""
     from onceward.integration import integrations
     from onceward.services.outcome import Accepted
     from onceward.services.services import Services
@@ -80,3 +82,4 @@ async def _check(name: str, organization: str | None, whose: str) -> None:
     if not isinstance(answer, Accepted):
         reason = getattr(answer, "reason", "too many requests")
         raise CommandFailed(f"{integrations()[name].title} with the account of {whose}: {answer.label}: {reason}")
+    return answer.detail.get("unverified")

@@ -65,6 +65,7 @@ class Simulator(ABC):
     def __init__(self) -> None:
         self.received: list[Received] = []
         self._faults: deque[_Fault] = deque()
+        self._refusal: int | str | None = None
         self._runner: web.AppRunner | None = None
         self._url: str | None = None
         self._stopping = asyncio.Event()
@@ -86,6 +87,10 @@ class Simulator(ABC):
     def fail_next(self, count: int = 1, *, status: int = 500, on: str = "") -> None:
         """Answer the next requests with an error status, without carrying them out."""
         self._faults.extend([_Fault("fail", status, on=on)] * count)
+
+    def refuse_all(self, code: int | str | None) -> None:
+        """Answer every request with this error of the service, until `refuse_all(None)`: an expired token, a paused template."""
+        self._refusal = code
 
     def rate_limit(self, count: int = 1, *, retry_after_s: int | None = 1) -> None:
         """Answer the next requests with 429, without carrying them out."""
@@ -153,6 +158,10 @@ class Simulator(ABC):
         """Whether the path belongs to the API. Faults do not apply to pages for people."""
         return True
 
+    def refusal(self, request: web.Request, code: int | str) -> web.Response:
+        """Return the response with an error code of this service, for `refuse_all`."""
+        raise NotImplementedError(f"{self.__class__.__name__} has no error codes")
+
     def failure(self, status: int) -> web.Response:
         """Return an error response in the format of this service."""
         return answer({"error": {"message": f"simulated failure {status}"}}, status=status)
@@ -187,6 +196,8 @@ class Simulator(ABC):
                     body=await request.read(),
                 )
             )
+            if self._refusal is not None:
+                return self.refusal(request, self._refusal)
             return await self._answer(request, handler, self._next_fault(request))
 
         return apply_fault

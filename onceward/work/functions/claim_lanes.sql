@@ -3,12 +3,15 @@
 -- Without due work the function returns one row with a null id. resume_s is the time until a skipped lane may continue; `plain` says
 -- whether work outside lanes is due. A paused queue has no lanes, and all lanes of a paused source are skipped with one probe.
 -- The function locks rows lane by lane and updates them together at the end, because every update opens all indexes.
+-- From an ordered lane it claims one row, or a run of rows if the tasks of all of them are in p_together: the caller runs them one after
+-- the other, and `follows` is the row before each. The rows of a run have the slots 1, 2, 3 and so on.
 create or replace function onceward.claim_lanes(
-    p_queue text, p_tasks text[], p_limit int, p_lease bigint, p_worker bigint, p_cursor text, p_suspect boolean
+    p_queue text, p_tasks text[], p_limit int, p_lease bigint, p_worker bigint, p_cursor text, p_suspect boolean,
+    p_together text[] default '{}'
 ) returns table (
     id bigint, kind text, task text, organization_id uuid, attempts smallint, crashes smallint, max_attempts smallint,
     bundle bigint, lane text, sort_at timestamptz, args jsonb, caused_by bigint, tags text[],
-    last_lane text, visited int, resume_s float8, context jsonb, plain boolean
+    last_lane text, visited int, resume_s float8, context jsonb, plain boolean, follows bigint
 ) language plpgsql
     -- One plan for a table of any size: planning each probe again cost as much as everything else.
     set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -29,6 +32,7 @@ declare
     v_cap int;
     v_take int;
     v_here bigint[];
+    v_run bigint[];        -- the rows after the first one of an ordered lane that are claimed with it
     v_plain boolean;       -- no row has a parent or is a suspect, so no check row by row is needed
     v_ids bigint[] := '{}';          -- already claimed
     v_later bigint[] := '{}';        -- locked, to be claimed at the end with the slots below
@@ -126,7 +130,9 @@ begin
 
         v_here := '{}';
         if v_is_ordered then
-            select w.id, w.task, w.crashes, w.sort_at, w.parent is null as plain into v_row
+            select w.id, w.task, w.crashes, w.sort_at, w.parent is null as plain,
+                   w.task = any(p_together) and w.attempts = 0 and w.crashes = 0 and w.parent is null and w.unique_key is null as leads
+              into v_row
               from onceward.work w
              where w.queue = p_queue and w.lane = v_lane and w.ordered and w.lease is null and w.dead_reason is null
              order by w.id limit 1 for update skip locked;
@@ -144,6 +150,28 @@ begin
                    and w.dead_reason is null and w.id < v_row.id);
             v_here := array[v_row.id];
             v_plain := v_row.plain and v_row.crashes < 2;
+            v_take := least(p_limit - cardinality(v_ids) - cardinality(v_later), 16) - 1;
+            if v_row.leads and v_take > 0 and v_config.rate_per_s is null and coalesce(v_config.failures, 0) = 0
+               and v_config.open_until is null
+               -- A later row that is still held, until its worker gives it back, would be passed by.
+               and not exists (select from onceward.work w where w.queue = p_queue and w.lane = v_lane and w.slot is not null) then
+                v_run := array(
+                    select c.id from (
+                        select w.id, bool_and(w.task = any(p_together) and w.attempts = 0 and w.crashes = 0 and w.sort_at <= v_now
+                                              and w.parent is null and w.unique_key is null) over (order by w.id) as fits
+                          from onceward.work w
+                         where w.queue = p_queue and w.lane = v_lane and w.ordered and w.lease is null and w.dead_reason is null
+                           and w.id > v_row.id
+                         order by w.id limit v_take) c
+                     where c.fits order by c.id);
+                perform from onceward.work w
+                  where w.id = any(v_run) and w.lease is null and w.dead_reason is null for update skip locked;
+                get diagnostics v_take = row_count;
+                if v_take > 0 and v_take = cardinality(v_run) then     -- otherwise another session has one of them
+                    v_here := v_here || v_run;
+                    v_slots := array(select s.n from generate_series(1, v_take + 1) s(n));
+                end if;
+            end if;
         else
             select coalesce(array_agg(r.id order by r.sort_at, r.id), '{}'), bool_and(r.parent is null and r.crashes < 2)
               into v_here, v_plain
@@ -191,7 +219,8 @@ begin
                extract(epoch from v_resume - clock_timestamp())::float8, j.context,
                v_open and exists (select from onceward.work d
                                    where d.queue = p_queue and d.lease is null and d.lane is null and d.dead_reason is null
-                                     and d.sort_at <= v_now)
+                                     and d.sort_at <= v_now),
+               case when w.ordered then lag(w.id) over (partition by w.lane, w.ordered order by w.id) end
           from (select) one
           left join onceward.work w on w.id = any(v_ids) and w.lease = p_lease
           left join onceward.jobs j on j.id = w.id and w.kind = 'job'

@@ -50,6 +50,13 @@ returning id
 PATIENTS_OF_NUMBER = """
 select * from clinic.patients where (phone = $1 or whatsapp = $1) and erased_at is null order by created_at, id limit 20
 """
+KNOWN_NUMBER = """
+select number from (
+    select phone as number, 1 as place from clinic.patients where phone = any($1) and erased_at is null
+    union all select whatsapp, 1 from clinic.patients where whatsapp = any($1) and erased_at is null
+    union all select number, 2 from clinic.contacts where number = any($1)
+) known order by place, number limit 1
+"""
 SET_OPT_OUT = """
 update clinic.contacts set opted_out_at = case when $2 then coalesce(opted_out_at, onceward.now()) end where id = $1
 """
@@ -103,6 +110,11 @@ async def patients(tx: Tx, *, search: str | None, limit: int) -> list[Row]:
 
 async def patients_of_number(tx: Tx, number: str) -> Sequence[Row]:
     return await tx.fetch(PATIENTS_OF_NUMBER, number)
+
+
+async def known_number(tx: Tx, numbers: Sequence[str]) -> str | None:
+    """Return the one of several forms of a number under which the clinic knows a person."""
+    return await tx.fetchval(KNOWN_NUMBER, list(numbers))
 
 
 async def contact(tx: Tx, number: str) -> Row:

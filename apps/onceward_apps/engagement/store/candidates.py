@@ -50,7 +50,7 @@ select s.organization_id, s.user_id, s.goodbye_expires_at as at,
   from engagement.user_engagement_states s
   join onceward.messages m on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1 and m.key = s.goodbye_key
  where s.organization_id = $1 and s.goodbye_expires_at is not null
-   and (m.status in ('failed', 'dead_letter', 'cancelled') or m.delivery = 'failed')
+   and (m.status in ('failed', 'dead_letter', 'cancelled', 'expired') or m.delivery = 'failed')
    and s.goodbye_expires_at <= onceward.now() + $2::interval
    and (s.goodbye_expires_at, s.user_id) > ($3, $4)
  order by s.goodbye_expires_at, s.user_id limit $5

@@ -1,0 +1,84 @@
+"""A message from a person, as the webhooks of WhatsApp bring it. Handlers take it as their model: `Event[WhatsAppReceived]`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, Field
+
+
+class Text(BaseModel):
+    body: str = ""
+
+
+class Button(BaseModel):
+    """An answer to a template's quick reply: `payload` is the id that the template gives the button."""
+
+    payload: str = ""
+    text: str = ""
+
+
+class Choice(BaseModel):
+    id: str = ""
+    title: str = ""
+
+
+class Interactive(BaseModel):
+    button_reply: Choice | None = None
+    list_reply: Choice | None = None
+
+
+class Context(BaseModel):
+    id: str | None = None
+
+
+class WhatsAppMessage(BaseModel):
+    id: str = Field(min_length=1, max_length=255)
+    sender: str = Field(alias="from")
+    timestamp: int | None = None
+    type: str = "unknown"
+    text: Text | None = None
+    button: Button | None = None
+    interactive: Interactive | None = None
+    context: Context | None = None
+
+    @property
+    def written(self) -> str:
+        """Return what the person sees as their message: the text, or the title of the button."""
+        return next((text for text in (*self._titles, *self._ids) if text), "")
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Return what may be an answer: the ids of buttons, then their titles or the text."""
+        return tuple(text for text in (*self._ids, *self._titles) if text)
+
+    def sent_at(self, received_at: datetime) -> datetime:
+        """Return when the person sent it, never later than its webhook came: a retry of days must not look new."""
+        if self.timestamp is None:
+            return received_at
+        return min(received_at, datetime.fromtimestamp(self.timestamp, UTC))
+
+    @property
+    def _choice(self) -> Choice | None:
+        return self.interactive and (self.interactive.button_reply or self.interactive.list_reply)
+
+    @property
+    def _ids(self) -> tuple[str, ...]:
+        return (*((self.button.payload,) if self.button else ()), *((self._choice.id,) if self._choice else ()))
+
+    @property
+    def _titles(self) -> tuple[str, ...]:
+        return (
+            *((self.text.body,) if self.text else ()),
+            *((self.button.text,) if self.button else ()),
+            *((self._choice.title,) if self._choice else ()),
+        )
+
+
+class Metadata(BaseModel):
+    phone_number_id: str = ""
+
+
+class WhatsAppReceived(BaseModel):
+    metadata: Metadata = Metadata()
+    message: WhatsAppMessage

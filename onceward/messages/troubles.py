@@ -1,0 +1,182 @@
+"""Accounts and templates that a service refuses: expired token, missing payment, paused template, locked account.
+
+The messages wait, the administrators of the account's owner are told once what to do, and one message at a time probes whether
+the account works again. A changed secret of the organization, `onceward messages resume`, or the start of a process makes the next
+probe due at once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from onceward.db import Database, Transaction
+from onceward.messages import metrics
+from onceward.messages.errors import MessageParked, Resting
+from onceward.messages.lines import Line, own_secrets
+from onceward.messages.parking import park_line, resume_line
+from onceward.messages.recipient import CHANNELS
+from onceward.services.outcome import Refused
+from onceward.statements import read_statement
+
+log = structlog.get_logger(__name__)
+
+FIRST_PROBE_S = 60.0
+LONGEST_PROBE_S = 900.0
+MOST_PAUSE_S = 30.0
+NOTICE = "MESSAGE_ACCOUNT"
+
+ADD = read_statement("messages", "add_trouble")
+TAKE_PROBE = read_statement("messages", "take_probe")
+REPAIRED = read_statement("messages", "repaired_troubles")
+RELEASE_TEMPLATE = read_statement("messages", "release_template")
+NOTIFY = "select onceward.notify($1, $2, $3, $4, null, $5, $6)"
+RESOLVE = "delete from onceward.account_troubles where id = $1 returning organization_id, channel, template"
+DUE_NOW = """
+update onceward.account_troubles set probe_at = clock_timestamp(), checked_at = clock_timestamp()
+ where id = $1 returning organization_id, channel, template
+"""
+LIST = """
+select id, organization_id, channel, template, reason, advice, since, probes, probe_at from onceward.account_troubles
+ where ($1::text is null or channel = $1) and (not $2 or organization_id is not distinct from $3) order by since, id limit 1000
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """A refused account or template, as a message found it when it was loaded."""
+
+    id: int
+    template: str | None
+    wait_s: float
+
+
+def troubles_of(found: list[Mapping[str, Any]] | None, line: Line) -> list[Trouble]:
+    """Return those that concern the account of this line."""
+    return [
+        Trouble(id=each["id"], template=each["template"], wait_s=each["wait_s"])
+        for each in found or ()
+        if each["owned"] is (line.owner is not None)
+    ]
+
+
+class Troubles:
+    """Records what services refuse, and lets one message at a time try again."""
+
+    def __init__(self, db: Database, *, first_probe_s: float = FIRST_PROBE_S) -> None:
+        self._db = db
+        self._first_probe_s = first_probe_s
+
+    async def report(self, line: Line, template: str | None, refusal: Refused) -> MessageParked:
+        """Park the account, or with `refusal.template` the template. Return what the message that found it raises."""
+        concerned = template if refusal.template else None
+        async with self._db.transaction(role="engine", organization=line.owner) as tx:
+            row = await tx.fetchrow(
+                ADD,
+                line.owner,
+                line.channel,
+                concerned,
+                refusal.reason[:200],
+                refusal.advice,
+                self._first_probe_s,
+                LONGEST_PROBE_S,
+            )
+            assert row is not None
+            wait_s: float = max(row["wait_s"], 0.1)
+            if concerned is None:
+                await park_line(tx, line, refusal.reason, for_s=wait_s)
+            if row["is_new"]:
+                await _tell(tx, line, concerned, refusal)
+        if row["is_new"]:
+            metrics.TROUBLES.labels(line.channel, "account" if concerned is None else "template").inc()
+            log.error(
+                "account.refused",
+                channel=line.channel,
+                owner=line.owner and str(line.owner),
+                template=concerned,
+                reason=refusal.reason,
+                advice=refusal.advice,
+            )
+        return MessageParked(self._pause_s(concerned, wait_s), _reason(concerned, refusal.reason))
+
+    async def wait_for_probe(self, troubles: list[Trouble]) -> None:
+        """Raise `Resting` unless this message may probe every trouble that it meets."""
+        for each in troubles:
+            taken = each.wait_s <= 0 and await self._db.fetchval(
+                TAKE_PROBE, each.id, self._first_probe_s, LONGEST_PROBE_S
+            )
+            if not taken and await self._db.fetchval(
+                "select true from onceward.account_troubles where id = $1", each.id
+            ):
+                wait_s = max(each.wait_s, self._first_probe_s)
+                raise Resting(
+                    self._pause_s(each.template, wait_s), _reason(each.template, "an operator must repair it")
+                )
+
+    async def resolve(self, troubles: list[Trouble]) -> None:
+        """The service has accepted the account again: let everything that waits run."""
+        for each in troubles:
+            async with self._db.transaction(role="engine") as tx:
+                if (row := await tx.fetchrow(RESOLVE, each.id)) is not None:
+                    await _resume(tx, row)
+                    log.info("account.accepted", channel=row["channel"], template=row["template"])
+
+    async def step(self) -> None:
+        """Make the next probe due at once for accounts whose organization has changed a secret since the refusal."""
+        names = [(name, channel) for channel in CHANNELS for name in own_secrets(channel)]
+        rows = await self._db.fetch(REPAIRED, [name for name, _ in names], [channel for _, channel in names])
+        for row in rows:
+            await self.probe_now(row["id"])
+
+    async def probe_now(self, id: int) -> bool:
+        """Let one message try again at once. Return False if the trouble has ended."""
+        async with self._db.transaction(role="engine") as tx:
+            row = await tx.fetchrow(DUE_NOW, id)
+            if row is not None:
+                await _resume(tx, row)
+        return row is not None
+
+    async def probe_installation(self) -> None:
+        """Let one message try again: this process may have been started with other settings."""
+        for row in await list_troubles(self._db, owner=None):
+            await self.probe_now(row["id"])
+
+    def _pause_s(self, template: str | None, wait_s: float) -> float:
+        # Messages of a parked account are not claimed before its probe, so they need not wait as long.
+        return wait_s if template is not None else min(wait_s, MOST_PAUSE_S) + random.uniform(0, 0.5)
+
+
+async def list_troubles(
+    db: Database, *, channel: str | None = None, owner: UUID | str | None = "all"
+) -> list[dict[str, Any]]:
+    """Return what services refuse, oldest first; `owner` limits it to one organization, or with None to the installation."""
+    owned = None if isinstance(owner, str) else owner
+    return [dict(row) for row in await db.fetch(LIST, channel, owner != "all", owned)]
+
+
+async def _tell(tx: Transaction, line: Line, template: str | None, refusal: Refused) -> None:
+    what = f"template {template}" if template is not None else "account"
+    title = f"{line.channel}: the service refuses the {what}; its messages wait"
+    details = {
+        "reason": refusal.reason,
+        "what to do": refusal.advice,
+        "then": f"onceward messages resume {line.channel}" + (f" --organization {line.owner}" if line.owner else ""),
+    }
+    group = f"{NOTICE}:{line.channel}:{line.owner or ''}:{template or ''}"
+    await tx.fetchval(NOTIFY, NOTICE, "error", title, details, "admin", group)
+
+
+async def _resume(tx: Transaction, row: Any) -> None:
+    if row["template"] is None:
+        await resume_line(tx, Line(row["channel"], row["organization_id"]))
+    else:
+        await tx.execute(RELEASE_TEMPLATE, row["channel"], row["template"], row["organization_id"])
+
+
+def _reason(template: str | None, why: str) -> str:
+    return f"the account is refused: {why}" if template is None else f"the template is refused: {why}"
