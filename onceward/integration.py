@@ -75,6 +75,9 @@ class Integration:
     """The class that calls the service: `connect(http, account)` makes one. If the service has a harmless call that needs valid
     credentials, `await check()` makes it (`onceward services check NAME`)."""
 
+    payments: Reference | None = None
+    """The class that takes payments through the service (`onceward.payments.service.PaymentService`)."""
+
     # -- what we send through it
     channel: Reference | None = None
     """The channel that sends messages through the service (`onceward.messages.Channel`)."""
@@ -105,7 +108,7 @@ class Integration:
         return tuple(name for name in CAPABILITIES if getattr(self, name) not in (None, ()))
 
 
-CAPABILITIES = ("webhooks", "reports", "account_events", "client", "channel", "commands", "simulator")
+CAPABILITIES = ("webhooks", "reports", "account_events", "client", "payments", "channel", "commands", "simulator")
 
 
 @dataclass(frozen=True, slots=True)

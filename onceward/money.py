@@ -5,6 +5,7 @@ Our amounts are integers in the minor unit of ISO 4217.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from babel.numbers import NumberPattern
 
 
-__all__ = ["Amounts", "common_step", "currency_codes", "exponent", "format_amount", "format_number"]
+__all__ = ["Amounts", "Money", "common_step", "currency_codes", "exponent", "format_amount", "format_number"]
 
 
 def currency_codes(text: str) -> frozenset[str]:
@@ -37,6 +38,26 @@ _EXPONENTS = {
 def exponent(currency: str) -> int:
     """Return how many decimals our amounts of this currency have."""
     return _EXPONENTS.get(currency.upper(), 2)
+
+
+_CODE = re.compile(r"[A-Z]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """An amount in the minor unit of its currency: `Money(10600, "ZAR")` is R106.00."""
+
+    amount: int
+    currency: str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.amount, bool) or not isinstance(self.amount, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"amount {self.amount!r} is {type(self.amount).__name__}: give whole minor units (cents)")
+        if not _CODE.fullmatch(self.currency):
+            raise ValueError(f"currency {self.currency!r} is not a code of three capital letters, such as EUR")
+
+    def __str__(self) -> str:
+        return f"{format_number(self.amount, self.currency)} {self.currency}"
 
 
 @dataclass(frozen=True, slots=True)

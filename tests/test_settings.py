@@ -12,7 +12,7 @@ from onceward import Onceward
 from onceward.messages.settings import MessagesSettings
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from onceward.services import callable_services
+from onceward.services import callable_services, integration_settings, load_integration_settings
 from onceward.settings import (
     PREFIX,
     FeatureSettings,
@@ -25,6 +25,7 @@ from onceward.settings import (
     unknown_names,
     warn_of_unknown_names,
 )
+from onceward.trust.key_sources import configured_source
 from onceward.trust.settings import TrustSettings
 from onceward.web.settings import WebSettings
 from onceward.work.settings import WorkSettings
@@ -40,8 +41,8 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-READ_BY_SETTINGS = {"app", "secret_key"}
-"""Read by the command line's entry and by `TrustSettings.secret_keys`."""
+READ_BY_SETTINGS = {"app"}
+"""Read by the command line's entry."""
 
 
 def test_nothing_needs_to_be_set() -> None:
@@ -57,7 +58,7 @@ def test_environment_is_read_and_lists_are_split_at_commas(monkeypatch: pytest.M
     settings = load_settings()
     assert settings.port == 9000
     assert settings.of(MessagesSettings).admin_emails == ("a@example.com", "b@example.com")
-    assert settings.slack_channels == {"CRON_FAILURE": "#ops"}
+    assert load_integration_settings("slack", settings).channels == {"CRON_FAILURE": "#ops"}
 
 
 def test_option_wins_over_environment_and_none_means_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +83,7 @@ def test_bad_value_is_refused_with_name_value_and_reason(
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as caught:
-        load_settings()
+        load_settings(integration_settings())
     assert f"{name}={value!r}" in str(caught.value)
     assert reason in str(caught.value)
 
@@ -225,7 +226,9 @@ def test_every_setting_says_what_it_is() -> None:
 
 def test_first_secret_key_is_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_SECRET_KEY", "new, old")
-    assert load_settings().of(TrustSettings).secret_keys == ("new", "old")
+    source = configured_source(load_settings().of(TrustSettings))
+    assert source is not None
+    assert source.keys() == ("new", "old")
 
 
 # -- settings of apps: other kinds of values -----------------------------------------------------------------------------

@@ -75,7 +75,7 @@ async def examine(features: Features) -> list[Finding]:
 
 
 def check_settings(settings: Settings) -> list[Finding]:
-    if settings.database_url is not None and not settings.of(TrustSettings).secret_keys:
+    if settings.database_url is not None and not settings.of(TrustSettings).has_secret_key:
         return [
             Finding(
                 "settings",

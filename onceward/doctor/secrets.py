@@ -45,6 +45,6 @@ async def check_secrets(conn: Connection, settings: Settings, columns: Sequence[
 
 
 def _existing_keys(settings: Settings) -> SecretBox | None:
-    if settings.of(TrustSettings).secret_keys or (settings.data_dir / KEY_FILE).exists():
+    if settings.of(TrustSettings).has_secret_key or (settings.data_dir / KEY_FILE).exists():
         return secret_box(settings)
     return None

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from onceward.messages.attachments import LoadedAttachment
+from onceward.messages.limits import Limit
 from onceward.messages.recipient import ChannelName
 from onceward.messages.rendering import Rendered
 from onceward.messages.templates import Template
 from onceward.services.outcome import Lookup, ServiceAnswer
+from onceward.services.settings import load_integration_settings
 
 if TYPE_CHECKING:
     from onceward.http import GuardedClient, ServiceClient
@@ -118,6 +120,10 @@ class ChannelSetup:
     report_address: Callable[[str], ReportAddress] = no_reports
     """Returns what finds the address for the delivery reports of a service."""
 
+    def settings_of(self, name: str) -> Any:
+        """Return the settings of an integration by its name."""
+        return load_integration_settings(name, self.settings)
+
     def account(self, name: str) -> ServiceAccount | None:
         """Return the installation's account at a service; None if the settings have none."""
         from onceward.services import Services
@@ -140,6 +146,8 @@ class ChannelSource:
     configured: Callable[[ChannelSetup], Channel | None]
     own: Callable[[ChannelSetup, Services, UUID], Awaitable[Channel]] | None = None
     preferred: bool = False
+    limit: Callable[[ChannelSetup], Limit | None] | None = None
+    """Returns how fast the settings allow each sender of the channel to send. None: no limit."""
 
 
 class Turns:

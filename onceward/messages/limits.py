@@ -92,6 +92,13 @@ class SendSlot:
         return time.monotonic() - self.at > self.valid_s
 
 
+def per_second(rate: float) -> Limit | None:
+    """Return a limit of so many messages per second; None for 0, which means no limit."""
+    if not rate:
+        return None
+    return Limit(count=1, per_s=1 / rate) if rate < 1 else Limit(count=round(rate), per_s=1.0)
+
+
 class Limits:
     """The limits of each channel. A channel without limits needs no statement in the database."""
 

@@ -9,12 +9,12 @@ from functools import partial
 from onceward.background import Loop
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
-from onceward.messages.accounts import OrganizationChannels, configured_channels
+from onceward.messages.accounts import OrganizationChannels, channel_sources, configured_channels
 from onceward.messages.channel import Channel, ChannelSetup, ReportAddress, no_reports
 from onceward.messages.channels.dashboard import DashboardChannel
 from onceward.messages.expiry import release_expired
 from onceward.messages.hours import Quiet
-from onceward.messages.limits import Limit, forget_old_slots
+from onceward.messages.limits import Limit, forget_old_slots, per_second
 from onceward.messages.mail_domains import MailIdentities
 from onceward.messages.notifications import SlackChannels, slack_of
 from onceward.messages.notifier import Audiences, Notifier
@@ -23,7 +23,7 @@ from onceward.messages.sender import Sender, SendingOptions
 from onceward.messages.settings import MessagesSettings
 from onceward.messages.templates import Templates
 from onceward.messages.troubles import Troubles
-from onceward.services import Files, Services
+from onceward.services import Files, Services, load_integration_settings
 from onceward.settings import Settings
 from onceward.trust.secrets import secret_box
 from onceward.work import AppRegistry, Waker
@@ -60,7 +60,7 @@ class MessageService:
             db,
             all_channels(setup, db),
             templates,
-            limits=limits(settings),
+            limits=limits(setup),
             options=sending_options(settings),
             files=Files.at(settings.files_url, settings.data_dir),
             own_channels=None if services is None else OrganizationChannels(services, setup),
@@ -111,21 +111,14 @@ def all_channels(setup: ChannelSetup, db: Database) -> list[Channel]:
     return [*channels.values(), DashboardChannel(db)]
 
 
-def limits(settings: Settings) -> dict[str, list[Limit]]:
-    """Return the limits per sender that the settings define; 0 means no limit."""
-    own = settings.of(MessagesSettings)
-    configured = {
-        name: [Limit(count=1, per_s=1 / per_s) if per_s < 1 else Limit(count=round(per_s), per_s=1.0)]
-        for name, per_s in (
-            ("email", own.email_per_s),
-            ("sms", own.sms_per_s),
-            ("slack", settings.slack_per_s),
-        )
-        if per_s
-    }
-    if settings.whatsapp_interval_ms:
-        configured["whatsapp"] = [Limit(count=1, per_s=settings.whatsapp_interval_ms / 1000)]
-    return configured
+def limits(setup: ChannelSetup) -> dict[str, list[Limit]]:
+    """Return the limits per sender that the settings define: those of the messages, and those of the integrations."""
+    own = setup.settings.of(MessagesSettings)
+    configured = {"email": per_second(own.email_per_s), "sms": per_second(own.sms_per_s)}
+    for _, source in channel_sources():
+        if source.limit is not None and configured.get(source.name) is None:
+            configured[source.name] = source.limit(setup)
+    return {name: [limit] for name, limit in configured.items() if limit is not None}
 
 
 def sending_options(settings: Settings) -> SendingOptions:
@@ -151,8 +144,9 @@ def audiences(settings: Settings) -> Audiences:
 
 def slack_channels(settings: Settings) -> SlackChannels:
     """Return the Slack channels by type; none if the settings have no Slack account."""
-    if settings.slack_bot_token is None and settings.slack_webhook_url is None:
+    own = load_integration_settings("slack", settings)
+    if own.bot_token is None and own.webhook_url is None:
         return SlackChannels()
     # The URL of an incoming webhook decides the Slack channel, so any name will do.
-    default = settings.slack_channel or ("webhook" if settings.slack_webhook_url is not None else None)
-    return SlackChannels(settings.slack_channels, default)
+    default = own.channel or ("webhook" if own.webhook_url is not None else None)
+    return SlackChannels(own.channels, default)

@@ -172,14 +172,14 @@ class Services:
         return resolve_account(
             declared,
             self._settings_of(declared),
-            simulator=self.settings.simulators.get(name) or getattr(self.settings, f"{name}_url", None),
+            simulator=self.settings.simulators.get(name),
             organization=organization,
             secrets=secrets,
         )
 
     def _settings_of(self, declared: Integration) -> FeatureSettings:
         if declared.name not in self._given:
-            self._given[declared.name] = load_integration_settings(declared, self.settings)
+            self._given[declared.name] = load_integration_settings(declared.name, self.settings)
         return self._given[declared.name]
 
     async def _secrets_of(self, organization: UUID) -> Mapping[str, str]:

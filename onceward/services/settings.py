@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, SecretStr, create_model
 
 from onceward.feature import resolve
-from onceward.integration import Integration, integrations
+from onceward.integration import integrations
 from onceward.settings import Declared, FeatureSettings, Settings, prefix_of
 from onceward.settings.environment import read
 
@@ -46,16 +46,9 @@ def service_settings(name: str, **given: Any) -> FeatureSettings:
     return read(settings_model(name), f"{UNSET}{name}_", given)
 
 
-def load_integration_settings(declared: Integration, settings: Settings) -> FeatureSettings:
-    """Return the settings of an integration: those that were given, else those of the environment."""
-    model = settings_model(declared.name)
-    if settings.has(model) or not _is_in_frame(declared.name):
-        return settings.of(model)
-    frame = {name: f"{declared.name}_{name}" for name in model.model_fields}
-    return service_settings(
-        declared.name,
-        **{name: getattr(settings, field) for name, field in frame.items() if field in Settings.model_fields},
-    )
+def load_integration_settings(name: str, settings: Settings) -> Any:
+    """Return the settings of an integration by its name: those that were given, else those of the environment."""
+    return settings.of(settings_model(name))
 
 
 def integration_settings() -> Declared:
@@ -63,10 +56,5 @@ def integration_settings() -> Declared:
     return tuple(
         (each.name, settings_model(each.name))
         for each in integrations().values()
-        if (each.account or each.settings is not None) and not _is_in_frame(each.name)
+        if each.account or each.settings is not None
     )
-
-
-def _is_in_frame(name: str) -> bool:
-    """Return whether the settings of a service are still among those of the frame."""
-    return any(field.startswith(f"{name}_") for field in Settings.model_fields)

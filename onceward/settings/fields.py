@@ -8,7 +8,6 @@ variable with our prefix and refuses to start with an invalid value.
 
 from __future__ import annotations
 
-import json
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar, cast
@@ -125,61 +124,6 @@ class Settings(EnvironmentModel):
         "`development`.",
     )
 
-    # -- Messages ----------------------------------------------------------------------------------
-    slack_per_s: float = Field(
-        default=1, ge=0, description="Slack messages per second, across all workers; 0 means no limit."
-    )
-    whatsapp_interval_ms: int = Field(
-        default=500,
-        ge=0,
-        description="Minimum milliseconds between two WhatsApp messages of one sender, across all workers.",
-    )
-
-    # -- Mail --------------------------------------------------------------------------------------
-    smtp_host: OptionalText = Field(
-        default=None, description="Mail server; if not set, emails are written to the data directory."
-    )
-    smtp_port: int = Field(default=587, ge=1, le=65535, description="Port of the mail server.")
-    smtp_username: str | None = Field(default=None, description="User name at the mail server.")
-    smtp_password: SecretStr | None = Field(default=None, description="Password at the mail server.")
-    smtp_tls: Literal["starttls", "implicit", "none"] = Field(
-        default="starttls", description="Encryption of the connection to the mail server."
-    )
-    brevo_api_key: SecretStr | None = Field(
-        default=None, description="Brevo API key; sends emails through Brevo instead of SMTP."
-    )
-    brevo_url: str = Field(default="https://api.brevo.com", description="URL of Brevo's API.")
-
-    # -- Slack, SMS, WhatsApp, Web Push ------------------------------------------------------------
-    slack_bot_token: SecretStr | None = Field(default=None, description="Token to post as a Slack app (`xoxb-...`).")
-    slack_url: str = Field(default="https://slack.com", description="URL of Slack's Web API.")
-    slack_webhook_url: SecretStr | None = Field(
-        default=None, description="Slack incoming webhook, for use without a Slack app."
-    )
-    slack_channel: str | None = Field(
-        default=None, description="Slack channel for notification types without a channel of their own."
-    )
-    slack_channels: Annotated[dict[str, str], AsText] = Field(
-        default_factory=dict,
-        description='Slack channel per notification type, as JSON: `{"CRON_FAILURE": "#ops"}`.',
-    )
-    twilio_account_sid: str | None = Field(default=None, description="Twilio account id.")
-    twilio_auth_token: SecretStr | None = Field(
-        default=None, description="Twilio token; also verifies Twilio's webhooks."
-    )
-    twilio_from: str | None = Field(
-        default=None, description="Twilio sender: a phone number or a messaging service (`MG...`)."
-    )
-    twilio_url: str = Field(default="https://api.twilio.com", description="URL of Twilio's API.")
-    whatsapp_access_token: SecretStr | None = Field(default=None, description="WhatsApp Cloud API token.")
-    whatsapp_phone_number_id: str | None = Field(default=None, description="Id of the WhatsApp sender's phone number.")
-    whatsapp_business_account_id: str | None = Field(
-        default=None, description="Id of the WhatsApp Business Account, for `onceward whatsapp check`."
-    )
-    whatsapp_url: str = Field(default="https://graph.facebook.com", description="URL of Meta's Graph API.")
-    webpush_private_key: SecretStr | None = Field(default=None, description="VAPID private key (base64url).")
-    webpush_subject: str | None = Field(default=None, description="VAPID contact: a `mailto:` or `https:` URL.")
-
     # -- Services ----------------------------------------------------------------------------------
     simulators: Annotated[dict[str, str], AsText] = Field(
         default_factory=dict,
@@ -232,16 +176,6 @@ class Settings(EnvironmentModel):
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"must be NAME=ADDRESS pairs separated by commas: {name!r} has no http:// address")
         return {name: url for name, _, url in pairs}
-
-    @field_validator("slack_channels", mode="before")
-    @classmethod
-    def _parse_json(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        try:
-            return json.loads(value)
-        except ValueError as error:
-            raise ValueError(f"is not valid JSON: {error}") from None
 
     @field_validator("log_level", "log_format", mode="before")
     @classmethod

@@ -22,6 +22,7 @@ from onceward.settings import Settings
 from onceward.statements import read_statement
 from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
 from onceward.trust.journal import noted
+from onceward.trust.key_sources import configured_source
 from onceward.trust.settings import TrustSettings
 
 if TYPE_CHECKING:
@@ -138,9 +139,9 @@ def _create_key_file(path: Path) -> None:
 
 
 def secret_box(settings: Settings) -> SecretBox:
-    """Return a box with the keys of the settings, or else with the key in the data directory."""
-    keys = settings.of(TrustSettings).secret_keys
-    return SecretBox(keys) if keys else SecretBox.from_directory(settings.data_dir)
+    """Return a box with the keys that the settings name, or else with the key in the data directory."""
+    source = configured_source(settings.of(TrustSettings))
+    return SecretBox.from_directory(settings.data_dir) if source is None else SecretBox(source.keys())
 
 
 async def missing(conn: Connection, columns: Iterable[SealedColumn]) -> list[SealedColumn]:

@@ -17,6 +17,15 @@ class TrustSettings(FeatureSettings):
         description="Keys for stored secrets, separated by commas: the first encrypts, all decrypt. If not set, a key is "
         "created in the data directory.",
     )
+    secret_key_file: OptionalText = Field(
+        default=None,
+        description="File with these keys, for example one that an agent of a key service keeps; instead of ONCEWARD_SECRET_KEY.",
+    )
+    secret_key_command: OptionalText = Field(
+        default=None,
+        description="Command that prints these keys, for example the client of a key service; instead of ONCEWARD_SECRET_KEY. "
+        "It runs without a shell when a process starts.",
+    )
     audit_anchor_interval_s: float = Field(
         default=3600.0,
         ge=1,
@@ -66,8 +75,19 @@ class TrustSettings(FeatureSettings):
             raise ValueError("ONCEWARD_OIDC_ISSUER and ONCEWARD_OIDC_CLIENT_ID need each other: set both or none")
         return self
 
+    @model_validator(mode="after")
+    def _one_source_of_keys(self) -> TrustSettings:
+        sources = {
+            "ONCEWARD_SECRET_KEY": self.secret_key,
+            "ONCEWARD_SECRET_KEY_FILE": self.secret_key_file,
+            "ONCEWARD_SECRET_KEY_COMMAND": self.secret_key_command,
+        }
+        named = [name for name, value in sources.items() if value is not None]
+        if len(named) > 1:
+            raise ValueError(f"{' and '.join(named)} exclude each other: set one of them")
+        return self
+
     @property
-    def secret_keys(self) -> tuple[str, ...]:
-        """Return the encryption keys, newest first, or an empty tuple if none is set."""
-        text = "" if self.secret_key is None else self.secret_key.get_secret_value()
-        return tuple(key.strip() for key in text.split(",") if key.strip())
+    def has_secret_key(self) -> bool:
+        """Return whether the settings name the keys, so that all nodes have the same."""
+        return any((self.secret_key, self.secret_key_file, self.secret_key_command))

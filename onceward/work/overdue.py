@@ -15,6 +15,7 @@ import structlog
 
 from onceward.background import Supervisor, TimeLimit, current_supervisor
 from onceward.db import Database
+from onceward.statements import read_statement
 from onceward.work.claimed import Claimed
 from onceward.work.failure_text import own_frame
 from onceward.work.slot import Slot
@@ -28,16 +29,7 @@ HINT_OF_REQUESTS = "it swallows its cancellation, and its request waits until it
 HINT = "it runs longer than its timeout and cannot be stopped; its work waits until it ends or the worker is restarted"
 ACCUSE = "update onceward.workers set ended_by = $2 where id = $1"
 WRITE = "update onceward.workers set overdue = $2 where id = $1"
-COUNT = """
-select task, sum(count)::int as count, min(first_id) as first_id
-  from (select w.task, count(*) as count, min(w.id) as first_id
-          from onceward.workers o join onceward.work w on w.id = any(o.overdue) group by w.task
-        union all
-        select i.key, i.value::bigint, null
-          from onceward.processes p, jsonb_each_text(p.overdue) i
-         where p.seen_at > clock_timestamp() - interval '60 seconds') o
- group by task order by task
-"""
+COUNT = read_statement("work", "overdue_handlers")
 """Overdue handlers by task, on all nodes. Handlers inside requests have no stored work, so no id."""
 
 

@@ -129,6 +129,10 @@ async def test_an_administrator_chooses_an_organization_and_sees_only_it(world: 
     await settled(world.runtime.database, await world.pay("A-9"))
     root = await log_in("root@example.org")
     assert "evt_A-9" in (await root.get("/dashboard/events"))[1]
+    status, text, _ = await root.get("/dashboard/members")
+    assert (status, 'value="bolt"' in text, "olga@" in text) == (200, True, False)  # organizations, not their people
+    await root.choose("acme")
+    assert "olga@acme.example" in (await root.get("/dashboard/members"))[1]
     await root.choose("bolt")
     assert "evt_A-9" not in (await root.get("/dashboard/events"))[1]
     assert (await root.get("/dashboard/queues"))[0] == 403, "queues belong to no organization"

@@ -25,3 +25,20 @@ def test_lines_of_prose_are_short(page: Path) -> None:
         is_code ^= line.lstrip().startswith("```")
         if not is_code and not line.lstrip().startswith(("|", "```", "!", "<")):
             assert len(CODE.sub("", line)) <= MOST, f"{page.relative_to(ROOT)}:{number} has {len(line)} characters"
+
+
+LONG_LINES = {".sql": (140, 60), ".py": (120, 1150)}
+"""The most characters of a line of code, and how many lines may still be longer. Lower the number when you shorten lines."""
+
+
+@pytest.mark.parametrize("suffix", LONG_LINES)
+def test_no_more_lines_of_code_are_long(suffix: str) -> None:
+    most, allowed = LONG_LINES[suffix]
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for folder in ("onceward", "apps")
+        for path in sorted((ROOT / folder).rglob(f"*{suffix}"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > most
+    ]
+    assert len(long) <= allowed, f"shorten the lines that you wrote: {len(long)} have more than {most} characters"

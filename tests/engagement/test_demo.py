@@ -12,6 +12,7 @@ from onceward import Onceward
 from onceward.context import Context
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
+from onceward.services import service_settings
 from onceward.settings import Settings
 from onceward.trust import verify
 from onceward.work.settings import WorkSettings
@@ -30,9 +31,9 @@ select s.state, p.reengagement_opt_out, count(*) from engagement.user_engagement
 
 
 async def test_users_of_every_fate_come_and_go(database_url: str, tmp_path: Path, app: Onceward) -> None:
-    settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, whatsapp_interval_ms=50
-    ).using(WorkSettings(poll_interval_ms=100))
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8).using(
+        WorkSettings(poll_interval_ms=100), service_settings("whatsapp", interval_ms=50)
+    )
     demos: list[EngagementDemo] = []
 
     def alone(context: Context) -> EngagementDemo:

@@ -23,7 +23,6 @@ ALLOWED = {
     "inbox/pages": EXAMPLE,
     "inbox/routes": EXAMPLE,
     "messages": CHANNEL,
-    "settings/fields.py": "the settings of channels that the frame still reads",
     "testing/inbox.py": EXAMPLE,
     "testing/pytest_plugin.py": EXAMPLE,
     "trust/commands/secrets.py": EXAMPLE,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import jwt
 
+from onceward_apps.learning import open_badges
 from onceward_apps.learning.certificates import revoke_certificate
+from onceward_apps.learning.store import keys
 from tests.learning.server import Server, running
 
 CERTIFICATE = """
@@ -35,14 +38,15 @@ async def certified(server: Server) -> UUID:
 async def badge(server: Server) -> tuple[str, Any]:
     status, token = await server.call("GET", "/learn/certificates/OW-1/badge.jwt")
     assert status == 200, token
-    status, key = await server.call("GET", f"/learn/issuers/{server.organization}/key")
+    path = urlsplit(jwt.get_unverified_header(token)["kid"]).path
+    status, key = await server.call("GET", path)
     assert status == 200, key
     return token, key
 
 
 async def test_a_badge_is_verified_offline_with_the_published_key(database_url: str, tmp_path: Path) -> None:
     async with running(database_url, tmp_path) as server:
-        status, _ = await server.call("GET", f"/learn/issuers/{server.organization}/key")
+        status, _ = await server.call("GET", f"/learn/issuers/{server.organization}/keys")
         assert status == 404  # asking for a key does not create one
         enrollment = await certified(server)
         token, key = await badge(server)
@@ -66,7 +70,18 @@ async def test_a_badge_is_verified_offline_with_the_published_key(database_url: 
         assert "ada@" not in str(claims)
 
         async with server.engine.transaction(organization=server.organization) as tx:
+            assert await keys.rotate_badge_key(tx, open_badges.new_key(), actor="test") == 2
+        newer, newer_key = await badge(server)
+        assert newer_key["kid"] != key["kid"]
+        assert jwt.decode(newer, jwt.PyJWK.from_dict(newer_key).key, ["RS256"])["jti"] == claims["jti"]
+        status, kept = await server.call("GET", urlsplit(key["kid"]).path)
+        assert (status, kept) == (200, key)  # a badge that was downloaded before is still verified
+        _, published = await server.call("GET", f"/learn/issuers/{server.organization}/keys")
+        assert published == {"keys": [newer_key, key]}
+        assert (await server.call("GET", f"/learn/issuers/{server.organization}/keys/0"))[0] == 404
+
+        async with server.engine.transaction(organization=server.organization) as tx:
             await revoke_certificate(tx, enrollment, reason="test")
         assert (await server.call("GET", "/learn/certificates/OW-1/badge.jwt"))[0] == 410
         assert (await server.call("GET", "/learn/certificates/OW-2/badge.jwt"))[0] == 404
-        assert (await server.call("GET", f"/learn/issuers/{uuid4()}/key"))[0] == 404
+        assert (await server.call("GET", f"/learn/issuers/{uuid4()}/keys"))[0] == 404

@@ -201,7 +201,9 @@ async def _check_faces(server: Server, stripe: StripeSimulator) -> None:
 
     stripe.pay_later(session)
     await until_query(server.db, "select status from learning.checkouts", "waiting")
-    status, problem = await server.call("POST", path, body)
+    status, answer = await server.call("POST", path, body)
+    assert (status, answer["url"].startswith(stripe.url)) == (201, True)  # a stranger does not learn that Ada pays
+    status, problem = await server.call("POST", path, body, cookie=signed_in)
     assert (status, problem["code"], problem["status"]) == (409, "payment_pending", 409)
     assert problem["detail"] == "your payment for Rust is being processed: if it fails, you can pay again"
     for each in pages:
@@ -213,7 +215,20 @@ async def _check_faces(server: Server, stripe: StripeSimulator) -> None:
     assert 'id="enrol"' in stranger
 
     stripe.end_late_payment(session, succeeded=False)
-    await until_query(server.db, "select status from learning.checkouts", "failed")
+    await until_query(server.db, "select count(*) from learning.checkouts where status = 'failed'", 1)
     for each in pages:
         assert shown not in (await server.call("GET", each, cookie=signed_in))[1]
-    assert (await server.call("POST", path, body))[0] == 201
+    status, answer = await server.call("POST", path, body)
+    assert (status, answer.keys()) == (201, {"url"})
+
+    stripe.pay(answer["url"].rsplit("/", 1)[-1])
+    await until_query(server.db, "select count(*) from learning.enrollments where status = 'ACTIVE'", 1)
+    new = {"email": "grace@example.org", "name": "Grace"}
+    mails = "select count(*) from onceward.messages where template = 'student-sign-in'"
+    before = await server.db.fetchval(mails)
+    for each in (body, new):  # a stranger does not learn that Ada is enrolled and Grace is not
+        status, answer = await server.call("POST", path, each)
+        assert (status, answer.keys(), answer["url"].startswith(stripe.url)) == (201, {"url"}, True)
+    assert await server.db.fetchval(mails) == before + 1  # Ada learns how to sign in
+    status, answer = await server.call("POST", path, body, cookie=signed_in)
+    assert (status, answer["url"].endswith("/learn/home")) == (201, True)

@@ -31,7 +31,7 @@ async def own_twilio() -> AsyncIterator[TwilioSimulator]:
 @pytest.fixture
 async def services(db: Database, own_twilio: TwilioSimulator) -> AsyncIterator[Services]:
     made = Services()
-    made.configure(Settings(twilio_url=own_twilio.url))
+    made.configure(Settings(simulators={"twilio": own_twilio.url}))
     made.use_secrets(OrganizationSecrets(db, BOX))
     yield made
     await made.aclose()

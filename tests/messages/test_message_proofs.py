@@ -20,6 +20,7 @@ from onceward.integrations.smtp.channel import SmtpChannel
 from onceward.integrations.smtp.client import Relay, Smtp
 from onceward.messages import Limit, Sender, Sending
 from onceward.messages.limits import Limits
+from onceward.services import load_integration_settings
 from onceward.settings import Settings
 from onceward.work import Worker, WorkerOptions
 from onceward.work.statements import CLAIM
@@ -252,7 +253,7 @@ async def test_a_reservation_that_waited_behind_others_keeps_its_slot(db: Databa
 @pytest.mark.slow
 async def test_the_pace_of_whatsapp_is_at_least_500_ms_apart_and_at_least_100_a_minute(db: Database) -> None:
     """Measured where the messages arrive, with four workers and the interval that is configured for WhatsApp."""
-    interval_s = Settings().whatsapp_interval_ms / 1000
+    interval_s = load_integration_settings("whatsapp", Settings()).interval_ms / 1000
     async with TimedRelay() as relay:
         await send_all(db, relay, 60, {"email": [Limit(count=1, per_s=interval_s)]}, workers=4)
         gaps = [b - a for a, b in zip(relay.times, relay.times[1:], strict=False)]

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from onceward.db import Database
 from onceward.process.process import Process
+from onceward.services import service_settings
 from tests.web.operating import Client, client_for, started
 
 SECRET = "a secret of the tests with at least 32 bytes"
@@ -26,10 +27,9 @@ SUBSCRIPTION = {"endpoint": "https://push.example/abc", "keys": {"p256dh": "B" *
 async def process(database_url: str) -> AsyncIterator[Process]:
     process = await started(
         database_url,
+        service_settings("webpush", private_key=PRIVATE, subject="mailto:ops@example.org"),
         roles={"web"},
         jwt_secret=SecretStr(SECRET),
-        webpush_private_key=SecretStr(PRIVATE),
-        webpush_subject="mailto:ops@example.org",
     )
     yield process
     await process.stop()

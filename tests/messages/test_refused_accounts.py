@@ -36,7 +36,7 @@ async def own_number() -> AsyncIterator[WhatsAppSimulator]:
 @pytest.fixture
 async def accounts(db: Database, own_number: WhatsAppSimulator) -> AsyncIterator[OrganizationChannels]:
     services = Services()
-    services.configure(Settings(whatsapp_url=own_number.url))
+    services.configure(Settings(simulators={"whatsapp": own_number.url}))
     services.use_secrets(OrganizationSecrets(db, BOX))
     setup = ChannelSetup(settings=services.settings, client=ServiceClient(), guarded=GuardedClient())
     yield OrganizationChannels(services, setup)

@@ -32,7 +32,8 @@ async def test_nobody_gets_a_number_by_naming_it(
 ) -> None:
     whatsapp, twilio = services
     whatsapp.number_tokens, twilio.numbers = {"token-of-a"}, {NUMBER}
-    process = await started(database_url, roles={"web"}, whatsapp_url=whatsapp.url, twilio_url=twilio.url)
+    simulators = {"whatsapp": whatsapp.url, "twilio": twilio.url}
+    process = await started(database_url, roles={"web"}, simulators=simulators)
     assert process.web is not None
     async with aiohttp.ClientSession(process.web.url) as session:
         a, b = await client_for(db, session, "a", "owner"), await client_for(db, session, "b", "owner")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import aiohttp
-from pydantic import SecretStr
 
 from onceward.db import Database
 from onceward.integrations.slack import SlackSimulator
 from onceward.messages import Template, render
 from onceward.messages.service import MessageService
+from onceward.services import service_settings
 from onceward.testing import until
 from onceward.trust.organizations import add_user, set_member
 from tests.web.operating import client_for, started
@@ -23,10 +23,9 @@ async def test_an_organization_posts_into_its_own_workspace_only(db: Database, d
     await slack.start()
     process = await started(
         database_url,
+        service_settings("slack", bot_token="xoxb-platform", channel="#platform"),
         roles={"web", "worker"},
-        slack_bot_token=SecretStr("xoxb-platform"),
-        slack_channel="#platform",
-        slack_url=slack.url,
+        simulators={"slack": slack.url},
     )
     assert process.web is not None
     async with aiohttp.ClientSession(process.web.url) as session:
@@ -56,10 +55,9 @@ async def test_a_notice_of_an_organization_goes_to_its_owners_and_its_own_slack(
     await slack.start()
     process = await started(
         database_url,
+        service_settings("slack", bot_token="xoxb-platform", channel="#platform"),
         roles={"web", "worker"},
-        slack_bot_token=SecretStr("xoxb-platform"),
-        slack_channel="#platform",
-        slack_url=slack.url,
+        simulators={"slack": slack.url},
         admin_emails=("ops@example.org",),
     )
     assert process.web is not None

@@ -1,5 +1,6 @@
 """PayPal: tokens, orders approved on a page, captures and refunds made once, webhooks signed by certificate."""
 
+import asyncio
 import zlib
 from base64 import b64decode
 
@@ -142,3 +143,50 @@ def test_an_amount_that_the_currency_cannot_hold_is_an_error() -> None:
         to_minor("1.234", "EUR")
     with pytest.raises(ValueError, match="not a number"):
         to_minor("ten", "EUR")
+
+
+async def test_the_official_sdk_reads_captures_refunds_and_the_balance(paypal, sim, monkeypatch) -> None:
+    from paypalserversdk.configuration import Configuration, Environment, Server
+    from paypalserversdk.http.auth.o_auth_2 import ClientCredentialsAuthCredentials
+    from paypalserversdk.paypal_serversdk_client import PaypalServersdkClient
+
+    monkeypatch.setitem(Configuration.environments[Environment.SANDBOX], Server.DEFAULT, sim.url)
+    login = ClientCredentialsAuthCredentials(o_auth_client_id="id", o_auth_client_secret="s3cret")
+    official = PaypalServersdkClient(client_credentials_auth_credentials=login, environment=Environment.SANDBOX)
+    capture = await captured(paypal, sim)
+    refund = reference_of(await paypal.refund_capture(capture, key="r", amount_minor=234, currency="EUR"))
+    read = (await asyncio.to_thread(official.payments.get_captured_payment, {"capture_id": capture})).body
+    assert read.status == "PARTIALLY_REFUNDED"
+    assert read.seller_receivable_breakdown.paypal_fee.value == "0.93"
+    assert (await asyncio.to_thread(official.payments.get_refund, {"refund_id": refund})).body.custom_id == "r"
+    sim.close_dispute(sim.open_dispute(capture, channel="EXTERNAL")["dispute_id"], won=False)
+    period = {"start_date": "2020-01-01T00:00:00Z", "end_date": "2099-01-01T00:00:00Z"}
+    search = official.transaction_search.search_transactions
+    details = (await asyncio.to_thread(search, period)).body.transaction_details
+    lines = [each.transaction_info for each in details]
+    assert [(each.transaction_event_code, each.transaction_amount.value) for each in lines] == [
+        ("T0006", "12.34"),
+        ("T1107", "-2.34"),
+        ("T1110", "-10.00"),
+        ("T1111", "10.00"),
+        ("T1201", "-10.00"),
+        ("T0106", "-20.00"),
+    ]
+    assert lines[1].paypal_reference_id == capture
+
+
+async def test_two_apps_do_not_see_each_others_orders(client, sim) -> None:
+    async with CustomerEndpoint() as receiver:
+        sim.send_webhooks_to(receiver.hook_url)
+        sim.send_webhooks_to(receiver.hook_url, client_id="other", webhook_id="WH-OTHER")
+        apps = [PayPal(client, client_id=each, client_secret="s", base_url=sim.url) for each in ("id", "other")]
+        orders = [reference_of(await new_order(each)) for each in apps]
+        for order in orders:
+            sim.approve(order)
+        await sim.webhooks.settle()
+        assert len(receiver.received) == 2
+    assert isinstance(await apps[0].get_order(orders[0]), Accepted)
+    for app, order in ((apps[0], orders[1]), (apps[1], orders[0])):
+        missing = await app.get_order(order)
+        assert isinstance(missing, Refused)
+        assert missing.detail["status"] == 404

@@ -33,11 +33,12 @@ def store() -> Store:
 async def made(store) -> AsyncIterator[Services]:
     made = Services()
     made.configure(
-        Settings(  # pyright: ignore[reportCallIssue]
-            twilio_account_sid="ACinstallation",
-            twilio_auth_token="installation-token",  # pyright: ignore[reportArgumentType]
-            twilio_from="+15550100",
-        ).using(service_settings("openai", api_key="sk-installation", model="small"))
+        Settings().using(
+            service_settings("openai", api_key="sk-installation", model="small"),
+            service_settings(
+                "twilio", account_sid="ACinstallation", auth_token="installation-token", **{"from": "+15550100"}
+            ),
+        )
     )
     made.use_secrets(store)
     yield made

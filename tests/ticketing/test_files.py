@@ -8,28 +8,14 @@ from pathlib import Path
 import pytest
 
 from onceward.services import Files, NotSet
+from tests.buckets import simulated_bucket
 from tests.ticketing.office import Office
 
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A bucket on a simulated S3."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    boto3.client("s3", region_name="us-east-1", endpoint_url=f"http://{host}:{port}").create_bucket(Bucket="tickets")
-    yield "s3://tickets/images"
-    server.stop()
+    with simulated_bucket(monkeypatch, "tickets") as address:
+        yield f"{address}/images"
 
 
 async def assert_keeps_files(files: Files) -> None:

@@ -15,6 +15,7 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.integrations.smtp import SmtpSimulator
 from onceward.messages.service import MessageService
+from onceward.services import service_settings
 from onceward.settings import Settings
 from onceward.work.dead_letters import DeadLetterFilter, replay
 from onceward_apps.ticketing import app as ticketing
@@ -36,7 +37,8 @@ async def mailing(db: Database, relay: SmtpSimulator, tmp_path: Path) -> AsyncIt
     app = Onceward("mailing")  # of its own: the other tests' workers must not begin to send
     app.include(ticketing)
     office = await Office.open(db, app, tmp_path)
-    settings = Settings(data_dir=tmp_path, smtp_host=relay.host, smtp_port=relay.port, smtp_tls="none")
+    smtp = service_settings("smtp", host=relay.host, port=relay.port, tls="none")
+    settings = Settings(data_dir=tmp_path).using(smtp)
     post = MessageService(db, settings, office.engine.templates, app.registry)
     await office.source()
     yield office

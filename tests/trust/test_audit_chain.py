@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -10,13 +11,16 @@ import pytest
 
 from onceward.db import Database
 from onceward.services.files import Files
+from onceward.settings import Settings
 from onceward.trust import Sealer
-from onceward.trust.anchors import FILE, Anchors, read_anchor
+from onceward.trust.anchors import FILE, Anchors, anchor_files, read_anchor
 from onceward.trust.chain import ENTRIES, START, Head, entry_hash, heads_in, link_hash, prove
 from onceward.trust.chain_keys import COLUMN, add_key
 from onceward.trust.errors import ChainRewritten
 from onceward.trust.sealer import head
 from onceward.trust.secrets import SecretBox, rotate
+from onceward.trust.settings import TrustSettings
+from tests.buckets import simulated_bucket
 from tests.trust.conftest import BOX
 from tests.trust.test_audit import proof, seal_all, tamper, write
 
@@ -121,10 +125,20 @@ async def test_a_running_sealer_does_not_seal_a_chain_that_lacks_its_last_link(d
     assert await db.fetchval("select count(*) from onceward.audit_seals") == 0
 
 
+@pytest.fixture(params=["folder", "bucket"])
+def anchor_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if request.param == "folder":
+        yield tmp_path.as_uri()
+    else:
+        with simulated_bucket(monkeypatch, "anchors") as address:
+            yield f"{address}/audit"
+
+
 async def test_an_anchor_finds_a_cut_end_and_entries_that_were_changed_and_sealed_again(
-    db: Database, tmp_path: Path
+    db: Database, tmp_path: Path, anchor_url: str
 ) -> None:
-    files = Files.at(tmp_path.as_uri(), tmp_path)
+    files = anchor_files(Settings(data_dir=tmp_path).using(TrustSettings(audit_anchor_url=anchor_url)))
+    assert files is not None
     await sealed_twice(db)
     anchors = Anchors(db, files, every_s=3600)
     anchored = await anchors.step()

@@ -134,6 +134,7 @@ SMALL = {
     "audit sealer": "takes up to 1,000 entries from the table of those that wait for their seal",
     "audit anchors": "reads the last link of the chain",
     "primary watch": "no statement",
+    "supervision": "no statement",
     "process note": "writes one row per process",
     "heartbeat": "writes one row by key",
     "ledger checkpoints": "a function that reads the entries since the last checkpoint; see tests/ledger",

@@ -12,7 +12,7 @@ from onceward import Job, Onceward, Permanent, Run, Tx
 from onceward.db import Database
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from onceward.settings import load_settings
+from onceward.settings import FeatureSettings, load_settings
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 
@@ -36,7 +36,9 @@ def make_app() -> Onceward:
     return app
 
 
-async def started(database_url: str, *, roles: set[Any], app: Onceward | None = None, **options: Any) -> Process:
+async def started(
+    database_url: str, *given: FeatureSettings, roles: set[Any], app: Onceward | None = None, **options: Any
+) -> Process:
     settings = load_settings(
         FEATURES.settings,
         database_url=SecretStr(database_url),
@@ -49,7 +51,7 @@ async def started(database_url: str, *, roles: set[Any], app: Onceward | None = 
         poll_interval_ms=50,
         **options,
     )
-    process = Process(app or make_app(), settings, FEATURES)
+    process = Process(app or make_app(), settings.using(*given), FEATURES)
     await process.start(roles)
     return process
 

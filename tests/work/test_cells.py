@@ -1,6 +1,6 @@
 """The matrix of misbehaving handlers is complete: its places and ways are compared with the code of the engine.
 
-Whoever adds a way to register a function, a kind of work, a reason of dead letters or an exception to judge, adds a cell.
+A new way to register a function, a new kind of work, a new reason of dead letters and a new exception to judge need a cell.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ from tests.work.test_misbehaving import TASKS
 from tools.chaos.ports import free_ports
 
 ENDED_BY_HANDLER = 70
+PATIENCE_S = 150.0
+"""How long the tests wait for a process that starts or ends: a loaded machine takes a minute to start one."""
 REQUESTS = ("event inline", "live query")
 PLACES = [place for place, how in CELLS if how == "block" and place not in REQUESTS]
 DEAD = "select count(*) from onceward.work where dead_reason = 'worker_lost' and id = any($1::bigint[])"
@@ -50,7 +52,7 @@ class Fleet:
         self.lines: list[str] = []
         self.exits: list[int] = []
 
-    async def until_exit(self, *, within_s: float = 30.0) -> int:
+    async def until_exit(self, *, within_s: float = PATIENCE_S) -> int:
         """Wait for the end of the current process. Return its exit code."""
         async with asyncio.timeout(within_s):
             while True:
@@ -160,7 +162,7 @@ async def test_a_handler_that_blocks_the_event_loop_is_charged_alone(
     await crash_until_dead(fleet, culprits, most=3 * len(places) + 3)
     good.append((await engine.enqueue(innocent)).id)
     for id in good:
-        assert (await engine.wait(id, timeout=30)).outcome == "success"
+        assert (await engine.wait(id, timeout=PATIENCE_S)).outcome == "success"
     assert set(fleet.exits) == {ENDED_BY_HANDLER}
     assert set(await db.fetchval(CHARGED)) - set(culprits) <= set(await hook_jobs(db))
     text = fleet.text().replace(" ", "")
@@ -181,7 +183,7 @@ async def test_a_request_that_blocks_the_event_loop_charges_no_work(
 ) -> None:
     """Nothing of it is stored: the sender or the browser tries again, and the log names the line."""
     good = [(await engine.enqueue(patient, seconds=6.0)).id for _ in range(3)]
-    await until_query(db, "select count(*) from onceward.work where lease is not null", 3)
+    await until_query(db, "select count(*) from onceward.work where lease is not null", 3, timeout_s=PATIENCE_S)
     if place == "live query":
         client = await Client.open(f"ws://{fleet.address}/live", None)
         await client.subscribe("ask", how="block")
@@ -197,7 +199,7 @@ async def test_a_request_that_blocks_the_event_loop_charges_no_work(
     assert "tests/work/misbehaving.py" in fleet.text()
     await fleet.start_again()
     for id in good:
-        assert (await engine.wait(id, timeout=30)).outcome == "success"
+        assert (await engine.wait(id, timeout=PATIENCE_S)).outcome == "success"
     assert await db.fetchval(CHARGED) is None
 
 
@@ -231,7 +233,7 @@ async def test_a_handler_that_ends_its_process_is_a_dead_letter_after_three_cras
     await crash_until_dead(fleet, [culprit], most=4)
     good.append((await engine.enqueue(innocent)).id)
     for id in good:
-        assert (await engine.wait(id, timeout=30)).outcome == "success"
+        assert (await engine.wait(id, timeout=PATIENCE_S)).outcome == "success"
     assert set(fleet.exits) == {3 if how == "_exit" else ENDED_BY_HANDLER}
     assert how == "_exit" or "process.ended_by_handler" in fleet.text()
 
@@ -251,7 +253,7 @@ async def test_a_handler_that_holds_the_last_slot_of_its_queue_ends_the_process_
     culprit = await start(engine, place, how)
     await crash_until_dead(fleet, [culprit], most=3)
     good = await engine.enqueue(innocent)
-    assert (await engine.wait(good.id, timeout=30)).outcome == "success"
+    assert (await engine.wait(good.id, timeout=PATIENCE_S)).outcome == "success"
     assert fleet.exits == [ENDED_BY_HANDLER] * 3
     assert "worker.ended_itself" in fleet.text()
 
@@ -262,7 +264,9 @@ async def test_a_process_with_handlers_that_cannot_be_stopped_ends_at_a_signal(
     engine: Engine, db: Database, fleet: Fleet, hows: tuple[str, ...]
 ) -> None:
     stuck = [await start(engine, "job in thread" if how == "hang" else "job", how) for how in hows]
-    await until_query(db, "select coalesce(sum(cardinality(overdue)), 0)::int from onceward.workers", len(hows))
+    await until_query(
+        db, "select coalesce(sum(cardinality(overdue)), 0)::int from onceward.workers", len(hows), timeout_s=PATIENCE_S
+    )
     fleet.terminate()
     assert await fleet.until_exit() == 0
     assert fleet.text().count("handler.not_stopped") == len(hows)

@@ -55,14 +55,18 @@ async def start_checkout(
     user_id: UUID,
     invite_token: str | None = None,
     instalments: bool = False,
+    is_known: bool = True,
 ) -> StartedCheckout:
     """Hold a place for the person and return the payment page. A free cohort enrols at once.
+
+    `is_known` says whether the caller has proven to be this person. Anybody else gets a payment page in any case: an answer
+    that depends on the person would tell a stranger who is enrolled. A second payment is refunded when it arrives.
 
     With an invite, the place of the invite is used and held until the page ends. With `instalments`, the page starts a
     subscription of monthly payments, if the cohort offers them.
     """
     async with engine.transaction(organization=organization) as tx:
-        cohort, user = await _allowed(tx, cohort_id, user_id)
+        cohort, user = await _allowed(tx, cohort_id, user_id, is_known=is_known)
         if cohort["price"] == 0:
             await _refuse_while_paying(tx, user_id, cohort, "enrollment")
             enrollment_id = await enrol_free(tx, cohort_id, user_id)
@@ -70,7 +74,7 @@ async def start_checkout(
         if instalments and cohort["instalment_count"] == 0:
             raise NotEnrollable(f"{cohort['name']} cannot be paid in instalments")
         kind: Kind = "subscription" if instalments else "enrollment"
-        started = await _started(tx, user_id, cohort, kind)
+        started = await _started(tx, user_id, cohort, kind, is_known=is_known)
         checkout = started or await _hold(tx, cohort, user, invite_token, kind)
     return await _open_page(
         engine, organization, checkout, cohort, user, cancel_url=links.cohort(cohort_id), is_new=started is None
@@ -111,7 +115,7 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
     )
 
 
-async def _allowed(tx: Tx, cohort_id: UUID, user_id: UUID) -> tuple[Any, Any]:
+async def _allowed(tx: Tx, cohort_id: UUID, user_id: UUID, *, is_known: bool) -> tuple[Any, Any]:
     cohort = await cohorts.share(tx, cohort_id)
     if cohort is None:
         raise NotFound(f"there is no cohort {cohort_id}")
@@ -120,7 +124,7 @@ async def _allowed(tx: Tx, cohort_id: UUID, user_id: UUID) -> tuple[Any, Any]:
         raise NotFound(f"there is no user {user_id}")
     if not is_enrollable(cohort["status"], cohort["starts_at"], cohort["now"]):
         raise NotEnrollable(f"{cohort['name']} is not open for enrolment")
-    if await enrollments.live(tx, user_id, cohort_id) is not None:
+    if (is_known or cohort["price"] == 0) and await enrollments.live(tx, user_id, cohort_id) is not None:
         raise AlreadyEnrolled(f"you are enrolled in {cohort['name']} already")
     return cohort, user
 
@@ -140,7 +144,7 @@ async def _refuse_while_paying(tx: Tx, user_id: UUID, cohort: Any, kind: Kind) -
         raise PaymentPending(f"your payment for {bought} is being processed: if it fails, you can pay again")
 
 
-async def _started(tx: Tx, user_id: UUID, cohort: Any, kind: Kind) -> Any:
+async def _started(tx: Tx, user_id: UUID, cohort: Any, kind: Kind, *, is_known: bool = True) -> Any:
     """Return the checkout of this kind that the person has started, or None.
 
     One that cannot be used any more, or is for the other way to pay, is replaced, so that nobody holds two places or can
@@ -149,7 +153,8 @@ async def _started(tx: Tx, user_id: UUID, cohort: Any, kind: Kind) -> Any:
     shortest = timedelta(minutes=settings().hold_minutes)
     started = await payments.started_checkout(tx, user_id, cohort["id"], kind, shortest)
     # After the lock of the started checkout: its payment may have begun while this request waited for the lock.
-    await _refuse_while_paying(tx, user_id, cohort, kind)
+    if is_known:
+        await _refuse_while_paying(tx, user_id, cohort, kind)
     if started is None or (started["kind"] == kind and started["is_usable"]):
         return started
     await payment_pages.replace(tx, started)

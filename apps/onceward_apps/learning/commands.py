@@ -193,3 +193,17 @@ def rotate_key(organization: OrganizationOption) -> None:
             return await keys.rotate_signing_key(tx, actor=ACTOR)
 
     say(f"a new key signs links now; {run(work())} keys are valid")
+
+
+@group.command("rotate-badge-key")
+def rotate_badge_key(organization: OrganizationOption) -> None:
+    """Sign badges with a new key. The older keys stay published, so that downloaded badges can still be verified."""
+    from onceward_apps.learning import open_badges
+    from onceward_apps.learning.store import keys
+
+    async def work() -> int:
+        made = open_badges.new_key()
+        async with acting(organization) as tx:
+            return await keys.rotate_badge_key(tx, made, actor=ACTOR)
+
+    say(f"a new key signs badges now; {run(work())} keys are published")

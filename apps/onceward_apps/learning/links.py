@@ -36,5 +36,5 @@ def issuer(organization: UUID) -> str:
     return _page(f"issuers/{organization}")
 
 
-def badge_key(organization: UUID) -> str:
-    return _page(f"issuers/{organization}/key")
+def badge_key(organization: UUID, key_id: str) -> str:
+    return _page(f"issuers/{organization}/keys/{key_id}")

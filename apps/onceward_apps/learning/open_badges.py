@@ -1,7 +1,8 @@
 """A certificate as an Open Badges 3.0 credential: a signed JWT that a third party verifies offline with our public key.
 
 The payload of the JWT is the credential itself, in the data model of Verifiable Credentials 2.0. Each organization has a key
-of its own, which is created when the first badge is asked for. `kid` is the address of the public key.
+of its own, which is created when the first badge is asked for. `kid` is the address of the public key. A rotation adds a key
+in front: it signs from then on, and the older ones stay published, because downloaded badges name them.
 """
 
 from __future__ import annotations
@@ -78,16 +79,24 @@ def public_jwk(private_key: bytes, *, key_url: str) -> dict[str, Any]:
 
 
 async def key_of(engine: Engine, organization: UUID) -> bytes:
-    """Return the private key of an organization. The first call creates it."""
+    """Return the private key of an organization that signs. The first call creates it."""
     async with engine.transaction(organization=organization) as tx:
-        if (known := await keys.badge_key(tx)) is not None:
-            return known
-    made = await asyncio.to_thread(_new_key)  # takes a good part of a second
+        if known := await keys.badge_keys(tx):
+            return known[0]
+    made = await asyncio.to_thread(new_key)  # takes a good part of a second
     async with engine.transaction(organization=organization) as tx:
-        return await keys.keep_badge_key(tx, made)
+        return (await keys.keep_badge_key(tx, made))[0]
 
 
-def _new_key() -> bytes:
+def key_id(private_key: bytes) -> str:
+    """Return the name of a key in its address: the beginning of the digest of its public half."""
+    key = serialization.load_der_private_key(private_key, password=None)
+    public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(public).hexdigest()[:16]
+
+
+def new_key() -> bytes:
+    """Return a new private key."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     return key.private_bytes(
         serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -10,7 +10,7 @@ from onceward import Engine, Tx
 from onceward_apps.learning.app import app
 from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.link_tokens import hash_token, new_token
-from onceward_apps.learning.store import people, users
+from onceward_apps.learning.store import enrollments, people, users
 from onceward_apps.learning.student_mails import mail
 
 LINK_MINUTES = 30
@@ -48,6 +48,15 @@ async def send_links(engine: Engine, email: str) -> int:
             if not await people.has_fresh_link(tx, row["user_id"]):
                 await send_link(tx, row["user_id"])
     return len(known)
+
+
+async def remind(engine: Engine, organization: UUID, user_id: UUID, cohort_id: UUID) -> None:
+    """Mail a sign-in link to a person who is enrolled and seems to enrol again. A stranger who used the address sees nothing."""
+    async with engine.transaction(organization=organization) as tx:
+        await users.lock(tx, user_id)  # two requests at once may both see no link
+        is_enrolled = await enrollments.live(tx, user_id, cohort_id) is not None
+        if is_enrolled and not await people.has_fresh_link(tx, user_id):
+            await send_link(tx, user_id)
 
 
 async def send_link(tx: Tx, user_id: UUID) -> str:

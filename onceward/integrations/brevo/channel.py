@@ -57,11 +57,11 @@ class BrevoChannel:
 
 def configured(setup: ChannelSetup) -> BrevoChannel | None:
     """Return the channel of the account in the settings."""
-    settings = setup.settings
-    if settings.brevo_api_key is None:
+    account = setup.account("brevo")
+    if account is None:
         return None
-    brevo = Brevo(setup.client, settings.brevo_api_key.get_secret_value(), base_url=settings.brevo_url)
-    return BrevoChannel(brevo, sender=settings.of(MessagesSettings).mail_from)
+    brevo = Brevo.connect(setup.client, account)
+    return BrevoChannel(brevo, sender=brevo.sender or setup.settings.of(MessagesSettings).mail_from)
 
 
 async def own(setup: ChannelSetup, services: Services, organization: UUID) -> BrevoChannel:

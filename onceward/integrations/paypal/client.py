@@ -46,6 +46,7 @@ class PayPal(PayPalApi):
         return_url: str,
         cancel_url: str,
         description: str | None = None,
+        locale: str | None = None,
     ) -> ServiceAnswer:
         """Start a payment. `detail["approve_url"]` is the page for the buyer; the reference is the order id."""
         unit: dict[str, Any] = {
@@ -55,6 +56,8 @@ class PayPal(PayPalApi):
         if description:
             unit["description"] = description[:127]
         context = {"return_url": return_url, "cancel_url": cancel_url, "user_action": "PAY_NOW"}
+        if locale is not None:
+            context["locale"] = locale.replace("_", "-")
         outcome = await self.request(
             "POST",
             "/v2/checkout/orders",
@@ -183,7 +186,7 @@ class PayPal(PayPalApi):
 
 def to_iso(moment: datetime) -> str:
     """Return a time as PayPal reads it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _next_path(page: Mapping[str, Any]) -> str | None:

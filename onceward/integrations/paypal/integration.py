@@ -15,5 +15,6 @@ INTEGRATION = Integration(
     ),
     settings="onceward.integrations.paypal.settings:PayPalSettings",
     client="onceward.integrations.paypal.client:PayPal",
+    payments="onceward.integrations.paypal.payments:PayPalPayments",
     simulator="onceward.integrations.paypal.simulator:PayPalSimulator",
 )

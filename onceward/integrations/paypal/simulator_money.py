@@ -88,7 +88,7 @@ class PayPalMoney(PayPalRequests):
         found = [
             each
             for each in self.mine(self.books.transactions)
-            if start <= each["transaction_initiation_date"] <= end
+            if start[:19] <= each["transaction_initiation_date"][:19] <= end[:19]
             and query.get("transaction_id") in (None, each["transaction_id"])
         ]
         size, number = int(query.get("page_size", "100")), int(query.get("page", "1"))

@@ -172,11 +172,11 @@ class PayPalRequests(Simulator):
     def list_events(self, request: web.Request, _: Json) -> Json:
         """Return the events of a period, newest first, with a link to the next page."""
         query = request.query
-        start, end = query.get("start_time", ""), query.get("end_time", "9999")
+        start, end = _moment(query.get("start_time", "0001-01-01T00:00:00Z")), _moment(query.get("end_time", iso_now()))
         found = [
             each
             for each in reversed(self.mine(self.books.events))
-            if start <= each["create_time"] <= end and query.get("event_type") in (None, each["event_type"])
+            if start <= _moment(each["create_time"]) <= end and query.get("event_type") in (None, each["event_type"])
         ]
         size, offset = int(query.get("page_size", "10")), int(query.get("offset", "0"))
         links: list[Json] = []
@@ -191,7 +191,7 @@ class PayPalRequests(Simulator):
         event: Json = {
             "id": f"WH-{secrets.token_hex(10).upper()}",
             "event_version": "1.0",
-            "create_time": iso_now(),
+            "create_time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "resource_type": resource_type,
             "resource_version": "2.0",
             "event_type": event_type,
@@ -226,6 +226,10 @@ class PayPalRequests(Simulator):
 
 def _missing() -> PayPalError:
     return PayPalError("RESOURCE_NOT_FOUND", status=404, issue="INVALID_RESOURCE_ID")
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def iso_now() -> str:

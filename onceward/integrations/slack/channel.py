@@ -8,8 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from pydantic import SecretStr
+
 from onceward.integrations.slack.client import Slack, SlackWebhook
 from onceward.messages.channel import ChannelSetup, ChannelSource, Letter, Turns
+from onceward.messages.limits import Limit, per_second
 from onceward.services import Services
 from onceward.services.outcome import Lookup, ServiceAnswer
 
@@ -73,14 +76,11 @@ class SlackWebhookChannel:
 
 def configured(setup: ChannelSetup) -> SlackChannel | SlackWebhookChannel | None:
     """Return the channel of the app in the settings, or else of the incoming webhook."""
-    settings = setup.settings
-    if settings.slack_bot_token is not None:
-        return SlackChannel(
-            Slack(setup.client, settings.slack_bot_token.get_secret_value(), base_url=settings.slack_url)
-        )
-    if settings.slack_webhook_url is not None:
-        return SlackWebhookChannel(SlackWebhook(setup.guarded, settings.slack_webhook_url.get_secret_value()))
-    return None
+    account = setup.account("slack")
+    if account is not None:
+        return SlackChannel(Slack.connect(setup.client, account))
+    url: SecretStr | None = setup.settings_of("slack").webhook_url
+    return None if url is None else SlackWebhookChannel(SlackWebhook(setup.guarded, url.get_secret_value()))
 
 
 async def own(setup: ChannelSetup, services: Services, organization: UUID) -> SlackChannel:
@@ -88,4 +88,9 @@ async def own(setup: ChannelSetup, services: Services, organization: UUID) -> Sl
     return SlackChannel(await services.slack(organization))
 
 
-CHANNEL = ChannelSource(name="slack", configured=configured, own=own)
+def pace(setup: ChannelSetup) -> Limit | None:
+    """Return the limit that the settings ask for."""
+    return per_second(setup.settings_of("slack").per_s)
+
+
+CHANNEL = ChannelSource(name="slack", configured=configured, own=own, limit=pace)

@@ -14,6 +14,7 @@ INTEGRATION = Integration(
         AccountField("channel", "Slack channel for notification types without a channel of their own.", required=False),
     ),
     client="onceward.integrations.slack.client:Slack",
+    settings="onceward.integrations.slack.settings:SlackSettings",
     channel="onceward.integrations.slack.channel:CHANNEL",
     simulator="onceward.integrations.slack.simulator:SlackSimulator",
 )

@@ -20,6 +20,7 @@ from onceward.services.outcome import Accepted, Lookup, Refused, ServiceAnswer
 
 if TYPE_CHECKING:
     from onceward.integrations.smtp.client import Encryption, Smtp
+    from onceward.integrations.smtp.settings import SmtpSettings
 
 ENCRYPTION: dict[str, Encryption] = {"starttls": "starttls", "implicit": "tls", "none": "none"}
 
@@ -85,19 +86,19 @@ class SmtpChannel:
 
 def configured(setup: ChannelSetup) -> SmtpChannel | None:
     """Return the channel of the relay in the settings."""
-    settings = setup.settings
-    own = settings.of(MessagesSettings)
-    if settings.smtp_host is None:
+    settings: SmtpSettings = setup.settings_of("smtp")
+    own = setup.settings.of(MessagesSettings)
+    if settings.host is None:
         return None
     from onceward.integrations.smtp.client import Relay, Smtp  # aiosmtplib: slow to import
 
     relay = Relay(
-        host=settings.smtp_host,
-        port=settings.smtp_port,
-        username=settings.smtp_username,
-        password=settings.smtp_password.get_secret_value() if settings.smtp_password else None,
-        encryption=ENCRYPTION[settings.smtp_tls],
-        host_name=own.mail_host_name or urlsplit(settings.url or "").hostname,
+        host=settings.host,
+        port=settings.port,
+        username=settings.username,
+        password=settings.password.get_secret_value() if settings.password else None,
+        encryption=ENCRYPTION[settings.tls],
+        host_name=own.mail_host_name or urlsplit(setup.settings.url or "").hostname,
     )
     return SmtpChannel(
         Smtp(relay),
@@ -105,7 +106,7 @@ def configured(setup: ChannelSetup) -> SmtpChannel | None:
         identity=setup.mail_identity,
         return_path=None
         if own.mail_return_path is None
-        else partial(_bounces, own.mail_return_path, bounce_secrets(settings)),
+        else partial(_bounces, own.mail_return_path, bounce_secrets(setup.settings)),
         is_encrypted=relay.encryption != "none",
     )
 

@@ -84,6 +84,22 @@ class StripeApi:
                 return Accepted(reference, {name: listed})
             query["starting_after"] = page[-1].get("id")
 
+    async def list_after(self, path: str, fields: Mapping[str, Any], name: str, *, after: str | None) -> ServiceAnswer:
+        """Return the next page after an object, or the oldest page, in `detail[name]`, oldest first; and `has_more`.
+
+        Stripe lists the newest first, so the oldest page is found by reading all. Each further page is one call.
+        """
+        query = {**fields, "limit": PAGE_OBJECTS} | ({} if after is None else {"ending_before": after})
+        has_newer = False
+        while True:
+            answer = await self.get(path, query)
+            if not isinstance(answer, Accepted):
+                return answer
+            page, has_more = objects(answer.detail, "data"), bool(answer.detail.get("has_more"))
+            if after is not None or not has_more:
+                return Accepted(after, {name: page[::-1], "has_more": has_more if after is not None else has_newer})
+            has_newer, query["starting_after"] = True, page[-1].get("id")
+
     async def find(self, path: str, fields: Mapping[str, Any], *, key: str) -> Lookup:
         """Search a list, page by page, for the object with the key in its metadata."""
         query = dict(fields)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from onceward.integrations.stripe.api import BASE_URL, KEY_METADATA, PAGE_OBJECTS, StripeApi
 from onceward.services.accounts import ServiceAccount
-from onceward.services.call import Client, objects
+from onceward.services.call import Client
 from onceward.services.outcome import Absent, Accepted, Lookup, Refused, ServiceAnswer
 
 # One hour less than Stripe's 24, because a call may wait and clocks differ.
@@ -42,12 +42,17 @@ class Stripe(StripeApi):
         reason: str | None = None,
         metadata: Mapping[str, str] | None = None,
         key_age_s: float = 0.0,
+        mark: str | None = None,
     ) -> ServiceAnswer:
-        """Refund a payment. Without an amount, refund what remains of it. The reference is the refund's id."""
+        """Refund a payment. Without an amount, refund what remains of it. The reference is the refund's id.
+
+        `mark` is stored in the metadata instead of the key, and found by `find_refund`.
+        """
+        mark = mark or key
         if (payment_intent is None) == (charge is None):
             raise ValueError("a refund needs either payment_intent or charge, and not both")
         if key_age_s >= KEY_LIFETIME_S:
-            existing = await self.find_refund(key=key, payment_intent=payment_intent, charge=charge)
+            existing = await self.find_refund(key=mark, payment_intent=payment_intent, charge=charge)
             if not isinstance(existing, Absent):
                 return existing
         return await self.create(
@@ -57,7 +62,7 @@ class Stripe(StripeApi):
                 "charge": charge,
                 "amount": amount_minor,
                 "reason": reason,
-                "metadata": {**(metadata or {}), KEY_METADATA: key},
+                "metadata": {**(metadata or {}), KEY_METADATA: mark},
             },
             key=key,
         )
@@ -174,7 +179,8 @@ class Stripe(StripeApi):
         return await self.list_all("charges", fields, "charges", reference=payment_intent)
 
     async def retrieve_checkout_session(self, session: str) -> ServiceAnswer:
-        return await self.get(f"checkout/sessions/{quote(session, safe='')}")
+        """Return a session with its payment intent, which says why a payment failed."""
+        return await self.get(f"checkout/sessions/{quote(session, safe='')}", {"expand": ["payment_intent"]})
 
     async def retrieve_refund(self, refund: str) -> ServiceAnswer:
         return await self.get(f"refunds/{quote(refund, safe='')}")
@@ -198,41 +204,27 @@ class Stripe(StripeApi):
         return await self.list_all("payouts", fields, "payouts", reference=None)
 
     async def list_balance_transactions(
-        self, *, payout: str | None = None, created_from: int | None = None, created_until: int | None = None
+        self, *, after: str | None = None, created_from: int | None = None, created_until: int | None = None
     ) -> ServiceAnswer:
-        """Return what changed the balance, each with its fee, in `detail["balance_transactions"]`, newest first.
+        """Return a page of what changed the balance after a transaction, in `detail["balance_transactions"]`, oldest first.
 
-        `payout` selects what one automatic payout consists of, including the payout itself.
+        Each has its fee and its source, which names the payment.
         """
-        fields = {
-            "payout": payout,
-            "created": {"gte": created_from, "lt": created_until},
-            # With the source, a transaction names its payment.
-            "expand": ["data.source"],
-        }
+        fields = {"created": {"gte": created_from, "lt": created_until}, "expand": ["data.source"]}
+        return await self.list_after("balance_transactions", fields, "balance_transactions", after=after)
+
+    async def list_payout_transactions(self, payout: str) -> ServiceAnswer:
+        """Return what an automatic payout consists of, including the payout itself, in `detail["balance_transactions"]`."""
+        fields = {"payout": payout, "expand": ["data.source"]}
         return await self.list_all("balance_transactions", fields, "balance_transactions", reference=payout)
 
-    async def list_events(
-        self, *, after: str | None = None, created_from: int | None = None, types: Sequence[str] = ()
-    ) -> ServiceAnswer:
-        """Return the next events after an event or a time in `detail["events"]`, oldest first; `detail["has_more"]`.
+    async def list_events(self, *, after: str | None = None, created_from: int | None = None) -> ServiceAnswer:
+        """Return a page of events after an event, or from a time on, in `detail["events"]`, oldest first.
 
-        After an event this is one page. After a time it is every page, because Stripe lists the newest first. Stripe keeps
-        events for 30 days and refuses an older id as `after`.
+        Stripe keeps events for 30 days, and refuses an older id as `after`.
         """
-        if after is None:
-            fields = {"created": {"gte": created_from}, "types": list(types)}
-            listed = await self.list_all("events", fields, "events", reference=None)
-            if not isinstance(listed, Accepted):
-                return listed
-            return Accepted(None, {"events": listed.detail["events"][::-1], "has_more": False})
-        fields = {"ending_before": after, "types": list(types), "limit": PAGE_OBJECTS}
-        page = await self.get("events", fields)
-        if not isinstance(page, Accepted):
-            return page
-        return Accepted(
-            after, {"events": objects(page.detail, "data")[::-1], "has_more": bool(page.detail.get("has_more"))}
-        )
+        fields = {"created": {"gte": created_from}} if after is None else {}
+        return await self.list_after("events", fields, "events", after=after)
 
     async def retrieve_subscription(self, subscription: str) -> ServiceAnswer:
         return await self.get(f"subscriptions/{quote(subscription, safe='')}")

@@ -17,5 +17,6 @@ INTEGRATION = Integration(
         ),
     ),
     client="onceward.integrations.stripe.client:Stripe",
+    payments="onceward.integrations.stripe.payments:StripePayments",
     simulator="onceward.integrations.stripe.simulator:StripeSimulator",
 )

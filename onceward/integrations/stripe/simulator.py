@@ -38,7 +38,7 @@ class StripeSimulator(StripeMoney):
             *self.money_routes(),
             web.post("/v1/checkout/sessions", self.keyed(self._create_session)),
             web.get("/v1/checkout/sessions", self.reading(self._list_sessions)),
-            web.get("/v1/checkout/sessions/{id}", self.reading(self._session)),
+            web.get("/v1/checkout/sessions/{id}", self.reading(self._read_session)),
             web.post("/v1/checkout/sessions/{id}/expire", self.keyed(self._expire_session)),
             web.post("/v1/payment_intents", self.keyed(lambda _, fields: self.books.new_intent(fields))),
             web.get("/v1/payment_intents/search", self.reading(self._search_intents)),
@@ -68,6 +68,13 @@ class StripeSimulator(StripeMoney):
 
     def _session(self, request: web.Request) -> Json:
         return get_object(self.books.sessions, request.match_info["id"], "checkout.session")
+
+    def _read_session(self, request: web.Request) -> Json:
+        session = self._session(request)
+        expands = [value for name, value in request.query.items() if name.startswith("expand")]
+        if "payment_intent" in expands and session["payment_intent"] is not None:
+            return {**session, "payment_intent": self.books.intents[session["payment_intent"]]}
+        return session
 
     def _expire_session(self, request: web.Request, _: Json) -> Json:
         session = self._session(request)
@@ -254,6 +261,8 @@ class StripeSimulator(StripeMoney):
 
     def _update_subscription(self, request: web.Request, fields: Json) -> Json:
         subscription = self._subscription(request)
+        if subscription["status"] == "canceled":
+            raise StripeError("A canceled subscription can only update its cancellation_details and metadata.")
         if "cancel_at_period_end" in fields:
             subscription["cancel_at_period_end"] = fields["cancel_at_period_end"] == "true"
         subscription["metadata"].update(part(fields, "metadata"))

@@ -188,6 +188,9 @@ class Books:
             intent.update(status="succeeded", amount_received=intent["amount"])
         elif not declined:
             intent.update(status="requires_capture", amount_capturable=intent["amount"])
+        else:
+            error = {"type": "card_error", "code": "card_declined", "decline_code": "generic_decline"}
+            intent.update(status="requires_payment_method", last_payment_error=error)
         return charge
 
     def capture(self, intent: Json, fields: Mapping[str, Any]) -> Json:

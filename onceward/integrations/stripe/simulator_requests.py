@@ -19,8 +19,6 @@ from onceward.testing.simulators.webhooks import WebhookSender
 API_VERSION = "2025-06-30.basil"
 # Stripe retries for three days; the simulator uses shorter delays.
 DEFAULT_RETRY_DELAYS_S = (0.5, 2.0, 10.0, 60.0, 300.0, 1800.0)
-_NAMING = ("payment_intent", "charge")
-"""The parameters of a request that name another object of the same account."""
 
 
 class StripeRequests(Simulator):
@@ -135,8 +133,10 @@ class StripeRequests(Simulator):
         return account
 
     def _check_names(self, fields: Mapping[str, Any], account: str | None) -> None:
-        for name in _NAMING:
+        """Check the objects that a request names in its parameters."""
+        for name, objects in (("payment_intent", self.books.intents), ("charge", self.books.charges)):
             if named := fields.get(name):
+                get_object(objects, str(named), name)
                 self._check_owner(str(named), account)
 
     def _check_owner(self, object_id: str, account: str | None) -> None:

@@ -61,16 +61,10 @@ class SmsChannel:
 
 def configured(setup: ChannelSetup) -> SmsChannel | None:
     """Return the channel of the account in the settings, if it has a sender."""
-    settings = setup.settings
-    if not (settings.twilio_account_sid and settings.twilio_auth_token and settings.twilio_from):
+    account = setup.account("twilio")
+    if account is None or not (sender := account.get("from")):
         return None
-    twilio = Twilio(
-        setup.client,
-        settings.twilio_account_sid,
-        settings.twilio_auth_token.get_secret_value(),
-        base_url=settings.twilio_url,
-    )
-    return SmsChannel(twilio, sender=settings.twilio_from, callback=setup.report_address("twilio"))
+    return SmsChannel(Twilio.connect(setup.client, account), sender=sender, callback=setup.report_address("twilio"))
 
 
 async def own(setup: ChannelSetup, services: Services, organization: UUID) -> SmsChannel:

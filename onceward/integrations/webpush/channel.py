@@ -14,6 +14,7 @@ from onceward.services.outcome import Lookup, Refused, ServiceAnswer
 
 if TYPE_CHECKING:
     from onceward.integrations.webpush import client
+    from onceward.integrations.webpush.settings import WebPushSettings
 else:
     client = lazy_module("onceward.integrations.webpush.client")
 
@@ -69,11 +70,11 @@ def _subscription(text: str) -> client.Subscription | None:
 
 def configured(setup: ChannelSetup) -> PushChannel | None:
     """Return the channel of the key in the settings."""
-    settings = setup.settings
-    if not (settings.webpush_private_key and settings.webpush_subject):
+    settings: WebPushSettings = setup.settings_of("webpush")
+    if not (settings.private_key and settings.subject):
         return None
-    vapid = client.VapidKey(settings.webpush_private_key.get_secret_value())
-    return PushChannel(client.WebPush(setup.guarded, vapid=vapid, subject=settings.webpush_subject))
+    vapid = client.VapidKey(settings.private_key.get_secret_value())
+    return PushChannel(client.WebPush(setup.guarded, vapid=vapid, subject=settings.subject))
 
 
 CHANNEL = ChannelSource(name="push", configured=configured)

@@ -16,6 +16,7 @@ from onceward.integrations.whatsapp.client import WhatsApp
 from onceward.integrations.whatsapp.errors import OUTSIDE_WINDOW
 from onceward.messages.approved import read_approval
 from onceward.messages.channel import ChannelSetup, ChannelSource, Letter, Turns
+from onceward.messages.limits import Limit
 from onceward.services import Services
 from onceward.services.outcome import Accepted, Lookup, Refused, ServiceAnswer
 
@@ -81,13 +82,8 @@ def quick_reply(index: int, payload: str) -> dict[str, Any]:
 
 def configured(setup: ChannelSetup) -> WhatsAppChannel | None:
     """Return the channel of the account in the settings."""
-    settings = setup.settings
-    if not (settings.whatsapp_access_token and settings.whatsapp_phone_number_id):
-        return None
-    token = settings.whatsapp_access_token.get_secret_value()
-    return WhatsAppChannel(
-        WhatsApp(setup.client, settings.whatsapp_phone_number_id, token, base_url=settings.whatsapp_url)
-    )
+    account = setup.account("whatsapp")
+    return None if account is None else WhatsAppChannel(WhatsApp.connect(setup.client, account))
 
 
 async def own(setup: ChannelSetup, services: Services, organization: UUID) -> WhatsAppChannel:
@@ -95,4 +91,10 @@ async def own(setup: ChannelSetup, services: Services, organization: UUID) -> Wh
     return WhatsAppChannel(await services.whatsapp(organization))
 
 
-CHANNEL = ChannelSource(name="whatsapp", configured=configured, own=own)
+def pace(setup: ChannelSetup) -> Limit | None:
+    """Return the pace of one sender that the settings ask for."""
+    interval_ms = setup.settings_of("whatsapp").interval_ms
+    return Limit(count=1, per_s=interval_ms / 1000) if interval_ms else None
+
+
+CHANNEL = ChannelSource(name="whatsapp", configured=configured, own=own, limit=pace)

@@ -19,6 +19,7 @@ INTEGRATION = Integration(
         ),
     ),
     client="onceward.integrations.whatsapp.client:WhatsApp",
+    settings="onceward.integrations.whatsapp.settings:WhatsAppSettings",
     channel="onceward.integrations.whatsapp.channel:CHANNEL",
     reports="onceward.integrations.whatsapp.reports:REPORTS",
     account_events="onceward.integrations.whatsapp.account_events:ACCOUNT_EVENTS",

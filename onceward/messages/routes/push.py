@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, SecretStr, StringConstraints
 
 from onceward.db import Database
 from onceward.integrations.webpush.client import VapidKey
 from onceward.messages import Recipient
 from onceward.messages.preferences import forget_push, save_recipient
+from onceward.services import load_integration_settings
 from onceward.settings import Settings
 from onceward.trust import Identity, NotAllowed, transaction_for
 from onceward.web.api import database_of, settings_of
@@ -59,11 +60,12 @@ def push_router() -> APIRouter:
     @exposed(credential=ANYBODY)
     async def read_push_key(settings: TheSettings) -> PublicKey:  # pyright: ignore[reportUnusedFunction]
         """Return the public key. Needs no authentication."""
-        if settings.webpush_private_key is None:
+        private_key: SecretStr | None = load_integration_settings("webpush", settings).private_key
+        if private_key is None:
             raise Problem(
                 404, "Web Push is not configured: set ONCEWARD_WEBPUSH_PRIVATE_KEY and ONCEWARD_WEBPUSH_SUBJECT"
             )
-        return PublicKey(public_key=VapidKey(settings.webpush_private_key.get_secret_value()).public)
+        return PublicKey(public_key=VapidKey(private_key.get_secret_value()).public)
 
     @router.put("/subscription", status_code=204)
     @exposed("nothing")

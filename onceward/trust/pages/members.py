@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from onceward.trust.errors import NotAllowed
+from onceward.statements import read_statement
 from onceward.trust.identity import Identity
 from onceward.trust.organizations import find_organization, list_members, set_second_factor_required
 from onceward.web.dashboard import frame
@@ -18,6 +18,7 @@ from onceward.web.dashboard.site import Site
 from onceward.web.exposure import NOTHING, exposed
 
 PATH = "/dashboard/members"
+ORGANIZATIONS = read_statement("trust", "count_members")
 
 
 def show(site: Site) -> Handler:
@@ -25,7 +26,7 @@ def show(site: Site) -> Handler:
     async def members(request: Request) -> Response:
         identity = await identify(request, "owner")
         if identity.organization is None:
-            raise NotAllowed("members belong to an organization: choose one at the top of the page")
+            return await _choose(site, identity, request)
         # Not as the app, which cannot read addresses of people.
         async with site.database.acquire() as conn:
             organization = await find_organization(conn, str(identity.organization))
@@ -38,6 +39,15 @@ def show(site: Site) -> Handler:
         return reply
 
     return members
+
+
+async def _choose(site: Site, identity: Identity, request: Request) -> Response:
+    """Show an administrator who acts for no organization all organizations, with what their members have."""
+    async with site.database.acquire() as conn:
+        organizations = await conn.fetch(ORGANIZATIONS)
+    around = await frame.load(site, identity, request, None)
+    context = {"title": "Members", "listed": organizations}
+    return HTMLResponse(site.whole(None, identity, around, params={}, template="member_lists.html", **context))
 
 
 async def _require_second_factor(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:

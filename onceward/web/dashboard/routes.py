@@ -236,6 +236,9 @@ def _after_choosing(site: Site, back: str, chosen: str) -> str:
     for section in site.contributed.sections:
         if section.path == back and not (section.instance and chosen):
             return section.path
+    for extra in site.contributed.extras:
+        if extra.path == back and "{" not in back:
+            return extra.path
     return "/"
 
 

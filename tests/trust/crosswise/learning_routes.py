@@ -94,7 +94,10 @@ LEARNING: dict[tuple[str, str], Ask] = {
         fill={"credential_id": "@credential"}, blank=True
     ),
     ("GET", "/learn/certificates/{credential_id}/badge.jwt"): Ask(fill={"credential_id": "@credential"}, blank=True),
-    ("GET", "/learn/issuers/{organization_id}/key"): Ask(fill={"organization_id": "@school"}, blank=True),
+    ("GET", "/learn/issuers/{organization_id}/keys"): Ask(fill={"organization_id": "@school"}, blank=True),
+    ("GET", "/learn/issuers/{organization_id}/keys/{key_id}"): Ask(
+        fill={"organization_id": "@school", "key_id": "x"}, blank=True, refused=True
+    ),
     ("GET", "/learn/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
     ("GET", "/learn/sign-in"): Ask(shows="nothing"),
     ("GET", "/learn/sign-in/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing"),

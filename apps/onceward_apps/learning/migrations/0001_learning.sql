@@ -11,7 +11,8 @@ create table learning.signing_keys (
 );
 select onceward.protect('learning.signing_keys');
 
--- The key that signs Open Badges (RSA, PKCS 8), one for each organization, created for the first badge. Only its public half is shown.
+-- The keys that sign Open Badges (RSA, PKCS 8), for each organization one after the other, newest first. The first is created for the
+-- first badge. Only their public halves are shown.
 create table learning.badge_keys (
     organization_id uuid primary key default onceward.organization(),
     private_key bytea not null,            -- encrypted

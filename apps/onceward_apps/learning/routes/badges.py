@@ -36,18 +36,38 @@ async def badge(engine: EngineHere, request: Request, credential_id: str) -> Res
             raise NoLongerValid("this certificate was revoked, or its details were removed")
     claims = open_badges.credential(row, email=row["email"], issuer=links.issuer(organization))
     key = await open_badges.key_of(engine, organization)
-    token = await asyncio.to_thread(open_badges.sign, claims, key, key_url=links.badge_key(organization))
+    key_url = links.badge_key(organization, open_badges.key_id(key))
+    token = await asyncio.to_thread(open_badges.sign, claims, key, key_url=key_url)
     headers = {"Content-Disposition": f'attachment; filename="{credential_id}.jwt"', "Cache-Control": "no-store"}
     return Response(token, media_type="application/jwt", headers=headers)
 
 
-@router.get("/issuers/{organization_id}/key")
+@router.get("/issuers/{organization_id}/keys")
 @exposed(credential=ANYBODY, limit="60 a minute per address")
-async def public_key(engine: EngineHere, request: Request, organization_id: UUID) -> dict[str, Any]:
-    """Return the public key (a JSON Web Key) of an organization that has issued badges."""
-    await limit(engine, request, "badge", per_minute=60)
-    async with acting(engine, organization_id) as tx:
-        key = await keys.badge_key(tx)
-    if key is None:
+async def public_keys(engine: EngineHere, request: Request, organization_id: UUID) -> dict[str, Any]:
+    """Return the public keys (a JSON Web Key Set) of an organization that has issued badges, newest first."""
+    published = await _published(engine, request, organization_id)
+    if not published:
         raise problem(NotFound("this organization has issued no badge"))
-    return open_badges.public_jwk(key, key_url=links.badge_key(organization_id))
+    return {"keys": list(published.values())}
+
+
+@router.get("/issuers/{organization_id}/keys/{key_id}")
+@exposed(credential=ANYBODY, limit="60 a minute per address")
+async def public_key(engine: EngineHere, request: Request, organization_id: UUID, key_id: str) -> dict[str, Any]:
+    """Return one public key (a JSON Web Key), also one that no longer signs. Badges name this address as `kid`."""
+    published = await _published(engine, request, organization_id)
+    if key_id not in published:
+        raise problem(NotFound("this organization has no such key"))
+    return published[key_id]
+
+
+async def _published(engine: EngineHere, request: Request, organization: UUID) -> dict[str, dict[str, Any]]:
+    """Return the public keys of an organization by their names, newest first."""
+    await limit(engine, request, "badge", per_minute=60)
+    async with acting(engine, organization) as tx:
+        private = await keys.badge_keys(tx)
+    named = {open_badges.key_id(key): key for key in private}
+    return {
+        name: open_badges.public_jwk(key, key_url=links.badge_key(organization, name)) for name, key in named.items()
+    }

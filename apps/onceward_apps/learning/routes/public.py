@@ -20,6 +20,7 @@ from onceward_apps.learning.routes.requests import (
     EngineHere,
     MaybeStudent,
     Name,
+    Visitor,
     acting,
     limit,
     limit_mail,
@@ -75,9 +76,12 @@ async def cohort(engine: EngineHere, cohort_id: UUID) -> dict[str, Any]:
 @router.post("/cohorts/{cohort_id}/checkout", status_code=201)
 @exposed("mail", "money", "call", credential=ANYBODY, limit=f"20 a minute per address; {MAILS}")
 async def start_checkout(
-    engine: EngineHere, request: Request, cohort_id: UUID, requested: CheckoutIn
+    engine: EngineHere, request: Request, visitor: Visitor, cohort_id: UUID, requested: CheckoutIn
 ) -> dict[str, Any]:
-    """Hold a place and return the address of the payment page. 409 says why it is not possible: `cohort_full`, `payment_pending`."""
+    """Hold a place and return the address of the payment page. 409 says why it is not possible: `cohort_full`.
+
+    Only a signed-in student learns that they are enrolled, or that their payment is being processed (409 `payment_pending`).
+    """
     await limit(engine, request, "checkout", per_minute=20)
     organization = await owner_of(engine, "cohort", cohort_id)
     await limit_mail(engine, request, requested.email)
@@ -86,6 +90,7 @@ async def start_checkout(
         user = await users.register(
             tx, email=requested.email, name=requested.name, locale=requested.locale, confirmed=False
         )
+    is_known = visitor is not None and visitor.user_id == user["id"]
     try:
         opened = await checkout.start_checkout(
             engine,
@@ -94,12 +99,15 @@ async def start_checkout(
             user_id=user["id"],
             invite_token=requested.invite_token,
             instalments=requested.instalments,
+            is_known=is_known,
         )
     except AlreadyEnrolled:
         # The same answer as for a new enrolment: nobody learns from this form who is enrolled. Their home page asks for a sign-in.
         return {"url": links.home()}
     except LearningError as error:
         raise problem(error) from error
+    if not is_known and opened.checkout_id is not None:
+        await sign_in.remind(engine, organization, user["id"], cohort_id)
     return {"url": links.home() if opened.enrollment_id is not None else opened.url}
 
 

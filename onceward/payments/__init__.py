@@ -1,0 +1,1 @@
+"""Payments: one machine for pages, refunds, disputes, instalments, reconciliation and the ledger (docs/payments.md)."""
