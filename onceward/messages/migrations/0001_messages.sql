@@ -199,7 +199,8 @@ create table onceward.suppressions (
     message bigint,                         -- the mail that bounced
     created_at timestamptz not null default onceward.now()
 );
-comment on table onceward.suppressions is 'Addresses that get no more mail of an organization, because mail bounced or the recipient complained.';
+comment on table onceward.suppressions is
+    'Addresses that get no more mail of an organization, because mail bounced or the recipient complained.';
 create unique index suppressions_key on onceward.suppressions
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), address_hash);
 create index suppressions_latest on onceward.suppressions (created_at desc);
@@ -232,7 +233,8 @@ create table onceward.service_states (
     is_bad boolean not null,
     changed_at timestamptz not null
 );
-comment on table onceward.service_states is 'What services report about our accounts by webhook. A later report replaces an earlier one.';
+comment on table onceward.service_states is
+    'What services report about our accounts by webhook. A later report replaces an earlier one.';
 create unique index service_states_key on onceward.service_states
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), service, account, subject);
 create index service_states_account on onceward.service_states (service, account) where subject = 'account';
