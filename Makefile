@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-peers new-project lock audit clean
+.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock audit clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -97,6 +97,10 @@ bench-smoke: $(READY) ## run every bench case once, tiny
 
 bench: $(READY) ## measure, next to the peers that are installed
 	@$(BIN)/onceward bench $(ARGS)
+
+bench-shared: $(READY) ## measure everything that shared commits change, next to the peers and to ourselves without them; ARGS=--quick
+	@for case in "work drain-row" "work drain-row-2" "work drain-row-update" "work drain-ordered" "work drain-tx" "work drain-1" "work drain-2" \
+	    "work latency" "work latency-across" "ingest inline" "ingest end-to-end" "checkout sale"; do $(BIN)/onceward bench $$case $(ARGS) || exit 1; done
 
 bench-peers: $(READY) ## install what we measure ourselves against, each in its own directory below .bench
 	@if [ -x benchmarks/install-peers ]; then benchmarks/install-peers; else echo "no peers to install"; fi

@@ -21,7 +21,7 @@ import orjson
 
 from benchmarks import checkout_house as houses
 from benchmarks import checkout_script as bench_script
-from benchmarks.measure import BenchFailed, Measurement, Size, compare, pgbench
+from benchmarks.measure import UNSHARED, BenchFailed, Measurement, Size, compare, pgbench
 from onceward import Engine
 from onceward.db import Database, migrate
 from onceward.inbox import Inbox
@@ -50,10 +50,12 @@ TARGET_MS = 50.0
 class Box:
     """An endpoint in this process, and checkouts that wait for payment."""
 
-    def __init__(self, db: Database, engine: Engine, inbox: Inbox, organization: UUID) -> None:
+    def __init__(self, db: Database, engine: Engine, inbox: Inbox, unshared: Inbox, organization: UUID) -> None:
         self.db = db
         self.engine = engine
         self.inbox = inbox
+        self.unshared = unshared
+        """An endpoint of which each sale has a commit of its own."""
         self.organization = organization
         self.venue: UUID | None = None
 
@@ -100,25 +102,34 @@ class Box:
             await baskets.hold(tx, event_id, basket, seats=seats)
             return await baskets.start_checkout(tx, event_id, basket, baskets.Buyer(email="bench@example.org"))
 
-    async def pay_all(self, waiting: list[Any], *, warm_up: int) -> float:
+    async def pay_all(self, waiting: list[Any], *, warm_up: int, inbox: Inbox | None = None) -> float:
         """Pay all checkouts with 16 requests at a time, and return the sales per second after the first `warm_up` sales."""
-        await self._pay_all([waiting.pop() for _ in range(warm_up)])
+        await self._pay_all([waiting.pop() for _ in range(warm_up)], inbox)
         started = time.perf_counter()
         count = len(waiting)
-        await self._pay_all(waiting)
+        await self._pay_all(waiting, inbox)
         return count / (time.perf_counter() - started)
 
-    async def _pay_all(self, waiting: list[Any]) -> None:
+    async def _pay_all(self, waiting: list[Any], inbox: Inbox | None) -> None:
         async def client() -> None:
             while waiting:
-                await self.pay(waiting.pop())
+                await self.pay(waiting.pop(), inbox)
 
         await asyncio.gather(*(client() for _ in range(CLIENTS)))
 
     async def compare_sales(
-        self, case: str, size: Size, checkouts: Callable[[int], Awaitable[list[Any]]], *, sales: int
-    ) -> Measurement:
-        """Compare our sales per second with those of the pgbench script. `sales` is the timed number of each connection."""
+        self,
+        case: str,
+        size: Size,
+        checkouts: Callable[[int], Awaitable[list[Any]]],
+        *,
+        sales: int,
+        beside_unshared: bool = False,
+    ) -> list[Measurement]:
+        """Compare our sales per second with those of the pgbench script, or also with ours in a commit of their own each.
+
+        `sales` is the timed number of each connection.
+        """
         warm_up = size.pick(WARM_UP, WARM_UP, 0)
         number = (warm_up + sales) * CLIENTS
 
@@ -130,18 +141,19 @@ class Box:
             script = await bench_script.prepare(self.db, self.organization, ids)
             return await pgbench(self.db.url, script, clients=CLIENTS, transactions=warm_up + sales, warm_up=warm_up)
 
-        return await compare(
-            "checkout",
-            case,
-            ours,
-            unit="sales/s",
-            baseline="the same statements as one pgbench script",
-            theirs=theirs,
-            turns=size.turns(),
-        )
+        async def unshared() -> float:
+            return await self.pay_all(await checkouts(number), warm_up=warm_up * CLIENTS, inbox=self.unshared)
 
-    async def pay(self, checkout: Any) -> None:
-        status, body = await post(self.inbox, charge(checkout))
+        baselines = {"the same statements as one pgbench script": theirs}
+        if beside_unshared:
+            baselines[UNSHARED] = unshared
+        return [
+            await compare("checkout", case, ours, unit="sales/s", baseline=baseline, theirs=side, turns=size.turns())
+            for baseline, side in baselines.items()
+        ]
+
+    async def pay(self, checkout: Any, inbox: Inbox | None = None) -> None:
+        status, body = await post(inbox or self.inbox, charge(checkout))
         if status != 200:
             raise BenchFailed(f"the webhook of a sale got the status {status}: {body[:200]!r}")
 
@@ -151,7 +163,11 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
     box = await _open(db, url)
     try:
         results: list[Measurement] = []
-        for name, case in (("sale", _sale), ("webhook-p95", _latency), ("contended", _contended)):
+        if only in (None, "sale"):
+            results += await box.compare_sales(
+                "sale", size, box.checkouts, sales=size.pick(40, 20, 2), beside_unshared=True
+            )
+        for name, case in (("webhook-p95", _latency), ("contended", _contended)):
             if only in (None, name):
                 results.append(await case(box, size))
         if only in (None, "sale-size"):
@@ -161,6 +177,7 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
         return results
     finally:
         await box.inbox.stop()
+        await box.unshared.stop()
         await box.engine.stop()
         await db.close()
 
@@ -170,18 +187,27 @@ async def _open(db: Database, url: str) -> Box:
         await migrate(conn, FEATURES.plus(app.features()).migrations)
     secrets = SecretBox(["a key of the bench, which is long enough"])
     engine = Engine(db, app.registry, event_types=app.event_types, box=secrets)
-    inbox = Inbox(db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, box=secrets, environ={})
+    inbox, unshared = (
+        Inbox(
+            db,
+            app.registry,
+            app.handlers,
+            engine.waker,
+            open_tx=engine.open_tx,
+            box=secrets,
+            environ={},
+            shares_inline=shares,
+        )
+        for shares in (True, False)
+    )
     async with db.transaction(role="engine") as tx:
         organization = await create_organization(tx, f"bench-{uuid4().hex[:8]}", actor="bench")
         source = NewSource(name="payments-stripe", provider="stripe", secrets=(SECRET,), mode="inline")
         await add_source(tx, secrets, source, actor="bench")
     await engine.start()
     await inbox.start()
-    return Box(db, engine, inbox, organization.organization_id)
-
-
-async def _sale(box: Box, size: Size) -> Measurement:
-    return await box.compare_sales("sale", size, box.checkouts, sales=size.pick(40, 20, 2))
+    await unshared.start()
+    return Box(db, engine, inbox, unshared, organization.organization_id)
 
 
 async def _latency(box: Box, size: Size) -> Measurement:

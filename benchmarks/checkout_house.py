@@ -48,7 +48,7 @@ async def sale_size(box: Box, size: Size) -> list[Measurement]:
         async def checkouts(count: int, ready: Iterator[tuple[UUID, list[UUID]]] = ready) -> list[Any]:
             return await box.checkouts_of(itertools.islice(ready, count))
 
-        results.append(await box.compare_sales(f"sale-{seats}", size, checkouts, sales=sales))
+        results += await box.compare_sales(f"sale-{seats}", size, checkouts, sales=sales)
     return results
 
 

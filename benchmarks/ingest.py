@@ -16,7 +16,7 @@ from benchmarks.bodies import template
 from benchmarks.ingest_end_to_end import measure as end_to_end
 from benchmarks.ingest_rig import Sides
 from benchmarks.ingest_server import TABLE
-from benchmarks.measure import Measurement, Side, Size, compare, pgbench
+from benchmarks.measure import UNSHARED, Measurement, Side, Size, compare, pgbench
 from benchmarks.measure import rate as measured_rate
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
@@ -204,7 +204,16 @@ async def _inline(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
         theirs=lambda: pgbench(sides.url, INLINE, clients=INLINE_CLIENTS, for_s=sides.for_s, protocol="simple"),
         turns=size.turns(),
     )
-    return [await _against_fastapi("inline", ours, sides, size, path=path), bare]
+    unshared = await compare(
+        "ingest",
+        "inline",
+        ours,
+        unit="requests/s",
+        baseline=UNSHARED,
+        theirs=lambda: sides.rate(UNSHARED, path=path),
+        turns=size.turns(),
+    )
+    return [await _against_fastapi("inline", ours, sides, size, path=path), bare, unshared]
 
 
 async def _end_to_end(db: Database, sides: Sides, size: Size) -> list[Measurement]:

@@ -14,10 +14,10 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.ingest_rig import Server, started
-from benchmarks.measure import BenchFailed, Measurement, Side, Size, compare
+from benchmarks.measure import UNSHARED, UNSHARED_ENVIRONMENT, BenchFailed, Measurement, Side, Size, compare
 from benchmarks.peer import application
 from benchmarks.servers import SECRET
 from onceward.db import Database
@@ -131,7 +131,10 @@ async def measure(db: Database, url: str, size: Size) -> list[Measurement]:
         for kind, type in HANDLERS.items():
             mine = ours(url, "onceward_bench.effects_once" if kind == "no-tx" else "onceward_bench.effects")
             side = runs.side(mine, events, type)
-            for peer in [each for each in peers if each is not None] or [None]:
+            beside = [each for each in peers if each is not None]
+            if kind == "tx":
+                beside.append(replace(mine, name=UNSHARED, environment=UNSHARED_ENVIRONMENT))
+            for peer in beside or [None]:
                 results.append(
                     await compare(
                         "ingest",
@@ -139,7 +142,7 @@ async def measure(db: Database, url: str, size: Size) -> list[Measurement]:
                         side,
                         unit="events/s",
                         baseline=None if peer is None else peer.name,
-                        theirs=None if peer is None else runs.side(peer, fewer),
+                        theirs=None if peer is None else runs.side(peer, events if peer.name == UNSHARED else fewer),
                         turns=size.turns(quick=1),
                     )
                 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.measure import BenchFailed
+from benchmarks.measure import UNSHARED, UNSHARED_ENVIRONMENT, BenchFailed
 from benchmarks.servers import SECRET
 
 CONNECTIONS = 64
@@ -55,8 +55,9 @@ class Server:
 
 @asynccontextmanager
 async def server(which: str, url: str) -> AsyncGenerator[Server]:
-    """Run a server in its own process and stop it at the end."""
-    async with started((sys.executable, "-m", "benchmarks.ingest_server", which, url)) as port:
+    """Run a server in its own process and stop it at the end. `UNSHARED` is ours without shared commits."""
+    name, environment = ("ours", UNSHARED_ENVIRONMENT) if which == UNSHARED else (which, None)
+    async with started((sys.executable, "-m", "benchmarks.ingest_server", name, url), environment) as port:
         yield Server(int(port))
 
 

@@ -22,6 +22,15 @@ Side = Callable[[], Awaitable[float]]
 """One turn of one side: runs for a while and returns its rate or time in the unit of the measurement."""
 
 
+UNSHARED = "our own without shared commits"
+UNSHARED_ENVIRONMENT = {"BENCH_UNSHARED": "1"}
+"""Lets a process of ours run every handler in a commit of its own, as a baseline."""
+
+
+def is_unshared() -> bool:
+    return bool(os.environ.get("BENCH_UNSHARED"))
+
+
 Number = TypeVar("Number", int, float)
 
 

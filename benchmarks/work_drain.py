@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
 
-from benchmarks.measure import BenchFailed, Measurement, compare, pgbench
+from benchmarks.measure import UNSHARED, UNSHARED_ENVIRONMENT, BenchFailed, Measurement, compare, is_unshared, pgbench
 from benchmarks.peer import peer
 from benchmarks.work_rig import (
     ARGUMENT,
@@ -87,10 +88,12 @@ async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
     return results or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
 
 
-async def _timed_drain(rig: Rig, count: int, *, processes: int = 1, queue: str = "default") -> float:
+async def _timed_drain(
+    rig: Rig, count: int, *, processes: int = 1, queue: str = "default", unshared: bool = False
+) -> float:
     """Return the rate from the first to the last completion, as PostgreSQL recorded them."""
     before = await rig.db.fetchval("select clock_timestamp()")
-    children = await asyncio.gather(*(start_worker(rig.url, queue) for _ in range(processes)))
+    children = await asyncio.gather(*(start_worker(rig.url, queue, unshared=unshared) for _ in range(processes)))
     try:
         for child in children:
             assert child.stdin is not None
@@ -108,10 +111,13 @@ async def _timed_drain(rig: Rig, count: int, *, processes: int = 1, queue: str =
     return count / (row["last"] - row["first"]).total_seconds()
 
 
-async def start_worker(url: str, queue: str = "default") -> asyncio.subprocess.Process:
+async def start_worker(url: str, queue: str = "default", *, unshared: bool = False) -> asyncio.subprocess.Process:
     """Start a worker that connects and waits for the start signal, like the peers' workers: the start is not measured."""
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.work_drain", url, queue), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        *(sys.executable, "-m", "benchmarks.work_drain", url, queue),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **(UNSHARED_ENVIRONMENT if unshared else {})},
     )
     assert child.stdout is not None
     while (line := await child.stdout.readline()) != b"ready\n":
@@ -298,11 +304,16 @@ async def _drain_writing(
     count = rig.size.pick(20_000, 10_000, 200)
     values: list[float] = []
     theirs: dict[str, list[float]] = {}
-    for _ in range(rig.size.turns()):
+
+    async def ours(*, unshared: bool) -> float:
         await rig.clear()
         await rig.engine.enqueue_many([calls[n % len(calls)] for n in range(count)])
         await rig.db.execute("vacuum analyze onceward.work")
-        values.append(await _timed_drain(rig, count, processes=processes, queue="tx"))
+        return await _timed_drain(rig, count, processes=processes, queue="tx", unshared=unshared)
+
+    for _ in range(rig.size.turns()):
+        values.append(await ours(unshared=False))
+        theirs.setdefault(UNSHARED, []).append(await ours(unshared=True))
         for name in peers:
             value = await peer(name, "drain", url=rig.url, count=count, processes=processes, writes=writes)
             if value:
@@ -310,8 +321,7 @@ async def _drain_writing(
         if script is not None:
             rate = await pgbench(rig.url, script, clients=16, for_s=rig.size.pick(4.0, 4.0, 1.0))
             theirs.setdefault("pgbench, one transaction each, 16 clients", []).append(rate)
-    results = [against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
-    return results or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
+    return [against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
 
 
 DRAINS: dict[str, Case] = {
@@ -335,7 +345,7 @@ async def _work(url: str, queue: str) -> None:
     db = await Database.open(url, min_size=4, max_size=10)
     engine = Engine(db, app.registry)
     await engine.start()
-    options = WorkerOptions(only_queues=(queue,))
+    options = WorkerOptions(only_queues=(queue,), unshared_queues=(queue,) if is_unshared() else ())
     worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count)
     sys.stdout.write("ready\n")
     sys.stdout.flush()

@@ -42,14 +42,18 @@ from onceward.messages.endings import ENDED
 from onceward.messages.reports import delivery_reports
 from onceward.messages.service_states import account_events
 from onceward.outbox import Catalogue, EventType
+from onceward.payments.declaring import Declarations, PaymentRegistry, payment_services, service_class
+from onceward.payments.events import apply_event
+from onceward.payments.jobs import Jobs
+from onceward.payments.queueing import QUEUE as PAYMENTS_QUEUE
 from onceward.schedules import Cron, Every, Schedule
 from onceward.schedules.declaring import ScheduleOptions, declare
 from onceward.script_engine import open_engine
 from onceward.services import Services
-from onceward.settings import FeatureSettings, load_feature_settings
+from onceward.settings import FeatureSettings, SettingsError, load_feature_settings
 from onceward.tx import Tx
 from onceward.webhooks.registry import PROVIDERS
-from onceward.work import EVENTS, AppRegistry, MessageHook, RetryOption, as_policy
+from onceward.work import EVENTS, AppRegistry, Claimed, MessageHook, RetryOption, as_policy
 from onceward.workflows import Workflow, WorkflowTask
 
 if TYPE_CHECKING:
@@ -63,6 +67,18 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=FeatureSettings)
+
+
+PAYMENTS_APP = "payments"
+"""The app of the webhook sources that payment accounts register: the machine of payments handles their events."""
+
+
+async def _apply_payment_event(work: Claimed, tx: Tx | None) -> Any:
+    return await apply_event(work.body, tx)
+
+
+class NoSuchFolder(SettingsError):
+    """A folder of SQL files that the app names does not exist."""
 
 
 class Onceward:
@@ -93,9 +109,6 @@ class Onceward:
         docs/trust.md#encrypted-columns-of-an-app. docs/features.md explains `pages`, `checks`, `erasers`, `traced`, `growth`.
         """
         self.name = name
-        for option, folder in (("migrations", migrations), ("functions", functions)):
-            if folder is not None and not folder.is_dir():
-                raise ValueError(f"{option}: there is no folder {str(folder)!r}, so its SQL would never be applied")
         self._own = Feature(
             name=name,
             migrations=migrations,
@@ -127,6 +140,11 @@ class Onceward:
         self._settings: dict[type[FeatureSettings], FeatureSettings] = {}
         self._included: list[Onceward] = []
         self.event_types = Catalogue()
+        self.registry.payments = PaymentRegistry()
+        self.payments = Declarations(
+            lambda: self.registry.payments, first_use=self._use_payments, handle=self._handle_payments
+        )
+        """Declares what follows when somebody pays (docs/payments.md)."""
         for provider, declared in (*delivery_reports().items(), *account_events().items()):
             for type in declared.types:
                 for app in self._apps_of(provider):
@@ -141,6 +159,8 @@ class Onceward:
         self.registry.apps |= other.registry.apps
         for task in other.registry:
             if task.name not in self.handlers and task.name not in other.handlers:
+                if task.queue == PAYMENTS_QUEUE and task.name in self.registry.tasks:
+                    continue  # the machine of payments, which both apps use
                 self.registry.add(task)
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
@@ -152,6 +172,8 @@ class Onceward:
         self.registry.delivery_hooks += other.registry.delivery_hooks
         self.registry.end_hooks |= other.registry.end_hooks
         self.registry.sealed |= other.registry.sealed
+        self.registry.payments.include(other.registry.payments)
+        other._share_payments(self.registry.payments)
         self._included.append(other)
         other._share(self.services)
         self.event_types.include(other.event_types)
@@ -161,10 +183,42 @@ class Onceward:
         for each in self._included:
             each._share(services)
 
+    def _share_payments(self, payments: PaymentRegistry) -> None:
+        self.registry.payments = payments
+        for each in self._included:
+            each._share_payments(payments)
+
+    # -- payments --------------------------------------------------------------------------------------------------
+
+    def _use_payments(self) -> None:
+        """Add the machine of payments to the app, and handlers for the sources that payment accounts register."""
+        if self.registry.payments.services is not None:
+            return
+        self.registry.payments.services = lambda: self.services
+        self.registry.apps.add(PAYMENTS_APP)
+        for task in Jobs(lambda: self.services).tasks():
+            self.registry.add(task)
+        for service in payment_services():
+            for type in service_class(service).event_types:
+                self._handle_payment_events(task_name(service, type, app=PAYMENTS_APP))
+
+    def _handle_payments(self, source: str, service: str) -> None:
+        for type in service_class(service).event_types:
+            self._handle_payment_events(task_name(source, type))
+
+    def _handle_payment_events(self, name: str) -> None:
+        others = partial(self._followers.get, name, ())
+        self._handle(only_followers(name, others, before=_apply_payment_event), implied=True)
+
     # -- parts of the app's own ------------------------------------------------------------------------------------
 
     def features(self) -> tuple[Feature, ...]:
         """Return the features of this app and of the apps it includes. Call it after all decorators have run."""
+        for option, folder in (("migrations", self._own.migrations), ("functions", self._own.functions)):
+            if folder is not None and not folder.is_dir():
+                raise NoSuchFolder(
+                    f"app {self.name!r}: {option}: there is no folder {str(folder)!r}, so its SQL would never be applied"
+                )
         included = tuple(feature for each in self._included for feature in each.features())
         return (*included, replace(self._own, parts=tuple(self._parts)))
 

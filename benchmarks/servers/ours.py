@@ -8,6 +8,7 @@ from typing import Any
 
 import uvloop
 
+from benchmarks.measure import is_unshared
 from benchmarks.servers import SECRET
 from benchmarks.servers.empty import app as nothing
 from onceward import Engine, Event, Onceward, Tx
@@ -16,7 +17,7 @@ from onceward.db import Database
 from onceward.inbox import Inbox
 from onceward.web import Dispatcher
 from onceward.web.asgi import Mount
-from onceward.work import Worker
+from onceward.work import Worker, WorkerOptions
 from onceward.work.metrics import count
 
 ENVIRON = {
@@ -58,7 +59,15 @@ async def make(url: str) -> Any:
     db = await Database.open(url, min_size=4, max_size=20)
     engine = Engine(db, app.registry)
     await engine.start()
-    inbox = Inbox(db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, environ=ENVIRON)
+    inbox = Inbox(
+        db,
+        app.registry,
+        app.handlers,
+        engine.waker,
+        open_tx=engine.open_tx,
+        environ=ENVIRON,
+        shares_inline=not is_unshared(),
+    )
     await inbox.start()
     dispatcher = Dispatcher(nothing)
     dispatcher.mount(Mount("/webhooks", inbox.receiver, direct=inbox.receiver.direct))
@@ -71,7 +80,8 @@ async def work(url: str) -> None:
     OWN[:] = [db]
     engine = Engine(db, app.registry)
     await engine.start()
-    worker = Worker(db, app.registry, engine.waker, open_tx=engine.open_tx, count=count)
+    options = WorkerOptions(unshared_queues=("events",) if is_unshared() else ())
+    worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count)
     spare_collector()
     await worker.start()
     sys.stdout.write("ready\n")

@@ -9,7 +9,7 @@ from onceward.extras import ExtraMissing
 from onceward.feature import Features
 
 TRACEBACK_VARIABLE = "ONCEWARD_TRACEBACK"
-"""Set by `onceward --traceback`: an expected failure shows its whole traceback."""
+"""Set by the option `--traceback`: an expected failure shows its whole traceback."""
 
 
 class Exit(IntEnum):

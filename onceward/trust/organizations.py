@@ -17,6 +17,7 @@ from onceward.trust.errors import AlreadyActing, NotFound, TrustError, UnknownOr
 from onceward.trust.identity import Identity
 
 SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
+MOST_WEIGHT = 100
 Role = Literal["owner", "operator", "viewer"]
 
 SAVE_USER = read_statement("trust", "save_user")
@@ -34,6 +35,8 @@ class Organization:
     name: str
     created_at: datetime
     second_factor_required: bool = False
+    weight: int = 1
+    """How many turns its work gets for one turn of others, while work of several organizations waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ async def create_organization(tx: Transaction, slug: str, *, name: str = "", act
 async def find_organization(conn: Connection, ref: str) -> Organization:
     """Return the organization with this id or slug. Raises `UnknownOrganization`."""
     rows = await conn.fetch(
-        "select organization_id, slug, name, created_at, second_factor_required from onceward.organizations"
+        "select organization_id, slug, name, created_at, second_factor_required, weight from onceward.organizations"
         " where slug = $1 or organization_id = $2",
         ref,
         _uuid(ref),
@@ -100,7 +103,7 @@ async def find_organization(conn: Connection, ref: str) -> Organization:
 async def list_organizations(conn: Connection) -> list[Organization]:
     """Return the organizations that the connection may see: all as the engine, otherwise its own."""
     rows = await conn.fetch(
-        "select organization_id, slug, name, created_at, second_factor_required from onceward.organizations order by slug"
+        "select organization_id, slug, name, created_at, second_factor_required, weight from onceward.organizations order by slug"
     )
     return [Organization(**dict(row)) for row in rows]
 
@@ -211,6 +214,22 @@ async def set_second_factor_required(
         entity_id=organization,
         organization=organization,
         changes={"required": required},
+        actor=actor,
+    )
+
+
+async def set_weight(tx: Transaction, organization: UUID, weight: int, *, actor: str | Identity) -> None:
+    """Set how many turns the organization's work gets for one turn of others. Runs as the engine; workers see it within a second."""
+    if not 1 <= weight <= MOST_WEIGHT:
+        raise TrustError(f"weight must be between 1 and {MOST_WEIGHT}, not {weight}")
+    await tx.execute("update onceward.organizations set weight = $2 where organization_id = $1", organization, weight)
+    await audit.record(
+        tx,
+        "organization.weight_set",
+        entity_type="organization",
+        entity_id=organization,
+        organization=organization,
+        changes={"weight": weight},
         actor=actor,
     )
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
+
+from asyncpg import Record
 
 from onceward.db import Connection
 from onceward.work.claimed import Claimed
-from onceward.work.statements import CLAIM, CLAIM_LANES, RELEASE
+from onceward.work.lines import BEGINNING, NOBODY, Found, Line, Pick, Plan
+from onceward.work.statements import CLAIM, CLAIM_LANES, FIND_LINES, NEWEST_LINES, RELEASE
 
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+NEWEST = 500
+"""How many of the newest rows a look for lines reads at most."""
+COMMITS_WITHIN = timedelta(milliseconds=100)
+"""A look also reads rows that are older than the last look by this much: they may have been committed since then."""
 
 WORK_COLUMNS = (
     "id",
@@ -31,6 +37,7 @@ WORK_COLUMNS = (
 )
 """The first columns of both claims, in the order of the parameters of `Claimed`. They are read by position, for speed."""
 _BY_TIME = itemgetter("sort_at", "id")
+_BY_TURN = itemgetter(0)
 
 
 def new_lease() -> int:
@@ -40,11 +47,11 @@ def new_lease() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClaimQuery:
-    """The work that one claim returned, and the latest due time in it (`reached`)."""
+    """The work that one claim returned, and what it found in each line, without a suspect."""
 
     lease: int
     work: list[Claimed]
-    reached: datetime
+    found: dict[int, Found]
     lanes: bool | None = None
     """Whether work waits in lanes. None: the claim found nothing, so it does not know."""
     suspect: bool = False
@@ -73,20 +80,53 @@ async def claim(
     most: int,
     lease: int,
     worker: int,
-    mark: datetime = BEGINNING,
+    plan: Plan | None = None,
     suspect: bool = False,
 ) -> ClaimQuery:
-    """Claim at most `most` rows of the queue that became due at `mark` or later; with `suspect` also one that two dead workers held."""
-    rows = await conn.fetch(CLAIM, queue, mark, tasks, most, lease, worker, suspect)
+    """Claim at most `most` rows of the queue as `plan` says, by default the oldest; with `suspect` also one that two dead workers held."""
+    picks, oldest = plan or Plan([Pick(NOBODY, BEGINNING, most)], BEGINNING)
+    lines, marks, takes = zip(*picks, strict=True)
+    rows = await conn.fetch(CLAIM, queue, oldest, tasks, most, lease, worker, suspect, lines, marks, takes)
     if not rows:
-        return ClaimQuery(lease, [], mark)
+        return ClaimQuery(lease, [], {})
     rows.sort(key=_BY_TIME)  # RETURNING does not keep the order of the select
     work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows]
     has_suspect = suspect and any(each.suspect for each in work)
-    reached: datetime = rows[-1]["sort_at"]
-    if has_suspect:  # it is claimed wherever it stands in the queue, so its time says nothing about the others
-        reached = max((row["sort_at"] for row, each in zip(rows, work, strict=True) if not each.suspect), default=mark)
-    return ClaimQuery(lease, work, reached, rows[0]["lanes"], has_suspect)
+    if len(picks) == 1 and oldest is None and not has_suspect:
+        found = {lines[0]: Found(len(rows), rows[-1]["sort_at"])}
+    else:
+        found, work = _by_turns(rows, work)
+    return ClaimQuery(lease, work, found, rows[0]["lanes"], has_suspect)
+
+
+def _by_turns(rows: Sequence[Record], work: list[Claimed]) -> tuple[dict[int, Found], list[Claimed]]:
+    """Return what the claim found in each line, and the work with the first row of every line before the second of any."""
+    found: dict[int, Found] = {}
+    turns: list[int] = []
+    for row, each in zip(rows, work, strict=True):
+        before = found.get(row["line"])
+        turns.append(0 if before is None else before.rows)
+        if (
+            not each.suspect
+        ):  # a suspect is claimed wherever it stands in its line, so its time says nothing about the others
+            found[row["line"]] = Found(turns[-1] + 1, row["sort_at"])
+    if len(found) > 1:
+        work = [each for _, each in sorted(zip(turns, work, strict=True), key=_BY_TURN)]
+    return found, work
+
+
+async def find_lines(conn: Connection, queue: str) -> list[Record]:
+    """Return all lines of the queue that have due work outside lanes: columns of `Line`, and the time `at` of the look."""
+    return await conn.fetch(FIND_LINES, queue)
+
+
+async def newest_lines(conn: Connection, queue: str, since: datetime) -> list[Record]:
+    """Return the lines of the newest due work, with the columns of `find_lines`. `since` is the time of the last look."""
+    return await conn.fetch(NEWEST_LINES, queue, since - COMMITS_WITHIN if since > BEGINNING else since, NEWEST)
+
+
+def as_lines(rows: Sequence[Record]) -> list[Line]:
+    return [Line(row["line"], row["organization_id"], row["weight"]) for row in rows]
 
 
 async def claim_lanes(

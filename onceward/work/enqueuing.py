@@ -110,6 +110,7 @@ PARAMETER_TYPES = {
     "organization": "uuid",
     "caused_by": "bigint",
     "context": "jsonb",
+    "fair_key": "text",
 }
 """The types of the parameters of `enqueue_elsewhere.sql`."""
 
@@ -283,6 +284,7 @@ class EnqueueColumns(NamedTuple):
     parent: list[str | None]
     parent_cap: list[int | None]
     context: list[RawJson | None]
+    fair_key: list[str | None]
 
 
 def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> EnqueueColumns:
@@ -327,6 +329,7 @@ def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> EnqueueColu
         [o.parent for o in options],
         [o.parent_cap for o in options],
         [None if settings[5] is None else RawJson(settings[5]) for settings in known],
+        [o.fair_key for o in options],
     )
 
 
@@ -361,4 +364,5 @@ def _parameters(each: Item, bundle: int | None) -> dict[str, Any]:
         "organization": each.organization,
         "caused_by": each.caused_by,
         "context": None if each.context is None else RawJson(each.context),
+        "fair_key": o.fair_key,
     }

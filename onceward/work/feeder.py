@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Generator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import structlog
@@ -15,12 +14,13 @@ from onceward.background import Loop
 from onceward.background.loop import LONGEST_STEP_S
 from onceward.db import FAILED, Connection
 from onceward.db.unreadable import Unreadable
-from onceward.work.claim import BEGINNING, claim, claim_lanes
+from onceward.work.claim import ClaimQuery, as_lines, claim, claim_lanes, find_lines, newest_lines
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.idleness import Idleness, wait_for
 from onceward.work.leases import Leases
+from onceward.work.lines import BEGINNING, Lines, Plan
 from onceward.work.pacing import Pacing
 from onceward.work.shares import Shares
 from onceward.work.slot import SuspectTurn
@@ -34,6 +34,8 @@ COLLECT_S = 0.004
 """A claim for work that calls outside services waits this long for more slots to become free."""
 MOST_LANES = 500
 """The limit in onceward.claim_lanes. A claim that visited this many lanes and found nothing continues at once."""
+CLAIMS_A_TURN = 3
+"""A claim whose lines have less than it asked for is followed by another one in the same turn, up to this many."""
 
 
 class Feeder:
@@ -53,6 +55,7 @@ class Feeder:
         tasks: Sequence[str],
         worker: int,
         poll_s: float,
+        fair: bool = True,
     ) -> None:
         self._slots = slots
         self._pacing = pacing
@@ -67,8 +70,8 @@ class Feeder:
         self._idleness = Idleness(flags, queue, poll_s=poll_s)
         self._work_expected = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._mark: datetime = BEGINNING
-        self._from_start_at = 0.0
+        self._lines = Lines(fair=fair, poll_s=poll_s)
+        self._looked_at = BEGINNING
         self._cursor = ""
         self._shares = Shares()
         self._resume_s: float | None = None
@@ -87,8 +90,8 @@ class Feeder:
             await self._idleness.stop()
 
     def wake(self) -> None:
-        """New or rescued work was committed: start the next claim at the beginning, not at the watermark."""
-        self._mark = BEGINNING
+        """New or rescued work was committed: start the next claim at the beginning, not at the watermarks."""
+        self._lines.forget_marks()
         self._shares.expect_all()
         self._work_expected.set()
 
@@ -103,7 +106,7 @@ class Feeder:
         if claimed == 0 and not self._stopping.is_set():
             await self._wait_for_work()
         elif claimed:
-            await self._idleness.found_work(claimed, full=self._mark != BEGINNING)
+            await self._idleness.found_work(claimed, full=self._lines.is_full)
 
     async def _step(self) -> int | None:
         """Wait until the slots need work, then claim. Return how many rows were claimed, or None without a claim."""
@@ -198,19 +201,31 @@ class Feeder:
             self._leases.lost(lease)
             raise
 
-    def _start_of_claim(self) -> datetime:
-        """Return the watermark, or the beginning once in a poll interval.
-
-        Priority puts work before the watermark, and an enqueue through SQL or PgBouncer sends no wake-up.
-        """
-        now = time.monotonic()
-        if self._mark == BEGINNING or now - self._from_start_at >= self._poll_s:
-            self._from_start_at = now
-            return BEGINNING
-        return self._mark
-
     async def _claim_plain(self, conn: Connection, room: int) -> list[Claimed]:
-        start = self._start_of_claim()
+        """Claim work outside lanes. If the lines of a round have less than the room, claim again: others may have more."""
+        work: list[Claimed] = []
+        lanes: bool | None = None
+        try:
+            for _ in range(CLAIMS_A_TURN):
+                await self._look_for_lines(conn)
+                left = room - len(work)
+                plan = self._lines.plan(left)
+                taken = await self._claim_once(conn, plan, left)
+                self._lines.took(plan, left, taken.found)
+                work += taken.work
+                lanes = lanes if taken.lanes is None else taken.lanes
+                if plan.oldest is not None or len(work) >= room or self._stopping.is_set():
+                    break
+            else:
+                self._work_expected.set()
+        except BaseException:
+            for each in work:  # claimed before the connection broke: the claims loop releases the rows
+                self._leases.give_up(each)
+            raise
+        self._shares.found_plain(len(work), lanes=lanes)
+        return work
+
+    async def _claim_once(self, conn: Connection, plan: Plan, room: int) -> ClaimQuery:
         with self._suspects.reserve() as turn, self._lease() as lease:
             taken = await claim(
                 conn,
@@ -219,16 +234,23 @@ class Feeder:
                 most=room,
                 lease=lease,
                 worker=self._worker,
-                mark=start,
+                plan=plan,
                 suspect=turn.is_free,
             )
             self._leases.taken(lease, taken.work)
             turn.used = taken.suspect
-        # While claims return as many rows as requested, the next claim starts where this one ended and skips dead rows.
-        full = len(taken.work) - taken.suspect >= room
-        self._mark = taken.reached if full else BEGINNING
-        self._shares.found_plain(len(taken.work), lanes=taken.lanes)
-        return taken.work
+        return taken
+
+    async def _look_for_lines(self, conn: Connection) -> None:
+        """Look for lines that have due work, if the next claim is part of a round and the last look is some time ago."""
+        for_all = self._lines.look()
+        if for_all is None:
+            return
+        began = time.monotonic()
+        rows = await (find_lines(conn, self._queue) if for_all else newest_lines(conn, self._queue, self._looked_at))
+        if rows:
+            self._looked_at = rows[0]["at"]
+        self._lines.looked(as_lines(rows), for_all=for_all, began=began)
 
     async def _claim_lanes(self, conn: Connection, room: int) -> list[Claimed]:
         freed = self._leases.freed

@@ -49,6 +49,7 @@ class Options:
     max_attempts: int | None = None
     tags: tuple[str, ...] = ()
     organization: UUID | None = None
+    fair_key: str | None = None
 
 
 DEFAULTS = Options()
@@ -132,6 +133,13 @@ class ConfiguredJob(Generic[P, R]):
         if (parent is None) != (parent_limit is None):
             raise ValueError(f"{self.name}: give both parent and parent_limit, or neither")
         return self._with(lane=key, cap=limit, ordered=False, parent=parent, parent_cap=parent_limit)
+
+    def fair_by(self, key: object) -> ConfiguredJob[P, R]:
+        """Give each key of the organization its turn while work waits: `fair_by(customer_id)`. Lanes have turns of their own."""
+        text = str(key)
+        if key is None or not text or len(text) > 500:
+            raise ValueError(f"{self.name}: a fair key must have 1 to 500 characters, not {key!r:.60}")
+        return self._with(fair_key=text)
 
     def in_queue(self, queue: str) -> ConfiguredJob[P, R]:
         """Put the job into this queue instead of the job's own."""

@@ -106,13 +106,15 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The live workers, as (queues, tasks), and the latest due time of the work that they hold, by queue."""
+    """The live workers, as (queues, tasks), and the latest due time of the work that they hold."""
 
     workers: Sequence[tuple[frozenset[str], frozenset[str]]]
-    plain: Mapping[str, datetime]
-    """Of work outside lanes."""
-    laned: Mapping[str, datetime]
-    """Of work in lanes."""
+    latest: Mapping[tuple[str, int], datetime]
+    """Of work outside lanes, by queue and line: younger work of another organization overtakes nobody."""
+    plain: frozenset[str]
+    """The queues of which workers hold work outside lanes."""
+    laned: frozenset[str]
+    """The queues of which workers hold work in lanes."""
 
     def missing(self, queue: str, task: str) -> str | None:
         """Return why no worker can run work of this queue and task, or None if one can."""
@@ -143,8 +145,9 @@ async def look(
     moving = await conn.fetch(MOVING_QUEUES)
     fleet = Fleet(
         [(frozenset(row["queues"]), frozenset(row["tasks"])) for row in await conn.fetch(WORKERS, ALIVE_S)],
-        {row["queue"]: row["plain"] for row in moving if row["plain"] is not None},
-        {row["queue"]: row["laned"] for row in moving if row["laned"] is not None},
+        {(row["queue"], row["line"]): row["plain"] for row in moving if row["plain"] is not None},
+        frozenset(row["queue"] for row in moving if row["plain"] is not None),
+        frozenset(row["queue"] for row in moving if row["laned"] is not None),
     )
     stranded = [_plain(row, fleet, now, due_s) for row in await conn.fetch(WAITING_PLAIN, due_s, rows)]
     names = await conn.fetch(LANES_AFTER, after.queue, after.lane, lanes)
@@ -167,7 +170,7 @@ def _plain(row: Record, fleet: Fleet, now: datetime, due_s: float) -> Stranded:
     if reason is None and queue not in fleet.plain:
         reason = "overtaken" if queue in fleet.laned else "not_claimed"
     if reason is None:
-        younger = fleet.plain[queue] - due_at > timedelta(seconds=due_s)
+        younger = fleet.latest.get((queue, row["line"]), due_at) - due_at > timedelta(seconds=due_s)
         reason = "overtaken" if younger and not row["suspect"] else "backlog"
     return Stranded(queue, row["kind"], task, reason, row["count"], row["first_id"], (now - due_at).total_seconds())
 

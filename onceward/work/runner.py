@@ -40,6 +40,7 @@ class QueueRunner:
         concurrency: int,
         poll_s: float,
         shares: bool = True,
+        fair: bool = True,
         count: Count,
     ) -> None:
         self.queue = queue
@@ -73,6 +74,7 @@ class QueueRunner:
             ],  # a claim compares a row with them in this order
             worker=worker,
             poll_s=poll_s,
+            fair=fair,
         )
 
     @property

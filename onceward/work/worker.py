@@ -79,6 +79,8 @@ class WorkerOptions:
     """Ends the process with this exit code."""
     unshared_queues: Sequence[str] = ()
     """Queues whose handlers never share a commit."""
+    fair: bool = True
+    """Whether organizations take turns while work waits. False, for comparisons: all work in one line by time."""
     locks_dir: Path | None = None
     """A directory that all workers of the database share, for kernel locks that prove the death of a process."""
 
@@ -265,6 +267,7 @@ class Worker:
             concurrency=self._options.queue_concurrency.get(queue, self._options.concurrency),
             poll_s=self._options.poll_s,
             shares=queue not in self._options.unshared_queues,
+            fair=self._options.fair,
             count=self._count,
         )
 

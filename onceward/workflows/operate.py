@@ -113,8 +113,8 @@ async def retry(
                 )
             await tx.fetchrow(REOPEN, id)
             await tx.execute(
-                "insert into onceward.work (id, organization_id, kind, task, queue, sort_at)"
-                " values ($1, $2, 'workflow', 'workflow:' || $3, 'workflows', onceward.now())",
+                "insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)"
+                " values ($1, $2, onceward.line_of($2, null), 'workflow', 'workflow:' || $3, 'workflows', onceward.now())",
                 id,
                 flow["organization_id"],
                 flow["name"],

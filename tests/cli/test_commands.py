@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from onceward import Onceward
 from onceward.cli.loading import AppFailed, NoSuchApp, load_app
+from onceward.settings import SettingsError
 from onceward.settings.database_url import libpq_variables
 from tests.cli.conftest import CommandLine
 from tests.queries import fetch_value
@@ -113,10 +115,6 @@ def test_path_without_an_app_is_an_error_that_says_what_to_do(path: str, said: s
             "broken.py:3: TypeError: stripe/a: ",
         ),
         ("from onceward import Onceward\n\napp = Onceward(", "broken.py:3: SyntaxError: "),
-        (
-            "from pathlib import Path\nfrom onceward import Onceward\napp = Onceward('x', migrations=Path('nope'))",
-            "broken.py:3: ValueError: migrations: there is no folder 'nope'",
-        ),
     ],
 )
 def test_an_error_in_the_app_is_one_line_with_the_place_in_the_users_file(
@@ -129,6 +127,11 @@ def test_an_error_in_the_app_is_one_line_with_the_place_in_the_users_file(
     with pytest.raises(AppFailed) as failed:
         load_app("broken:app")
     assert str(failed.value).startswith(said)
+
+
+def test_a_folder_of_migrations_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="app 'x': migrations: there is no folder 'nope'"):
+        Onceward("x", migrations=Path("nope")).features()
 
 
 def test_settings_and_version_speak_json(cli: CommandLine) -> None:

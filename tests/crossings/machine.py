@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from onceward.testing import TestDatabases
-from tests.crossings.verbs import Verb, causes, operations
+from tests.crossings.verbs import Burst, Verb, causes, operations
 from tests.crossings.versions import Version
 from tests.crossings.world import World
 from tests.state_machines import ALL_HEALTH_CHECKS
@@ -25,6 +25,8 @@ class Crossings(RuleBasedStateMachine):
     """One example: a database of its own, the verbs in any order, and in the end everything has ended."""
 
     databases: ClassVar[TestDatabases]
+    shared: ClassVar[list[int]]
+    """How many attempts of each example shared their commit with others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +49,7 @@ class Crossings(RuleBasedStateMachine):
     @initialize(version=st.sampled_from(["old", "new"]))
     def begin(self, version: Version) -> None:
         self._run(self.world.start_node(version))
+        self._run(Burst(12).do(self.world))
 
     # -- verbs --------------------------------------------------------------------------------------------------
 
@@ -106,6 +109,7 @@ class Crossings(RuleBasedStateMachine):
         try:
             if not self._failed:
                 self._run(self.world.finish())
+                self.shared.append(self.world.shared)
         finally:
             self._run(self.world.close())
             self._runner.close()
@@ -114,12 +118,12 @@ class Crossings(RuleBasedStateMachine):
 
 def check_crossings(
     databases: TestDatabases, *, seed: int | None, examples: int, steps: int, shrinks: bool = False
-) -> None:
-    """Run random sequences of verbs. With a seed the choices are the same each time; the timing is not.
+) -> int:
+    """Run random sequences of verbs. Return how many attempts shared their commit with others. With a seed the choices are the same each time; the timing is not.
 
     Shrinking runs a failing example dozens of times, which takes minutes.
     """
-    machine: Any = type("Crossings", (Crossings,), {"databases": databases})
+    machine: Any = type("Crossings", (Crossings,), {"databases": databases, "shared": (shared := list[int]())})
     if seed is not None:
         machine = hypothesis.seed(seed)(machine)
     run_state_machine_as_test(
@@ -134,3 +138,4 @@ def check_crossings(
             suppress_health_check=ALL_HEALTH_CHECKS,
         ),
     )
+    return sum(shared)

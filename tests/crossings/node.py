@@ -17,7 +17,7 @@ from onceward.db import Database
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.outbox import Outbox, OutboxOptions
 from onceward.trust import SecretBox
-from onceward.work import Worker, WorkerOptions, pacing, sharing
+from onceward.work import Worker, WorkerOptions, pacing, sharing, slots
 from tests.child import die_with_parent
 from tests.crossings.tables import Records
 from tests.crossings.versions import Version, make_app
@@ -88,6 +88,7 @@ def share_always() -> None:
     """Let handlers share commits however slow the machine is, and claim enough for that."""
     sharing.AGE_S = sharing.LONGEST_S = sharing.SLOW_S = 2.0
     pacing.QUICK_S = pacing.AHEAD_FOR_S = 2.0
+    slots.PATIENCE_S = 2.0
 
 
 async def _run(url: str, number: int, version: Version, keys: tuple[str, ...], ready: Connection) -> None:

@@ -16,9 +16,10 @@ grant all on effects, runs, failures to onceward_app;
 grant all on all sequences in schema public to onceward_app;
 
 -- Pruning deletes the history of a job, but not this one.
-create table history (seq bigserial primary key, work_id bigint not null, kind text not null, outcome text not null);
+create table history (seq bigserial primary key, work_id bigint not null, kind text not null, outcome text not null,
+                      shared smallint);
 create function keep_history() returns trigger language plpgsql security definer set search_path = public as
-$$ begin insert into history (work_id, kind, outcome) values (new.work_id, new.kind, new.outcome); return null; end $$;
+$$ begin insert into history (work_id, kind, outcome, shared) values (new.work_id, new.kind, new.outcome, new.shared); return null; end $$;
 create trigger keep_history after insert on onceward.attempts for each row execute function keep_history();
 """
 

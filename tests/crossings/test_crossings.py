@@ -7,4 +7,5 @@ from tests.crossings.machine import check_crossings
 
 
 def test_everything_that_was_accepted_ends_once(databases: TestDatabases) -> None:
-    check_crossings(databases, seed=1, examples=3, steps=10)
+    shared = check_crossings(databases, seed=1, examples=2, steps=10)
+    assert shared > 0, "handlers share commits in this machine"

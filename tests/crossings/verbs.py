@@ -284,6 +284,25 @@ class Prune:
         await world.prune(timedelta(0))
 
 
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Many jobs at once, so that their handlers wait and share commits; in `order`, in one ordered lane."""
+
+    count: int
+    order: Literal["a", "b"] | None = None
+    fails: Literal[0, 1, 99] = 0
+    """How often the job in the middle fails."""
+
+    async def do(self, world: World) -> None:
+        middle = self.count // 2
+        verbs = [Enqueue(order=self.order, fails=self.fails if at == middle else 0) for at in range(self.count)]
+        numbers = [next(world.model.numbers) for _ in verbs]
+        began = next(world.model.clock)
+        calls = [verb.configured(world).call(**verb.arguments(n)) for verb, n in zip(verbs, numbers, strict=True)]
+        for verb, n, done in zip(verbs, numbers, await world.engine.enqueue_many(calls), strict=True):
+            world.accept(verb, n, began, done.id, done.duplicate)
+
+
 QUEUES = st.sampled_from(["default", "slow", "events", "post", "deliveries"])
 SOURCES = st.sampled_from(["shop", "ordered", "rated"])
 
@@ -317,7 +336,12 @@ webhooks = st.builds(
     fails=st.sampled_from([0, 0, 1, 99]),
 )
 publications = st.builds(Publish, ordered=st.booleans(), fails=st.sampled_from([0, 0, 1, 99]))
-causes = st.one_of(enqueues, enqueues, enqueues, webhooks, webhooks, bundles, publications, st.just(StartWorkflow()))
+bursts = st.builds(
+    Burst, count=st.integers(8, 24), order=st.sampled_from([None, "a", "b"]), fails=st.sampled_from([0, 0, 1, 99])
+)
+causes = st.one_of(
+    enqueues, enqueues, enqueues, bursts, webhooks, webhooks, bundles, publications, st.just(StartWorkflow())
+)
 operations = st.one_of(
     st.builds(PauseQueue, QUEUES),
     st.builds(ResumeQueue, QUEUES),

@@ -70,6 +70,8 @@ class World:
         self.paused_queues: dict[str, int] = {}
         self.paused_sources: dict[str, int] = {}
         self._numbers = 0
+        self.shared = 0
+        """How many attempts shared their commit with others."""
         self.keys = ("key number 0 of the tests, which is long enough",)
         """The keys of the installation, newest first."""
         self.endpoints: dict[str, UUID] = {}
@@ -247,6 +249,7 @@ class World:
         await self.settle()
         while await self._close_breakers():
             await self.settle()
+        self.shared = await self.db.fetchval("select count(*) from history where shared > 1")
         seen = await self._seen()
         if problems := self.model.problems(seen):
             raise AssertionError(describe(problems, await self._history()))

@@ -66,7 +66,7 @@ async def test_a_restore_is_refused_while_a_process_runs_and_names_it(database_u
     assert "shop 0.1.0 on web-1, pid 7" in refused.stderr
 
 
-async def test_a_file_that_is_no_dump_changes_nothing(database_url: str, tmp_path: Path) -> None:
+async def test_a_file_that_pg_dump_did_not_write_changes_nothing(database_url: str, tmp_path: Path) -> None:
     (tmp_path / "backup").write_bytes(b"select 1;")
     refused = run("db", "restore", "backup", "--yes", url=database_url, cwd=tmp_path)
     assert refused.returncode == 4

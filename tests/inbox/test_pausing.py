@@ -72,9 +72,10 @@ async def test_an_event_that_commits_after_a_pause_waits_for_the_resume(office: 
     async with here.db.acquire() as conn:
         twin = conn.transaction()
         await twin.start()
-        assert len(await conn.fetch(unchecked, "events", BEGINNING, TASKS, 5, new_lease(), 1, True)) == 1, (
-            "the race exists"
-        )
+        assert (
+            len(await conn.fetch(unchecked, "events", BEGINNING, TASKS, 5, new_lease(), 1, True, [0], [BEGINNING], [5]))
+            == 1
+        ), "the race exists"
         await twin.rollback()
     await Upkeep(here.db, here.inbox.catalog, here.engine.waker).group_paused()
     assert await here.db.fetchval("select lane is not null from onceward.work")

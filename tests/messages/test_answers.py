@@ -23,7 +23,7 @@ from tests.messages.conftest import TEMPLATES, Office, Wires
 DOCS = Path(__file__).parents[2] / "docs" / "messages.md"
 SENT = "sent"
 FAILED = "failed, not repeated"
-WAITS = "the account waits, its administrators are told once"
+WAITS = "the account waits, its administrators get one notice"
 PAUSED = "the account pauses, no attempt is counted"
 CLASSES = ("accepted", "recipient", "message", "account", "throttled", "lost")
 KEYS = count(1)

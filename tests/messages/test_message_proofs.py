@@ -286,7 +286,17 @@ async def test_claiming_uses_the_index_however_many_messages_wait(db: Database) 
     beginning = await db.fetchval("select '2000-01-01'::timestamptz")
     async with db.transaction(role="engine") as tx:
         rows = await tx.fetch(
-            f"explain (analyze, format text) {CLAIM}", "message.email", beginning, ["message:email"], 10, 1, 1, True
+            f"explain (analyze, format text) {CLAIM}",
+            "message.email",
+            beginning,
+            ["message:email"],
+            10,
+            1,
+            1,
+            True,
+            [0],
+            [beginning],
+            [10],
         )
     plan = "\n".join(row[0] for row in rows)
     assert "work_ready" in plan, plan

@@ -84,7 +84,7 @@ async def all_sent(db: Database, ids: list[int]) -> None:
 async def test_an_expired_token_stops_one_account_and_a_new_token_sends_everything(
     office, wires, accounts, own_number, db
 ) -> None:
-    """Its queue is not burnt, another organization goes on, its owners are told once, and a changed secret resumes it."""
+    """Its queue is not burnt, another organization goes on, its owners get one notice, and a changed secret resumes it."""
     clinic, other = await organization(db, "clinic", own=True), await organization(db, "other", own=False)
     await db.execute("insert into onceward.users (email) values ('owner@clinic.example')")
     await db.execute("insert into onceward.memberships select $1, user_id, 'owner' from onceward.users", clinic)

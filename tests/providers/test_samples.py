@@ -38,7 +38,7 @@ def test_ids_are_new_each_time_and_equal_where_they_were_equal() -> None:
     assert one["order"].upper() == one["order"]
 
 
-def test_what_is_no_id_stays() -> None:
+def test_other_values_stay() -> None:
     payload = {"name": "consultation-room", "phone": "+15005550006", "text": "<@U0BOT> how many?", "n": 200000000000002}
     assert made(payload) == payload
 

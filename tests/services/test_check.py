@@ -107,7 +107,7 @@ async def test_the_list_shows_what_each_integration_can_do(monkeypatch: pytest.M
     assert rows["stripe"] == {
         "name": "stripe",
         "title": "Stripe",
-        "capabilities": ["webhooks", "client", "simulator"],
+        "capabilities": ["webhooks", "client", "payments", "simulator"],
         "from": "onceward",
         "configured": True,
     }

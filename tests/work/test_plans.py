@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from onceward.db import Connection, Database
+from onceward.work.lines import BEGINNING
 from onceward.work.statements import CLAIM, ENQUEUE, FINISH, PRUNE_JOBS, RELEASE, RELEASE_UNKNOWN
 from onceward.work.upkeep import old_jobs
 
 CLAIMED = 200
+ALL = ([0], [BEGINNING], [1000])
+"""A claim that takes work without an organization and then the oldest of the others."""
 
 
 async def fill(db: Database, *, finished: int, waiting: int) -> None:
@@ -56,7 +59,7 @@ async def test_a_claim_reads_what_it_takes_and_no_history(db: Database, finished
     await fill(db, finished=finished, waiting=5_000)
     async with db.acquire() as conn:
         beginning = await conn.fetchval("select '2000-01-01'::timestamptz")
-        plan = await explain(conn, CLAIM, "default", beginning, ["noop"], CLAIMED, 7, 1, True)
+        plan = await explain(conn, CLAIM, "default", beginning, ["noop"], CLAIMED, 7, 1, True, *ALL)
         assert "work_ready" in {node.get("Index Name") for node in nodes(plan)}
         assert "Seq Scan" not in scans_of(plan, "work")
         assert "Seq Scan" not in scans_of(plan, "jobs")
@@ -75,7 +78,7 @@ async def test_a_claim_of_events_reads_only_the_list_of_paused_sources(db: Datab
     await db.execute("vacuum analyze onceward.work")
     async with db.acquire() as conn:
         beginning = await conn.fetchval("select '2000-01-01'::timestamptz")
-        plan = await explain(conn, CLAIM, "events", beginning, ["p/t"], CLAIMED, 7, 1, True)
+        plan = await explain(conn, CLAIM, "events", beginning, ["p/t"], CLAIMED, 7, 1, True, *ALL)
         held = await conn.fetchval(
             "select array_agg(distinct id % 5 order by id % 5) from onceward.work where lease = 7"
         )
@@ -134,11 +137,11 @@ async def test_a_plain_job_costs_two_inserts_a_claim_and_an_ack(db: Database) ->
     count = 1000
     async with db.acquire() as conn:
         arguments = ['{"body": "' + "x" * 138 + '"}'] * count
-        settings = [["noop"], ["default"], [None], [None], [None], [0.0], [0.0], *[[None]] * 8]
+        settings = [["noop"], ["default"], [None], [None], [None], [0.0], [0.0], *[[None]] * 9]
         plans = [await explain(conn, ENQUEUE, arguments, [1] * count, 0, None, *settings)]
         await conn.execute("analyze onceward.work")
         beginning = await conn.fetchval("select '2000-01-01'::timestamptz")
-        plans.append(await explain(conn, CLAIM, "default", beginning, ["noop"], count, 7, 1, True))
+        plans.append(await explain(conn, CLAIM, "default", beginning, ["noop"], count, 7, 1, True, *ALL))
         ids = [row["id"] for row in await conn.fetch("select id from onceward.work where lease = 7")]
         plans.append(await explain(conn, FINISH, ids, [7], 1, None))
     assert len(ids) == count

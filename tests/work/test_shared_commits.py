@@ -12,6 +12,7 @@ from sqlalchemy import text
 from onceward import Engine, Job, JobEnd, Onceward, Permanent, Snooze, Tx
 from onceward.db import Database
 from onceward.sqlalchemy import session_of
+from onceward.statements import read_statement
 from onceward.testing import crash_test, drain, until
 from onceward.work import sharing, slots
 
@@ -459,3 +460,5 @@ async def test_a_failed_attempt_says_why_its_group_was_rolled_back(db: Database)
     error = await db.fetchval("select error from onceward.attempts where work_id = $1", jobs[2].id)
     assert error["group"] == {"members": 3, "rolled_back": "ValueError"}
     assert sharing.ROLLED_BACK.labels("note", "failed").total == before + 1
+    [row] = await db.fetch(read_statement("work", "page_slowest"))
+    assert (row["count"], row["failed"], row["per_commit"]) == (4, 1, 1.5), "what the overview shows"

@@ -24,8 +24,8 @@ begin
         v_task := coalesce(v_task, v_general);
         v_lane := case when v_source.rate_per_s is not null or v_source.paused_at is not null then 'source:' || p.webhook_id end;
     end if;
-    insert into onceward.work as w (id, organization_id, kind, task, queue, sort_at, attempts, lane, source, earlier)
-    values (p.seq, p.organization_id, 'event', v_task, v_queue, onceward.now(), p_attempts, v_lane, p.webhook_id,
+    insert into onceward.work as w (id, organization_id, line, kind, task, queue, sort_at, attempts, lane, source, earlier)
+    values (p.seq, p.organization_id, onceward.line_of(p.organization_id, null), 'event', v_task, v_queue, onceward.now(), p_attempts, v_lane, p.webhook_id,
             greatest(onceward.last_attempt(p.seq) - p_attempts, 0))
     on conflict (id) do update
        set lease = null, claimed_at = null, slot = null, parent_slot = null, cancel = null, dead_reason = null, dead_at = null,

@@ -23,8 +23,8 @@ with input as materialized (
     on conflict (webhook_id, event_id) do nothing
     returning seq, id
 ), queued as (
-    insert into onceward.work (id, organization_id, kind, task, queue, sort_at, lane, cap, ordered, source)
-    select seq, organization_id, 'event', task, queue, onceward.now(), lane, case when ordered then 1 end, ordered, webhook_id
+    insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at, lane, cap, ordered, source)
+    select seq, organization_id, onceward.line_of(organization_id, null), 'event', task, queue, onceward.now(), lane, case when ordered then 1 end, ordered, webhook_id
       from input
      where (seq in (select seq from stored)) is true   -- a hashed lookup: PostgreSQL would plan a join of two CTEs for ten rows
 )

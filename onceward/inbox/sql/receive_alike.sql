@@ -11,8 +11,8 @@ with stored as (
     on conflict (webhook_id, event_id) do nothing
     returning seq, id
 ), queued as (
-    insert into onceward.work (id, organization_id, kind, task, queue, sort_at, lane, cap, ordered, source)
-    select seq, $9::uuid, 'event', $13::text, $14::text, onceward.now(), $15::text, case when $16::boolean then 1 end, $16::boolean,
+    insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at, lane, cap, ordered, source)
+    select seq, $9::uuid, onceward.line_of($9::uuid, null), 'event', $13::text, $14::text, onceward.now(), $15::text, case when $16::boolean then 1 end, $16::boolean,
            $8::uuid
       from stored
 )

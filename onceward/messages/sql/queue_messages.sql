@@ -21,8 +21,9 @@ with kept as (
     on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) do nothing
     returning id, key, scheduled_for
 ), queued as (
-    insert into onceward.work (id, organization_id, kind, task, queue, lane, cap, sort_at, max_attempts)
-    select id, $organization, 'message', $task, line.queue, line.lane, case when line.lane is not null then line.cap end,
+    insert into onceward.work (id, organization_id, line, kind, task, queue, lane, cap, sort_at, max_attempts)
+    select id, $organization, onceward.line_of($organization, null), 'message', $task, line.queue, line.lane,
+           case when line.lane is not null then line.cap end,
            greatest(coalesce(scheduled_for, onceward.now()), onceward.now()), $max_attempts
       from written, line
 )

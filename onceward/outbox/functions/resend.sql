@@ -24,8 +24,8 @@ begin
         if exists (select from onceward.work w where w.id = p_id) then
             return 'running';
         end if;
-        insert into onceward.work (id, organization_id, kind, task, queue, sort_at, lane, cap, ordered, earlier)
-        select p_id, v.organization_id, 'delivery',
+        insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at, lane, cap, ordered, earlier)
+        select p_id, v.organization_id, onceward.line_of(v.organization_id, null), 'delivery',
                case when limited then 'outbox.deliver' else 'outbox.redeliver' end,
                case when limited then 'deliveries' else 'deliveries-retry' end,
                onceward.now(), v.endpoint_id::text, coalesce(v.max_in_flight, 10), nullif(v.ordered, false), onceward.last_attempt(p_id)

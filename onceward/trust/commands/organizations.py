@@ -28,7 +28,7 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(users, name="users")
 
 
-COLUMNS = ("slug", "name", "organization_id", "created_at")
+COLUMNS = ("slug", "name", "organization_id", "weight", "created_at")
 NO_ORGANIZATIONS = "no organization exists: `onceward organizations add SLUG` creates one"
 NO_USERS = "nobody can log in yet: `onceward users add ADDRESS --admin` adds an administrator and prints a login link"
 
@@ -65,6 +65,30 @@ def ls(as_json: JsonOption = False) -> None:
             return [asdict(one) for one in await list_organizations(conn)]
 
     listing(run(work()), columns=COLUMNS, as_json=as_json, empty=NO_ORGANIZATIONS)
+
+
+@organizations.command("set")
+def set_(
+    organization: Annotated[str, typer.Argument(help="Slug or id of the organization.")],
+    weight: Annotated[
+        int,
+        typer.Option(
+            "--weight", min=1, max=100, help="Turns that its work gets for one turn of others, while work waits."
+        ),
+    ],
+) -> None:
+    """Set how much of the workers an organization gets while work of several organizations waits."""
+
+    async def work() -> str:
+        from onceward.trust import find_organization
+        from onceward.trust.organizations import set_weight
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            row = await find_organization(tx.conn, organization)
+            await set_weight(tx, row.organization_id, weight, actor=ACTOR)
+            return row.slug
+
+    say(f"{run(work())} has the weight {weight}")
 
 
 @organizations.command("require-second-factor")

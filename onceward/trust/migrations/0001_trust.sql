@@ -19,6 +19,7 @@ create table onceward.organizations (
     slug text not null unique check (slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
     name text not null,
     second_factor_required boolean not null default false,
+    weight smallint not null default 1 check (weight between 1 and 100),  -- its turns while work of several organizations waits
     created_at timestamptz not null default onceward.now()
 );
 select onceward.protect('onceward.organizations');

@@ -217,9 +217,12 @@ begin
         select w.id, w.kind, w.task, w.organization_id, w.attempts, w.crashes, w.max_attempts, w.bundle, w.lane, w.sort_at,
                j.args, j.caused_by, j.tags, v_last, v_visited,
                extract(epoch from v_resume - clock_timestamp())::float8, j.context,
-               v_open and exists (select from onceward.work d
-                                   where d.queue = p_queue and d.lease is null and d.lane is null and d.dead_reason is null
-                                     and d.sort_at <= v_now),
+               v_open and (exists (select from onceward.work d
+                                    where d.queue = p_queue and d.line = 0 and d.lease is null and d.lane is null
+                                      and d.dead_reason is null and d.sort_at <= v_now)
+                        or exists (select from onceward.work d
+                                    where d.queue = p_queue and d.line <> 0 and d.lease is null and d.lane is null
+                                      and d.dead_reason is null and d.sort_at <= v_now)),
                case when w.ordered then lag(w.id) over (partition by w.lane, w.ordered order by w.id) end
           from (select) one
           left join onceward.work w on w.id = any(v_ids) and w.lease = p_lease

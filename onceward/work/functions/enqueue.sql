@@ -4,7 +4,7 @@ create or replace function onceward.enqueue(
     task text, args jsonb default '{}', queue text default 'default', run_at timestamptz default null,
     boost_s int default 0, unique_key text default null, unique_for text default 'unfinished',
     on_conflict text default 'skip', lane text default null, cap int default null, ordered boolean default false,
-    max_attempts int default null, tags text[] default null
+    max_attempts int default null, tags text[] default null, fair_key text default null
 ) returns bigint language plpgsql as $$
 declare
     v_id bigint;
@@ -23,6 +23,9 @@ begin
         raise exception 'onceward.enqueue: on_conflict must be skip, replace or debounce, not %', on_conflict
             using errcode = '22023';
     end if;
+    if fair_key = '' or length(fair_key) > 500 then
+        raise exception 'onceward.enqueue: fair_key must have 1 to 500 characters, not %', length(fair_key) using errcode = '22023';
+    end if;
     if length(args::text) > 1048576 then
         raise exception 'onceward.enqueue: args of % take % bytes, more than 1 MiB: store them and pass a reference',
             task, length(args::text) using errcode = '22023';
@@ -30,7 +33,7 @@ begin
     select r.id into v_id from onceward.enqueue_one(
         task, args, queue, run_at, boost_s, unique_key, unique_for, on_conflict, lane,
         case when ordered then 1 else cap end, ordered, null, null, max_attempts, tags, null,
-        onceward.organization(), onceward.cause(), null) r;
+        onceward.organization(), onceward.cause(), null, fair_key) r;
     if run_at is null or run_at <= onceward.now() then
         perform onceward.wake_idle_workers(queue);
     end if;

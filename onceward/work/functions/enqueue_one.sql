@@ -4,7 +4,7 @@
 create or replace function onceward.enqueue_one(
     p_task text, p_args jsonb, p_queue text, p_run_at timestamptz, p_boost_s int, p_unique_key text,
     p_unique_for text, p_on_conflict text, p_lane text, p_cap int, p_ordered boolean, p_parent text, p_parent_cap int,
-    p_max_attempts int, p_tags text[], p_bundle bigint, p_organization uuid, p_caused_by bigint, p_context jsonb,
+    p_max_attempts int, p_tags text[], p_bundle bigint, p_organization uuid, p_caused_by bigint, p_context jsonb, p_fair_key text default null,
     out id bigint, out duplicate boolean
 ) language plpgsql as $$
 declare
@@ -33,9 +33,9 @@ begin
         end if;
         if v_is_free then
             insert into onceward.work as w (id, organization_id, kind, task, queue, sort_at, max_attempts, lane, cap, ordered,
-                                            parent, parent_cap, unique_key, bundle)
+                                            parent, parent_cap, unique_key, bundle, line)
             values (enqueue_one.id, p_organization, 'job', p_task, p_queue, v_sort, p_max_attempts, p_lane, p_cap, p_ordered,
-                    p_parent, p_parent_cap, v_key, p_bundle)
+                    p_parent, p_parent_cap, v_key, p_bundle, onceward.line_of(p_organization, p_fair_key))
             on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'::uuid), unique_key)
                 where unique_key is not null and dead_reason is null
             do nothing;

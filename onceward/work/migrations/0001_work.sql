@@ -16,6 +16,7 @@ select onceward.protect('onceward.jobs');
 
 create table onceward.work (
     id bigint primary key,
+    line bigint not null default 0,        -- onceward.line_of: whose turn it is. Not generated: that would double the cost of a claim
     organization_id uuid,
     kind text not null check (kind in ('event', 'job', 'message', 'delivery')),
     task text not null,
@@ -44,8 +45,12 @@ create table onceward.work (
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 comment on table onceward.work is 'Unfinished work of all kinds, including dead letters. The outcome deletes the row.';
 
-create index work_ready on onceward.work (queue, sort_at)
+-- Claims go through the lines in turn while more is due than they take, so that nobody's backlog delays others; otherwise by time.
+-- Work of no organization is in the first index only: an installation without organizations pays for one.
+create index work_ready on onceward.work (queue, line, sort_at)
     where lease is null and lane is null and dead_reason is null;
+create index work_due on onceward.work (queue, sort_at)
+    where line <> 0 and lease is null and lane is null and dead_reason is null;
 -- A row in a lane is in exactly one of these two indexes. Ordered lanes run in the order of ids; in other lanes, rows that are
 -- due later must not delay rows that are due now.
 create index work_lane_ordered on onceward.work (queue, lane, id)

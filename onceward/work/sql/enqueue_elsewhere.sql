@@ -7,5 +7,5 @@ select r.id, r.duplicate
            p_boost_s => $boost_s, p_unique_key => $unique_key, p_unique_for => $unique_for, p_on_conflict => $on_conflict,
            p_lane => $lane, p_cap => $cap, p_ordered => $ordered, p_parent => $parent, p_parent_cap => $parent_cap,
            p_max_attempts => $max_attempts, p_tags => $tags::text[], p_bundle => $bundle, p_organization => $organization,
-           p_caused_by => $caused_by, p_context => $context::jsonb) r,
+           p_caused_by => $caused_by, p_context => $context::jsonb, p_fair_key => $fair_key) r,
        onceward.wake_idle_workers($queue)

@@ -26,18 +26,28 @@ with ready as (
     select r.queue, 'due' as state, c.count, c.oldest
       from ready r cross join lateral (
           select count(*), min(d.sort_at) as oldest from (
-              select w.sort_at from onceward.work w
-               where w.queue = r.queue and w.lease is null and w.lane is null and w.dead_reason is null
-                 and w.sort_at <= onceward.now()
-               order by w.sort_at limit $1 + 1) d) c
+              (select w.sort_at from onceward.work w
+                where w.queue = r.queue and w.line = 0 and w.lease is null and w.lane is null and w.dead_reason is null
+                  and w.sort_at <= onceward.now()
+                order by w.sort_at limit $1 + 1)
+              union all
+              (select w.sort_at from onceward.work w
+                where w.queue = r.queue and w.line <> 0 and w.lease is null and w.lane is null and w.dead_reason is null
+                  and w.sort_at <= onceward.now()
+                order by w.sort_at limit $1 + 1)) d) c
     union all
     select r.queue, 'later', c.count, null
       from ready r cross join lateral (
           select count(*) from (
-              select from onceward.work w
-               where w.queue = r.queue and w.lease is null and w.lane is null and w.dead_reason is null
-                 and w.sort_at > onceward.now()
-               order by w.sort_at limit $1 + 1) d) c
+              (select w.id from onceward.work w
+                where w.queue = r.queue and w.line = 0 and w.lease is null and w.lane is null and w.dead_reason is null
+                  and w.sort_at > onceward.now()
+                order by w.sort_at limit $1 + 1)
+              union all
+              (select w.id from onceward.work w
+                where w.queue = r.queue and w.line <> 0 and w.lease is null and w.lane is null and w.dead_reason is null
+                  and w.sort_at > onceward.now()
+                order by w.sort_at limit $1 + 1)) d) c
     union all
     select queue, case when sort_at <= onceward.now() then 'due' else 'later' end, count(*), min(sort_at)
       from in_lanes group by 1, 2

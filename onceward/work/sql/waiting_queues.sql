@@ -8,10 +8,14 @@ with ready as (
     select l.queue from onceward.queues_in_other_lanes() l (queue)
 )
 select r.queue from ready r
- where not r.queue = any($1::text[]) and $2::text[] && array(
+ where not r.queue = any($1::text[]) and ($2::text[] && array(
            select w.task from onceward.work w
-            where w.queue = r.queue and w.lease is null and w.lane is null and w.dead_reason is null
+            where w.queue = r.queue and w.line = 0 and w.lease is null and w.lane is null and w.dead_reason is null
             order by w.sort_at limit 200)
+        or $2::text[] && array(
+           select w.task from onceward.work w
+            where w.queue = r.queue and w.line <> 0 and w.lease is null and w.lane is null and w.dead_reason is null
+            order by w.sort_at limit 200))
 union
 select o.queue from ordered o
  where not o.queue = any($1::text[]) and $2::text[] && array(

@@ -21,8 +21,8 @@ begin
                 and (s.kind = 'compensation' and s.state <> 'done' or s.kind = 'child' and s.state = 'waiting')))
         returning w.* into v;
         if found then
-            insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
-            values (p_id, v.organization_id, 'workflow', 'workflow:' || v.name, 'workflows', onceward.now());
+            insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)
+            values (p_id, v.organization_id, onceward.line_of(v.organization_id, null), 'workflow', 'workflow:' || v.name, 'workflows', onceward.now());
             return;
         end if;
     end if;

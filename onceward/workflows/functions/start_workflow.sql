@@ -22,7 +22,7 @@ begin
            and w.name = p_name and w.key = p_key;
         return;
     end if;
-    insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
-    values (start_workflow.id, p_organization, 'workflow', 'workflow:' || p_name, 'workflows', coalesce(p_run_at, onceward.now()));
+    insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)
+    values (start_workflow.id, p_organization, onceward.line_of(p_organization, null), 'workflow', 'workflow:' || p_name, 'workflows', coalesce(p_run_at, onceward.now()));
 end
 $$;

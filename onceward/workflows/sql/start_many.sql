@@ -8,8 +8,8 @@ with input as materialized (
     insert into onceward.workflows (id, organization_id, name, version, args, attributes, caused_by)
     select id, organization_id, name, version, args::json, attributes::jsonb, caused_by from input
 )
-insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
-select id, organization_id, 'workflow', 'workflow:' || name, 'workflows',
+insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)
+select id, organization_id, onceward.line_of(organization_id, null), 'workflow', 'workflow:' || name, 'workflows',
        case when run_at is not null then run_at else onceward.now() + make_interval(secs => delay_s) end
   from input
 returning id
