@@ -19,8 +19,10 @@ LATEST = 20
 def channels(context: Context) -> MessageService:
     from onceward.inbox.callbacks import StatusCallbacks
     from onceward.messages.service import MessageService
+    from onceward.messages.template_check import check_templates
 
     engine = context.engine
+    check_templates(engine.templates)
     return MessageService(
         context.database,
         context.settings,

@@ -175,6 +175,19 @@ create index senders_by_organization on onceward.senders (organization_id);
 select onceward.protect('onceward.senders');
 revoke insert, update, delete on onceward.senders from onceward_app;
 
+create table onceward.preference_links (
+    token_hash bytea primary key,           -- the link itself is only in the message
+    organization_id uuid,
+    recipient text not null,                -- a ref, or an address in lower case
+    created_at timestamptz not null default onceward.now(),
+    expires_at timestamptz not null,
+    revoked_at timestamptz
+);
+comment on table onceward.preference_links is 'Links that open the preference page of a recipient without a login.';
+create index preference_links_recipient on onceward.preference_links (recipient);
+create index preference_links_expired on onceward.preference_links (expires_at);
+select onceward.protect('onceward.preference_links');
+
 -- Addresses that get no more mail. The hash decides; an erasure removes the address and keeps the hash.
 create table onceward.suppressions (
     organization_id uuid,
@@ -186,7 +199,8 @@ create table onceward.suppressions (
     message bigint,                         -- the mail that bounced
     created_at timestamptz not null default onceward.now()
 );
-comment on table onceward.suppressions is 'Addresses that get no more mail of an organization, because mail bounced or the recipient complained.';
+comment on table onceward.suppressions is
+    'Addresses that get no more mail of an organization, because mail bounced or the recipient complained.';
 create unique index suppressions_key on onceward.suppressions
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), address_hash);
 create index suppressions_latest on onceward.suppressions (created_at desc);
@@ -219,7 +233,8 @@ create table onceward.service_states (
     is_bad boolean not null,
     changed_at timestamptz not null
 );
-comment on table onceward.service_states is 'What services report about our accounts by webhook. A later report replaces an earlier one.';
+comment on table onceward.service_states is
+    'What services report about our accounts by webhook. A later report replaces an earlier one.';
 create unique index service_states_key on onceward.service_states
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), service, account, subject);
 create index service_states_account on onceward.service_states (service, account) where subject = 'account';
