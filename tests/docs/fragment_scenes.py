@@ -240,6 +240,14 @@ async def messages_are_queued_and_cancelled(world: World) -> None:
     assert await world.db.fetchval("select status from onceward.messages where key = 'user-42:goodbye'") == "cancelled"
 
 
+@scene("docs/messages.md", "expires_at=starts_at")
+async def messages_have_a_deadline(world: World) -> None:
+    names = {"patient": "ada@example.com", "appointment": 7, "email": "ada@example.com", "token_id": 3}
+    await world.run_in_tx(**names, starts_at=TOMORROW, timedelta=timedelta)
+    deadlines = await world.db.fetch("select expires_at > clock_timestamp() as ahead from onceward.messages")
+    assert [row["ahead"] for row in deadlines] == [True, True]
+
+
 @scene("docs/messages.md", "Attachment(path")
 async def a_mail_carries_files(world: World) -> None:
     world.app.services.configure(Settings(data_dir=world.folder))
