@@ -240,6 +240,14 @@ async def messages_are_queued_and_cancelled(world: World) -> None:
     assert await world.db.fetchval("select status from onceward.messages where key = 'user-42:goodbye'") == "cancelled"
 
 
+@scene("docs/messages.md", "expires_at=starts_at")
+async def messages_have_deadlines(world: World) -> None:
+    given = {"patient": "ada@example.com", "appointment": "a-1", "starts_at": TOMORROW, "timedelta": timedelta}
+    await world.run_in_tx(**given, email="ada@example.com", token_id=7)
+    rows = await world.db.fetch("select key, expires_at is not null as ends from onceward.messages order by key")
+    assert [tuple(row) for row in rows] == [("a-1:1h", True), ("sign-in:7", True)]
+
+
 @scene("docs/messages.md", "Attachment(path")
 async def a_mail_carries_files(world: World) -> None:
     world.app.services.configure(Settings(data_dir=world.folder))
