@@ -105,11 +105,7 @@ class Slack:
                 timeout_s=self.timeout_s,
             )
             if isinstance(outcome, Refused) and outcome.detail.get("code") == "missing_scope":
-<<<<<<< HEAD
-                # The token may post, but not read: the account works.
-=======
                 # The token may post, but not read: the account can send.
->>>>>>> main
                 return Refused(outcome.reason, permanent=True)
             if not isinstance(outcome, Accepted):
                 return outcome
