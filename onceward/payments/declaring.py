@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onceward.services import Services
 
     from .service import PaymentService
+    from .visiting import Visit
 
 HOOKS = ("on_paid", "on_processing", "on_unpaid", "on_refunded", "on_disputed", "on_instalment")
 Hook = Callable[[Any, Any], Awaitable[Any]]
@@ -119,6 +120,14 @@ class Declarations:
     def subject(self, type: str, *, lock: Callable[[Any, str], Awaitable[Any]] | None = None) -> None:
         """Name a function `async def (tx: Tx, subject_id: str)` that locks rows of the app before the machine locks a payment."""
         self._subject(type).lock = lock
+
+    async def visit(self, engine: Any, payment_id: UUID, *, organization: UUID) -> Visit:
+        """Return where the buyer of a payment goes, and open the page at the service: for a route that redirects by itself."""
+        from .visiting import visit
+
+        services = self._registry().services
+        assert services is not None
+        return await visit(lambda: engine.transaction(organization=organization), services(), payment_id)
 
     def on_paid(self, type: str, /) -> Callable[[F], F]:
         """Run `async def (payment: Payment, tx: Tx) -> Accept | Return` when money arrived for a subject of this type."""

@@ -13,6 +13,7 @@ FEATURE = Feature(
     growth="onceward.payments.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
     parts=(Part("payment reconciliation", "onceward.payments.parts:reconciliation", roles=WORKER),),
+    commands=("onceward.payments.commands:register",),
     routes="onceward.payments.routes:routers",
     checks="onceward.payments.checks:CHECKS",
     erasers="onceward.payments.erasers:ERASERS",

@@ -14,7 +14,7 @@ from . import plans, refunds, reports, store
 from .declaring import PaymentRegistry, Subject, service_class
 from .errors import NotFound, NotPayable, PaymentPending, UnknownAccount
 from .model import Instalments, Page, Payment, Refund, Share
-from .queueing import CLOSE, enqueue
+from .queueing import ASK, CLOSE, enqueue
 from .service import Line
 
 Row = Any
@@ -181,6 +181,11 @@ class TxPayments:
         subject = self._registry.subject(row["subject_type"])
         refund = await refunds.settle(self._tx, subject, refund_id, note=note)
         return store.refund_of(refund, await store.get(self._tx, refund["payment_id"]))
+
+    async def ask(self, payment_id: UUID, /) -> None:
+        """Ask the service about a payment now, by a job: for the page that a buyer returns to before the webhook arrives."""
+        await self._lock(payment_id)
+        await enqueue(self._tx, ASK, {"kind": "payment", "id": payment_id}, unique=f"ask:payment:{payment_id}")
 
     async def end_plan(self, plan_id: UUID, /, *, now: bool = True) -> None:
         """End a plan of instalments: nothing more is collected. With `now=False` the paid period ends first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ async def test_a_lost_webhook_is_found_by_the_list_of_events(till: Till) -> None
     ],
 )
 async def test_a_page_that_cannot_work_is_refused_at_once(
-    till: Till, amount: Money, options: dict[str, object], says: str
+    till: Till, amount: Money, options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(NotPayable, match=says):
         await till.open(amount=amount.amount, currency=amount.currency, **options)
