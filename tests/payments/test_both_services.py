@@ -70,10 +70,12 @@ class Model:
         }
         async with self.tx() as tx:
             page = await tx.payments.open("order", str(self.orders), amount=amount, **options)
+        found = None
         for _ in range(10):
             found = await visit(self.tx, self.app.services, page.payment_id)
             if found.state == "page":
                 break  # otherwise the answer was lost: the next visit gets the same page
+        assert found is not None
         assert found.state == "page", found
         async with self.tx() as tx:
             reference = await tx.fetchval("select page from onceward.payments where id = $1", page.payment_id)
