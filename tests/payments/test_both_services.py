@@ -111,7 +111,10 @@ class Model:
     async def decide(self) -> None:
         if self.disputes:
             dispute = self.disputes.pop(self.chance.randrange(len(self.disputes)))
-            self.sim.close_dispute(dispute, won=self.chance.random() < 0.5)
+            won = self.chance.random() < 0.5
+            # Stripe closes an inquiry by itself when the charge was refunded.
+            if self.sim.books.disputes[dispute]["status"] not in ("won", "lost", "warning_closed", "RESOLVED"):
+                self.sim.close_dispute(dispute, won=won)
 
     async def deliver(self) -> None:
         """Deliver some of all reports so far, in any order, some of them twice."""
