@@ -22,7 +22,8 @@ def channels(context: Context) -> MessageService:
     from onceward.messages.template_check import check_templates
 
     engine = context.engine
-    check_templates(engine.templates)
+    if context.registry.template_folders:  # the built-in templates are known to be complete
+        check_templates(engine.templates)
     return MessageService(
         context.database,
         context.settings,

@@ -252,3 +252,8 @@ def test_a_missing_translation_or_variable_is_an_error_at_the_start(tmp_path: Pa
     assert f"'farewell' is missing in pt: create {tmp_path / 'farewell' / 'pt.txt'}" in lines[0]
     assert "'farewell' (en): 'when' is undefined (channel sms" in lines[1]
     assert "'greeting' (pt): 'nome' is undefined" in lines[2]
+    for name in ("greeting", "farewell"):
+        (tmp_path / name / "sample.json").unlink()
+    (tmp_path / "farewell" / "pt.txt").write_text("Subject: Tchau\n\nTchau")
+    with pytest.raises(BadTemplate, match=r"'greeting' \(en\) does not use nome"):
+        check_templates(Templates([tmp_path]))

@@ -1,4 +1,4 @@
-"""Stripe as a payment service: pages are checkout sessions, instalments are subscriptions (`onceward.payments.service`)."""
+"""Stripe as a payment service: pages are checkout sessions, instalments are subscriptions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from onceward.payments.service import (
 from onceward.services.outcome import Absent, Accepted, Refused, ServiceAnswer
 
 LOCALES = (
-    " bg cs da de el en en-GB es es-419 et fi fil fr fr-CA hr hu id it ja ko lt lv ms mt nb nl pl pt pt-BR ro ru sk sl sv th tr vi"
-    " zh zh-HK zh-TW "
+    " bg cs da de el en en-GB es es-419 et fi fil fr fr-CA hr hu id it ja ko lt lv ms mt nb nl pl pt pt-BR ro ru sk"
+    " sl sv th tr vi zh zh-HK zh-TW "
 )
 """The languages of Stripe's page. Stripe refuses any other."""
 MOST_STORED_FAILURES = 3

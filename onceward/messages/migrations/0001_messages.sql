@@ -283,6 +283,7 @@ comment on table onceward.account_troubles is
     'Accounts and templates that a service refuses. One message at a time probes whether an operator has repaired it.';
 create unique index account_troubles_key on onceward.account_troubles (channel, organization_id, template) nulls not distinct;
 grant select, insert, update, delete on onceward.account_troubles to onceward_engine;
+select onceward.protect('onceward.account_troubles');
 
 create table onceward.send_slots (
     scope text primary key,                 -- a channel, sender or recipient with a limit
