@@ -234,6 +234,7 @@ PUBLIC = {
         "onceward.fastapi": "Onceward inside a FastAPI application ([FastAPI](frameworks/fastapi.md)).",
         "onceward.sqlalchemy": "A SQLAlchemy session in the transaction ([SQLAlchemy](frameworks/sqlalchemy.md)).",
         "onceward.ledger": "Double-entry bookkeeping ([ledger](ledger.md)).",
+        "onceward.payments": "Payments, refunds, disputes and instalments ([payments](payments.md)).",
         "onceward.capacity": "Pools that cannot be oversold ([capacity](capacity.md)).",
         "onceward.limits": "Admission slots and rates ([limits](limits.md)).",
         "onceward.services": "The answers of external services, and their settings in code ([services](services.md)).",

@@ -42,6 +42,10 @@ from onceward.messages.endings import ENDED
 from onceward.messages.reports import delivery_reports
 from onceward.messages.service_states import account_events
 from onceward.outbox import Catalogue, EventType
+from onceward.payments.declaring import Declarations, PaymentRegistry, payment_services, service_class
+from onceward.payments.events import apply_event
+from onceward.payments.jobs import Jobs
+from onceward.payments.queueing import QUEUE as PAYMENTS_QUEUE
 from onceward.schedules import Cron, Every, Schedule
 from onceward.schedules.declaring import ScheduleOptions, declare
 from onceward.script_engine import open_engine
@@ -49,7 +53,7 @@ from onceward.services import Services
 from onceward.settings import FeatureSettings, SettingsError, load_feature_settings
 from onceward.tx import Tx
 from onceward.webhooks.registry import PROVIDERS
-from onceward.work import EVENTS, AppRegistry, MessageHook, RetryOption, as_policy
+from onceward.work import EVENTS, AppRegistry, Claimed, MessageHook, RetryOption, as_policy
 from onceward.workflows import Workflow, WorkflowTask
 
 if TYPE_CHECKING:
@@ -63,6 +67,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=FeatureSettings)
+
+
+PAYMENTS_APP = "payments"
+"""The app of the webhook sources that payment accounts register: the machine of payments handles their events."""
+
+
+async def _apply_payment_event(work: Claimed, tx: Tx | None) -> Any:
+    return await apply_event(work.body, tx)
 
 
 class NoSuchFolder(SettingsError):
@@ -128,6 +140,11 @@ class Onceward:
         self._settings: dict[type[FeatureSettings], FeatureSettings] = {}
         self._included: list[Onceward] = []
         self.event_types = Catalogue()
+        self.registry.payments = PaymentRegistry()
+        self.payments = Declarations(
+            lambda: self.registry.payments, first_use=self._use_payments, handle=self._handle_payments
+        )
+        """Declares what follows when somebody pays (docs/payments.md)."""
         for provider, declared in (*delivery_reports().items(), *account_events().items()):
             for type in declared.types:
                 for app in self._apps_of(provider):
@@ -142,6 +159,8 @@ class Onceward:
         self.registry.apps |= other.registry.apps
         for task in other.registry:
             if task.name not in self.handlers and task.name not in other.handlers:
+                if task.queue == PAYMENTS_QUEUE and task.name in self.registry.tasks:
+                    continue  # the machine of payments, which both apps use
                 self.registry.add(task)
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
@@ -153,6 +172,8 @@ class Onceward:
         self.registry.delivery_hooks += other.registry.delivery_hooks
         self.registry.end_hooks |= other.registry.end_hooks
         self.registry.sealed |= other.registry.sealed
+        self.registry.payments.include(other.registry.payments)
+        other._share_payments(self.registry.payments)
         self._included.append(other)
         other._share(self.services)
         self.event_types.include(other.event_types)
@@ -161,6 +182,33 @@ class Onceward:
         self.services = services
         for each in self._included:
             each._share(services)
+
+    def _share_payments(self, payments: PaymentRegistry) -> None:
+        self.registry.payments = payments
+        for each in self._included:
+            each._share_payments(payments)
+
+    # -- payments --------------------------------------------------------------------------------------------------
+
+    def _use_payments(self) -> None:
+        """Add the machine of payments to the app, and handlers for the sources that payment accounts register."""
+        if self.registry.payments.services is not None:
+            return
+        self.registry.payments.services = lambda: self.services
+        self.registry.apps.add(PAYMENTS_APP)
+        for task in Jobs(lambda: self.services).tasks():
+            self.registry.add(task)
+        for service in payment_services():
+            for type in service_class(service).event_types:
+                self._handle_payment_events(task_name(service, type, app=PAYMENTS_APP))
+
+    def _handle_payments(self, source: str, service: str) -> None:
+        for type in service_class(service).event_types:
+            self._handle_payment_events(task_name(source, type))
+
+    def _handle_payment_events(self, name: str) -> None:
+        others = partial(self._followers.get, name, ())
+        self._handle(only_followers(name, others, before=_apply_payment_event), implied=True)
 
     # -- parts of the app's own ------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from onceward.limits.feature import FEATURE as limits
 from onceward.live.feature import FEATURE as live
 from onceward.messages.feature import FEATURE as messages
 from onceward.outbox.feature import FEATURE as outbox
+from onceward.payments.feature import FEATURE as payments
 from onceward.process.feature import FEATURE as process
 from onceward.schedules.feature import FEATURE as schedules
 from onceward.services.feature import FEATURE as services
@@ -36,6 +37,7 @@ FEATURES = Features.of(
         live,
         capacity,
         ledger,
+        payments,
         workflows,
         web,
     )

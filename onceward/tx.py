@@ -12,6 +12,7 @@ from onceward import ledger, limits, live, messages, outbox, trust, work, workfl
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import Attachment, ChannelName, Queued, Sending
+from onceward.payments.requests import TxPayments
 from onceward.telemetry.caller import caller_fields
 from onceward.work import BoundJob, ConfiguredJob, Enqueued
 from onceward.workflows import ConfiguredWorkflow, Started
@@ -43,6 +44,11 @@ class Tx(Transaction):
     ) -> None:
         super().__init__(conn, role=role, organization=organization, cause=cause, idle_limit_s=idle_limit_s)
         self.engine = engine
+
+    @property
+    def payments(self) -> TxPayments:
+        """Open pages on which people pay, refund payments and read them (docs/payments.md)."""
+        return TxPayments(self)
 
     async def enqueue(self, job: ConfiguredJob[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """Enqueue a job with its arguments. Set options on the job: `remind.schedule_in(hours=24).unique("key")`."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -105,11 +106,18 @@ async def exchange(
     Once the status has arrived, the call succeeds: if the body is too long, too slow or interrupted, the part that
     arrived is returned with `truncated` set.
     """
+    started = time.monotonic()
+    with attempting(session, url, timeout_s):
+        return await _exchange(session, method, url, headers, body, started, timeout_s, max_response_bytes)
+
+
+@contextmanager
+def attempting(session: aiohttp.ClientSession, url: yarl.URL, timeout_s: float) -> Generator[None]:
+    """Watch one request, and raise its failures as errors that say whether the request may have been carried out."""
     attempt = RequestAttempt()
     token = current_attempt.set(attempt)
-    started = time.monotonic()
     try:
-        return await _exchange(session, method, url, headers, body, started, timeout_s, max_response_bytes)
+        yield
     except TimeoutError:
         raise timed_out(attempt, url, timeout_s) from None
     except aiohttp.InvalidURL:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy_module
 
-from .errors import Ambiguous, UrlRefused
-from .exchange import RequestAttempt, Response, current_attempt, failed, joined_headers, timed_out
+from .errors import Ambiguous
+from .exchange import Response, attempting, joined_headers
 
 if TYPE_CHECKING:
     import aiohttp
@@ -92,24 +92,11 @@ async def open_stream(
     idle_timeout_s: float,
 ) -> AsyncGenerator[StreamedResponse]:
     """Send one request and give the answer as soon as its headers have arrived. Leaving the block closes the connection."""
-    attempt, started = RequestAttempt(), time.monotonic()
+    started = time.monotonic()
     deadline = asyncio.get_running_loop().time() + timeout_s
-    token = current_attempt.set(attempt)
-    try:
+    with attempting(session, url, timeout_s):
         async with asyncio.timeout_at(deadline):
             answer = await session.request(method, url, headers=headers, data=body, allow_redirects=False)
-    except TimeoutError:
-        raise timed_out(attempt, url, timeout_s) from None
-    except aiohttp.InvalidURL:
-        raise UrlRefused("the URL is not valid; write it as https://host/path") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise failed(attempt, url, error) from None
-    except RuntimeError as error:
-        if session.closed or attempt.connected:
-            raise
-        raise failed(attempt, url, error) from None
-    finally:
-        current_attempt.reset(token)
     try:
         yield StreamedResponse(
             status=answer.status,

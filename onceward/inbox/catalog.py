@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -110,19 +111,16 @@ class Catalog:
                 )
 
     def warn_of_handlers_without_source(self, handlers: Iterable[str]) -> None:
-        """Log a warning for each handler whose first argument names neither a provider nor a source: it never runs."""
+        """Log the names in handlers that are neither a provider nor a source: these handlers never run.
+
+        A name like that of a provider or source is probably a mistake; another one may get its source later.
+        """
         routes = {source.route for source in self._sources.values()} | self._broken.keys()
-        for task in sorted(handlers):
-            name = task.partition("/")[0]
-            if ":" in name or name in PROVIDERS or name in routes:
-                continue
-            near = difflib.get_close_matches(name, [*PROVIDERS, *routes], n=1)
-            meant = f"did you mean {near[0]!r}? " if near else ""
-            log.warning(
-                "handler.without_source",
-                handler=task,
-                hint=f"{meant}{name!r} is neither a provider nor a source; `onceward sources add {name}` adds the source",
-            )
+        names = {task.partition("/")[0] for task in handlers}
+        for name in sorted(name for name in names if ":" not in name and name not in PROVIDERS and name not in routes):
+            near = difflib.get_close_matches(name, [*PROVIDERS, *routes], n=1, cutoff=0.8)
+            hint = f"did you mean {near[0]!r}?" if near else f"`onceward sources add {name}` adds it"
+            log.log(logging.WARNING if near else logging.INFO, "handlers.without_source", source=name, hint=hint)
 
     @property
     def handled_names(self) -> frozenset[str]:

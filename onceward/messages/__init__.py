@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.messages.notifications import InvalidNotification, Notification, Notified, SlackChannels, notify
     from onceward.messages.notifier import Audiences, Notifier
     from onceward.messages.phones import BadNumber, read_number, spellings, variants
+    from onceward.messages.preference_page import preference_link, revoke_preference_links
     from onceward.messages.preferences import (
         consents,
         heard_from,
@@ -59,9 +60,11 @@ __all__ = [
     "opt_out",
     "organization_of_sender",
     "plain_name",
+    "preference_link",
     "read_number",
     "read_reply",
     "render",
+    "revoke_preference_links",
     "save_recipient",
     "spellings",
     "variants",

@@ -58,7 +58,7 @@ class Letter:
     sending_since: datetime | None = None
     """When an earlier send of this message began, if the outcome of that send is unknown."""
     expires_at: datetime | None = None
-    """The service should not deliver it at this time or later, if it can be told so."""
+    """The service should not deliver the letter at this time or later, if its API has a field for that."""
     attachments: tuple[LoadedAttachment, ...] = field(default=(), repr=False)
 
     def remaining_s(self) -> float | None:

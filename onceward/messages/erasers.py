@@ -103,6 +103,12 @@ ERASERS: tuple[Eraser, ...] = (
         erase=hash_opt_outs,
     ),
     Eraser(
+        name="preference links",
+        table="onceward.preference_links",
+        columns={"recipient": "whole"},
+        delete=True,
+    ),
+    Eraser(
         name="opt-ins and opt-outs",
         table="onceward.consents",
         columns={"recipient": "whole", "wording": "text"},

@@ -93,7 +93,7 @@ class SendSlot:
 
 
 def per_second(rate: float) -> Limit | None:
-    """Return a limit of so many messages per second; None for 0, which means no limit."""
+    """Return a limit per second; None for 0, which means no limit."""
     if not rate:
         return None
     return Limit(count=1, per_s=1 / rate) if rate < 1 else Limit(count=round(rate), per_s=1.0)

@@ -19,8 +19,11 @@ LATEST = 20
 def channels(context: Context) -> MessageService:
     from onceward.inbox.callbacks import StatusCallbacks
     from onceward.messages.service import MessageService
+    from onceward.messages.template_check import check_templates
 
     engine = context.engine
+    if context.registry.template_folders:  # the built-in templates are known to be complete
+        check_templates(engine.templates)
     return MessageService(
         context.database,
         context.settings,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from onceward.db import Database
+from onceward.messages.preference_page import prune_links
 from onceward.statements import read_statement
 from onceward.work import TURNS, Retention, deletion
 
@@ -50,6 +51,7 @@ def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
 
 
 async def prune_records(db: Database, keep: timedelta) -> None:
-    """Delete old notices, notifications and messages of the dashboard."""
+    """Delete old notices, notifications, messages of the dashboard, and expired links."""
     for each in old_records(db, keep=keep):
         await each.all()
+    await prune_links(db, keep)

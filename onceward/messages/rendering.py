@@ -128,6 +128,13 @@ def check(template: Template) -> None:
                 ) from None
 
 
+def variables(source: str) -> frozenset[str]:
+    """Return the names of the variables that a text uses."""
+    from jinja2 import meta
+
+    return frozenset(meta.find_undeclared_variables(_environment("text").parse(source)))
+
+
 def _paragraphs(text: str, links: set[str]) -> str:
     """Convert plain text to HTML: an empty line ends a paragraph, and `links` become links.
 

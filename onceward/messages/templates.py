@@ -120,12 +120,18 @@ class Templates:
 
     def __init__(self, directories: Iterable[Path] = ()) -> None:
         self._by_name: dict[str, Template] = {}
+        self.by_directory: dict[Path, list[Template]] = {}
+        self.topics: dict[str, dict[str, str]] = {}
+        """The title of each topic by language, from `topics.toml` of the folders."""
         self.directories = (BUILT_IN, *directories)
         for directory in self.directories:
             if not directory.is_dir():
                 raise BadTemplate(f"the template folder {directory} does not exist")
-            for folder in sorted(path for path in directory.iterdir() if path.is_dir()):
-                self.add(read_folder(folder))
+            folders = sorted(path for path in directory.iterdir() if path.is_dir())
+            self.by_directory[directory] = [read_folder(folder) for folder in folders]
+            for template in self.by_directory[directory]:
+                self.add(template)
+            self.topics |= _topics(directory / "topics.toml")
 
     def add(self, template: Template) -> None:
         """Add a template. It replaces an earlier one with the same name, so that apps can override the built-in templates."""
@@ -181,6 +187,19 @@ def _split(path: Path, text: str) -> tuple[str, str]:
     if name.strip().lower() != "subject" or not colon or "\n" in subject.strip():
         raise BadTemplate(f"{path}: the first line must be `Subject: ...`, followed by an empty line")
     return subject.strip(), body.strip()
+
+
+def _topics(path: Path) -> dict[str, dict[str, str]]:
+    if not path.exists():
+        return {}
+    try:
+        topics = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadTemplate(f"{path}: {error}") from None
+    for name, titles in topics.items():
+        if not isinstance(titles, dict) or not all(isinstance(each, str) for each in titles.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            raise BadTemplate(f'{path}: [{name}] must have a title for each language: en = "News"')
+    return topics
 
 
 def _options(folder: Path) -> dict[str, Any]:

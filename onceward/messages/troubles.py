@@ -1,8 +1,8 @@
 """Accounts and templates that a service refuses: expired token, missing payment, paused template, locked account.
 
-The messages wait, the administrators of the account's owner are told once what to do, and one message at a time probes whether
-the account works again. A changed secret of the organization, `onceward messages resume`, or the start of a process makes the next
-probe due at once.
+The messages wait, the administrators of the account's owner get one notice with what to do, and one message at a time probes
+whether the account works again. A changed secret of the organization, `onceward messages resume`, or the start of a process
+makes the next probe due at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """The contract between the payment machine and a payment service: what the machine asks, and what a service answers.
 
-An integration declares a class that implements `PaymentService` in its field `payments`. The machine (`onceward.payments`) never
-sees the service's own objects: it asks the six kinds of question below and gets reports. A **report** says how one object at the
-service stands now. Events are read into the same reports, so an event, an answer and a lookup all move the machine in one way,
+An integration declares a class that implements `PaymentService` in its field `payments`. The machine
+(`onceward.payments`) never
+sees the service's own objects: it asks the six kinds of question below and gets reports. A **report** says how one
+object at the
+service stands now. Events are read into the same reports, so an event, an answer and a lookup all move the machine in
+one way,
 and a report that comes twice, late or out of order changes nothing.
 
     open, close, read, capture         a page on which the buyer pays            -> PaymentReport
@@ -15,15 +18,22 @@ and a report that comes twice, late or out of order changes nothing.
 
 Rules for an implementation:
 
-- A method that makes something takes `key`, an idempotency key of at most 100 characters. Two calls with the same key and
-  arguments make one object, and the second returns it, however old the key is: a service that forgets keys looks the object up.
-- A method never raises for something that the service says or does. It returns a `Failure` of `onceward.services`, judged as
-  everywhere: `Unreachable` (nothing was sent), `Throttled` (it did not act), `Unknown` (it may have acted), `Refused` (with
-  `permanent`, or `account` if an operator must repair the credentials). `Absent` means that the service answered that it has no
+- A method that makes something takes `key`, an idempotency key of at most 100 characters. Two calls with the same key
+and
+  arguments make one object, and the second returns it, however old the key is: a service that forgets keys looks the
+  object up.
+- A method never raises for something that the service says or does. It returns a `Failure` of `onceward.services`,
+judged as
+  everywhere: `Unreachable` (nothing was sent), `Throttled` (it did not act), `Unknown` (it may have acted), `Refused`
+  (with
+  `permanent`, or `account` if an operator must repair the credentials). `Absent` means that the service answered that
+  it has no
   such object: that is an end, never a reason to ask again.
 - Amounts are `Money` in our minor units (`onceward.money`), never in the service's own form.
-- `payment_id` of a report is our id, which `open` stored at the service: with the page and with everything that comes from the
-  page (charge, subscription, invoice). It is None if the object does not carry one, or carries a text that is not a UUID.
+- `payment_id` of a report is our id, which `open` stored at the service: with the page and with everything that comes
+from the
+  page (charge, subscription, invoice). It is None if the object does not carry one, or carries a text that is not a
+  UUID.
   The implementation does not decide whether a payment is ours: the machine does.
 """
 
@@ -95,7 +105,8 @@ SubscriptionState = Literal["incomplete", "active", "late", "unpaid", "ended"]
 `ended`: no further invoice will be collected, for whatever reason."""
 
 
-# -- what the machine asks -------------------------------------------------------------------------------------------------
+# -- what the machine asks
+# -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +140,8 @@ class PageOrder:
     success_url: str
     cancel_url: str
     expires_at: datetime
-    """When the page should end. It lies between `shortest_page_s` and `longest_page_s` from the first call with this key.
+    """When the page should end. It lies between `shortest_page_s` and `longest_page_s` from the first call with this
+    key.
     A service without such an option ignores it."""
     lines: tuple[Line, ...] = ()
     email: str | None = field(default=None, repr=False)
@@ -152,7 +164,8 @@ class RefundOrder:
     reason: str
 
 
-# -- what a service answers ------------------------------------------------------------------------------------------------
+# -- what a service answers
+# ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,8 +243,10 @@ class DisputeReport:
     amount: Money
     """What the buyer disputes."""
     withheld: Money | None = None
-    """What the service has taken out of our account for this dispute as of now: 0 in an inquiry and after `won`. None if the
-    service does not say how much: the machine then assumes what remained of the charge, at most `amount`, unless it is an inquiry
+    """What the service has taken out of our account for this dispute as of now: 0 in an inquiry and after `won`. None
+    if the
+    service does not say how much: the machine then assumes what remained of the charge, at most `amount`, unless it is
+    an inquiry
     or won."""
     fee: Money | None = None
     """The fee of the dispute, in the currency of `amount`, as far as the service took and kept it."""
@@ -362,10 +377,12 @@ class PaymentService(Protocol):
     amounts: ClassVar[Amounts]
     """The currencies that it takes, and the step of an amount in each."""
     event_types: ClassVar[tuple[str, ...]]
-    """The types of webhooks that `read_event` understands. The machine handles exactly these, and `payments accounts add` prints
+    """The types of webhooks that `read_event` understands. The machine handles exactly these, and `payments accounts
+    add` prints
     them for the operator who sets the webhook up at the service."""
     needs_capture: ClassVar[bool]
-    """The buyer approves, and only `capture` takes the money. A page that nobody captures is never paid, so the machine does
+    """The buyer approves, and only `capture` takes the money. A page that nobody captures is never paid, so the
+    machine does
     not need `close` to make sure of it."""
     takes_instalments: ClassVar[bool]
     shortest_page_s: ClassVar[int]
@@ -388,7 +405,8 @@ class PaymentService(Protocol):
     async def close(self, page: str, *, key: str) -> PaymentReport | Absent | Failure:
         """Make sure that the page cannot be paid, and return how it stands afterwards.
 
-        The buyer may have been faster: then the state is `processing` or `paid`. If the service has no way to close a page, the
+        The buyer may have been faster: then the state is `processing` or `paid`. If the service has no way to close a
+        page, the
         answer is that of `read`.
         """
         ...
@@ -411,7 +429,8 @@ class PaymentService(Protocol):
     ) -> RefundReport | RefundRefused | Absent | Failure:
         """Refund a charge, in full or in part. The key is stored with the refund, and reported as `RefundReport.key`.
 
-        `key_age_s` is the time since the first call with this key: if the service may have forgotten the key by then, the
+        `key_age_s` is the time since the first call with this key: if the service may have forgotten the key by then,
+        the
         implementation looks for the refund before it makes one. `Absent`: the service does not have the charge.
         """
         ...
@@ -449,7 +468,8 @@ class PaymentService(Protocol):
     async def list_events(self, cursor: str | None, *, since: datetime) -> EventPage | Failure:
         """Return events of `event_types` after the cursor, or from `since` on without a cursor, oldest first.
 
-        The machine applies them as it applies webhooks, so an event that both bring is harmless. It keeps the cursor; a page has
+        The machine applies them as it applies webhooks, so an event that both bring is harmless. It keeps the cursor;
+        a page has
         at most 100 events. If the service has forgotten the event of the cursor, the call goes on from `since`.
         """
         ...
@@ -462,8 +482,10 @@ class PaymentService(Protocol):
     def read_event(cls, type: str, payload: Mapping[str, Any]) -> EventReading:
         """Return what a webhook says. Pure: no call, no clock.
 
-        An event of other software on the same account has the facts it has, with a `payment_id` of None. An object that cannot be
-        read (an amount that our units cannot hold, a field of another shape) gives no fact, unless it carries our id: then raise
+        An event of other software on the same account has the facts it has, with a `payment_id` of None. An object
+        that cannot be
+        read (an amount that our units cannot hold, a field of another shape) gives no fact, unless it carries our id:
+        then raise
         ValueError with the field and the reason, so that the event fails where an operator sees it.
         """
         ...

@@ -8,7 +8,7 @@ from uuid import UUID
 from onceward.db import Database
 from onceward.trust import audit
 from onceward.trust.identity import Identity
-from onceward.work.statements import JOBS, QUEUES, WORKERS
+from onceward.work.statements import JOBS, QUEUES, WAITING_ORGANIZATIONS, WORKERS
 
 
 async def pause(db: Database, queue: str, *, actor: str | Identity, reason: str = "") -> None:
@@ -55,6 +55,14 @@ async def queues(db: Database, *, most: int = MOST_COUNTED) -> list[dict[str, An
     Each number is exact up to `most` and never larger. `more` is true if a number is only a lower bound.
     """
     return [dict(row) for row in await db.fetch(QUEUES, most)]
+
+
+async def waiting(db: Database, *, limit: int = 20, most: int = MOST_COUNTED) -> list[dict[str, Any]]:
+    """Return the organizations whose work waits outside lanes, by queue, those that wait longest first.
+
+    `due` is exact up to `most`. Work of no organization has the organization None.
+    """
+    return [dict(row) for row in await db.fetch(WAITING_ORGANIZATIONS, limit, most)]
 
 
 async def workers(db: Database) -> list[dict[str, Any]]:

@@ -175,15 +175,15 @@ class Lines:
         self._nobody = BEGINNING
         self._oldest = BEGINNING
         self._from_start_at = 0.0
+        self._forget = False
         self._look_at = 0.0
         self._look_for_all_at = 0.0
         self.is_full = False
         """Whether the last claim left work: it returned as many rows as it asked for, or lines are still in the round."""
 
     def forget_marks(self) -> None:
-        """Work was committed that may be due before the watermarks."""
-        self._nobody = self._oldest = BEGINNING
-        self._round.forget_marks()
+        """Work was committed that may be due before the watermarks. The next claim forgets them: there may be many wake-ups."""
+        self._forget = True
 
     def look(self) -> bool | None:
         """Return which look for lines comes before the next claim: for all lines (True), among the newest rows (False), or none."""
@@ -212,7 +212,11 @@ class Lines:
         now = self._clock()
         if now - self._from_start_at >= self._poll_s:
             self._from_start_at = now
-            self.forget_marks()
+            self._forget = True
+        if self._forget:
+            self._forget = False
+            self._nobody = self._oldest = BEGINNING
+            self._round.forget_marks()
         if self._round:
             return Plan(self._round.pick(room), None)
         return Plan([Pick(NOBODY, self._nobody, room)], self._oldest)

@@ -61,6 +61,12 @@ DEPTH = gauge(
     ["queue", "state"],
 )
 OLDEST = gauge("onceward_queue_oldest_due_seconds", "Time that the oldest due work of a queue has waited.", ["queue"])
+WAITING_LONGEST = 10
+ORGANIZATION_OLDEST = gauge(
+    "onceward_organization_oldest_due_seconds",
+    "Time that the oldest due work of an organization has waited outside lanes, for the 10 that wait longest. Empty: no organization.",
+    ["queue", "organization"],
+)
 OVERDUE = gauge(
     "onceward_handlers_overdue",
     "Handlers that exceed their timeout and cannot be stopped: functions in threads, and coroutines that swallow a cancellation.",
@@ -112,3 +118,6 @@ async def observe_queues(db: Database) -> None:
         for state in ("due", "later", "running", "dead"):
             DEPTH.labels(row["queue"], state).set(row[state])
         OLDEST.labels(row["queue"]).set(row["oldest_due_s"] or 0.0)
+    ORGANIZATION_OLDEST.clear()
+    for row in await controls.waiting(db, limit=WAITING_LONGEST, most=1):
+        ORGANIZATION_OLDEST.labels(row["queue"], row["organization"] or "").set(row["oldest_due_s"])

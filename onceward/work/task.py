@@ -141,6 +141,8 @@ class AppRegistry:
     """By the name of the task."""
     sealed: set[SealedColumn] = field(default_factory=set[SealedColumn])
     """The encrypted columns that the app declares."""
+    payments: Any = None
+    """What the app declares about payments (`onceward.payments.declaring.PaymentRegistry`)."""
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:

@@ -12,7 +12,7 @@ from uuid import uuid4
 import asyncpg
 
 from onceward.integrations.stripe.simulator_objects import Books
-from onceward_apps.clinic import appointment_payments, bookings
+from onceward_apps.clinic import appointment_payments, bookings, schedules
 from tests.clinic.practice import ACTOR, PHONE, Practice
 
 START = 1_794_830_400.0
@@ -121,6 +121,22 @@ async def refund_returned(practice: Practice) -> None:
     await practice.drain()
     refund = await practice.db.fetchval("select provider_id from clinic.refunds")
     await post_stripe(practice, "refund.failed", {"id": refund, "failure_reason": "closed"})
+
+
+async def refund_ended_and_disputed(practice: Practice) -> None:
+    """The bank ends a refund, which a webhook and a question report at once; another bank takes a payment back."""
+    practice.stripe.books.next_refund_statuses.append("pending")
+    await paid_and_cancelled(practice)
+    await post_payment(practice, str(await practice.appointment(price=100)), intent="pi_2")
+    await practice.drain()
+    refund = await practice.db.fetchrow("select id, provider_id from clinic.refunds")
+    moved = practice.stripe.move_refund(refund["provider_id"], "succeeded")
+    async with practice.acting() as tx:
+        await schedules.ask_about_refund(refund, tx)
+    await post_stripe(practice, "refund.updated", moved)
+    for type, status in (("created", "needs_response"), ("updated", "under_review"), ("closed", "lost")):
+        dispute = {"id": "du_1", "status": status, "payment_intent": "pi_2"}
+        await post_stripe(practice, f"charge.dispute.{type}", dispute)
 
 
 async def link_requested(practice: Practice) -> None:
@@ -252,6 +268,7 @@ SCENARIOS = (
     paid_and_cancelled,
     declined_and_refunded,
     refund_returned,
+    refund_ended_and_disputed,
     link_requested,
     written,
     texted,

@@ -7,8 +7,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from onceward_apps.clinic import appointment_payments, bookings
+from onceward_apps.clinic import appointment_payments, bookings, schedules
 from onceward_apps.clinic.app import ClinicSettings
+from onceward_apps.clinic.errors import NotRefundable
 from tests.clinic.practice import ACTOR, Practice
 
 
@@ -177,6 +178,62 @@ async def test_a_failure_that_is_reported_before_the_answer_to_the_request_count
     found = {"id": "re_early", "metadata": {"app": "clinic", "refund_id": str(refund["id"])}}
     assert await practice.stripe_event("refund.failed", found) == "refund_failed"
     assert await practice.db.fetchval("select status from clinic.refunds") == "failed"
+
+
+async def test_a_payment_of_other_software_with_an_appointment_id_is_never_touched(practice: Practice) -> None:
+    intent = await paid_at_stripe(practice, 8000)
+    for appointment in (str(uuid4()), "summer-gala"):
+        assert await practice.pay(None, 8000, intent=intent, app="", appointment_id=appointment) == "not_ours"
+    assert practice.stripe.books.refunds == {}
+    assert await practice.db.fetchval("select count(*) from clinic.payments") == 0
+    assert await practice.db.fetchval("select count(*) from onceward.notices") == 0
+    ours = await practice.appointment(price=8000)
+    assert await practice.pay(ours, 8000, intent=intent, app="") == "paid"
+
+
+@pytest.mark.parametrize("way", ["webhook", "schedule"])
+@pytest.mark.parametrize(("end", "stored"), [("succeeded", "succeeded"), ("canceled", "failed")])
+async def test_a_refund_that_waits_for_the_bank_ends(practice: Practice, way: str, end: str, stored: str) -> None:
+    appointment = await practice.appointment(price=8000)
+    await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
+    practice.stripe.books.next_refund_statuses.append("pending")
+    async with practice.acting() as tx:
+        await appointment_payments.refund(tx, appointment, amount=None, reason="", key="all", actor=ACTOR)
+    await practice.drain()
+    assert (await practice.status(appointment))[1] == "refund_pending"
+    [reference] = practice.stripe.books.refunds
+    refund = practice.stripe.move_refund(reference, end)
+    if way == "webhook":
+        assert await practice.stripe_event("refund.updated", refund) == f"refund_{stored}"
+    else:
+        row = await practice.db.fetchrow("select id from clinic.refunds")
+        async with practice.acting() as tx:
+            await schedules.ask_about_refund(row, tx)
+        await practice.drain()
+    assert await practice.db.fetchval("select status from clinic.refunds") == stored
+    assert (await practice.status(appointment))[1] == ("refunded" if end == "succeeded" else "paid")
+
+
+@pytest.mark.parametrize("won", [True, False])
+async def test_a_payment_that_the_bank_took_back_is_not_shown_as_paid(practice: Practice, won: bool) -> None:
+    appointment = await practice.appointment(price=8000)
+    intent = await paid_at_stripe(practice, 8000)
+    await practice.pay(appointment, 8000, intent=intent)
+    inquiry = {"id": "du_1", "status": "warning_needs_response", "payment_intent": intent}
+    assert await practice.stripe_event("charge.dispute.created", inquiry) == "inquiry"
+    assert (await practice.status(appointment))[1] == "paid"
+    opened = dict(practice.stripe.open_dispute(intent))
+    assert await practice.stripe_event("charge.dispute.created", opened) == "dispute_open"
+    assert (await practice.status(appointment))[1] == "disputed"
+    async with practice.acting() as tx:
+        with pytest.raises(NotRefundable):
+            await appointment_payments.refund(tx, appointment, amount=None, reason="", key="x", actor=ACTOR)
+    closed = practice.stripe.close_dispute(opened["id"], won=won)
+    await practice.stripe_event("charge.dispute.closed", closed)
+    await practice.stripe_event("charge.dispute.updated", opened)  # an older event that comes late
+    assert (await practice.status(appointment))[1] == ("paid" if won else "charged_back")
+    notices = await practice.db.fetchval("select count(*) from onceward.notices where type = 'CLINIC_DISPUTE'")
+    assert notices == (1 if won else 2)
 
 
 async def test_a_payment_link_is_opened_once_and_sent(practice: Practice) -> None:

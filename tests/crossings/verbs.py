@@ -38,6 +38,7 @@ class Enqueue:
     limit: Literal["c", "d"] | None = None
     delay_s: float = 0.0
     head_start: bool = False
+    fair_key: str | None = None
     unique: Unique | None = None
     key: Literal["x", "y"] = "x"
     fails: Literal[0, 1, 99] = 0
@@ -67,6 +68,8 @@ class Enqueue:
             job = job.schedule_in(seconds=self.delay_s)
         if self.head_start:
             job = job.head_start(60)
+        if self.fair_key is not None:
+            job = job.fair_by(self.fair_key)
         match self.unique:
             case "unfinished":
                 job = job.unique(self.key)
@@ -95,13 +98,15 @@ class Enqueue:
     async def _through_sql(self, world: World, n: int) -> int:
         """As another language would, which does not know the queue of the job."""
         return await world.db.fetchval(
-            "select onceward.enqueue($1, $2, queue => coalesce($3, 'default'), lane => $4, ordered => $5, cap => $6)",
+            "select onceward.enqueue($1, $2, queue => coalesce($3, 'default'), lane => $4, ordered => $5, cap => $6,"
+            " fair_key => $7)",
             self.job,
             self.arguments(n),
             self.queue,
             self.order or self.limit,
             self.order is not None,
             2 if self.order is None and self.limit is not None else None,
+            self.fair_key,
         )
 
 
@@ -292,10 +297,19 @@ class Burst:
     order: Literal["a", "b"] | None = None
     fails: Literal[0, 1, 99] = 0
     """How often the job in the middle fails."""
+    keys: Literal[0, 1, 5] = 0
+    """Over how many fair keys the jobs are spread."""
 
     async def do(self, world: World) -> None:
         middle = self.count // 2
-        verbs = [Enqueue(order=self.order, fails=self.fails if at == middle else 0) for at in range(self.count)]
+        verbs = [
+            Enqueue(
+                order=self.order,
+                fails=self.fails if at == middle else 0,
+                fair_key=f"k{at % self.keys}" if self.keys else None,
+            )
+            for at in range(self.count)
+        ]
         numbers = [next(world.model.numbers) for _ in verbs]
         began = next(world.model.clock)
         calls = [verb.configured(world).call(**verb.arguments(n)) for verb, n in zip(verbs, numbers, strict=True)]
@@ -315,6 +329,7 @@ enqueues = st.builds(
     limit=st.sampled_from([None, None, None, "c", "d"]),
     delay_s=st.sampled_from([0.0, 0.0, 0.3]),
     head_start=st.sampled_from([False, False, True]),
+    fair_key=st.sampled_from([None, None, "p", "q"]),
     unique=st.sampled_from([None, None, None, "unfinished", "within", "forever", "replace", "debounce"]),
     key=st.sampled_from(["x", "y"]),
     fails=st.sampled_from([0, 0, 0, 1, 99]),
@@ -337,7 +352,11 @@ webhooks = st.builds(
 )
 publications = st.builds(Publish, ordered=st.booleans(), fails=st.sampled_from([0, 0, 1, 99]))
 bursts = st.builds(
-    Burst, count=st.integers(8, 24), order=st.sampled_from([None, "a", "b"]), fails=st.sampled_from([0, 0, 1, 99])
+    Burst,
+    count=st.integers(8, 24),
+    order=st.sampled_from([None, "a", "b"]),
+    fails=st.sampled_from([0, 0, 1, 99]),
+    keys=st.sampled_from([0, 1, 5]),
 )
 causes = st.one_of(
     enqueues, enqueues, enqueues, bursts, webhooks, webhooks, bundles, publications, st.just(StartWorkflow())

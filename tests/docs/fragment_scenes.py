@@ -18,7 +18,14 @@ from onceward.capacity import open_pool
 from onceward.feature import WORKER, Feature, Part, Traced
 from onceward.ledger import open_account
 from onceward.limits import Rate
-from onceward.messages import Attachment, DeliveryReport, TooManyMails, limit_public_mail
+from onceward.messages import (
+    Attachment,
+    DeliveryReport,
+    TooManyMails,
+    limit_public_mail,
+    preference_link,
+    revoke_preference_links,
+)
 from onceward.messages.queueing import Sending
 from onceward.settings import FeatureSettings, Settings
 from onceward.testing import assert_broadcast, assert_enqueued, assert_published, assert_sent, drain
@@ -233,12 +240,28 @@ async def messages_are_queued_and_cancelled(world: World) -> None:
     assert await world.db.fetchval("select status from onceward.messages where key = 'user-42:goodbye'") == "cancelled"
 
 
+@scene("docs/messages.md", "expires_at=starts_at")
+async def messages_have_deadlines(world: World) -> None:
+    given = {"patient": "ada@example.com", "appointment": "a-1", "starts_at": TOMORROW, "timedelta": timedelta}
+    await world.run_in_tx(**given, email="ada@example.com", token_id=7)
+    rows = await world.db.fetch("select key, expires_at is not null as ends from onceward.messages order by key")
+    assert [tuple(row) for row in rows] == [("a-1:1h", True), ("sign-in:7", True)]
+
+
 @scene("docs/messages.md", "Attachment(path")
 async def a_mail_carries_files(world: World) -> None:
     world.app.services.configure(Settings(data_dir=world.folder))
     await world.app.services.files.put("brand/logo.png", b"logo", content_type="image/png")
     await world.run_in_tx(pdf=b"%PDF", email="ada@example.com", id=7, Attachment=Attachment)
     await assert_sent(world.engine, "order-confirmation", key="order:7", count=1)
+
+
+@scene("docs/messages.md", "preference_link(")
+async def a_recipient_gets_a_link_that_is_revoked(world: World) -> None:
+    names = {"preference_link": preference_link, "revoke_preference_links": revoke_preference_links}
+    await world.run_in_tx(public_url="https://shop.example.org", **names)
+    await assert_sent(world.engine, "newsletter", key="june", count=1)
+    assert await world.db.fetchval("select revoked_at is not null from onceward.preference_links")
 
 
 @scene("docs/messages.md", "limit_public_mail(")

@@ -99,6 +99,8 @@ APPS = [block for block in documented_blocks() if block.defines_app()]
 @pytest.mark.parametrize("block", APPS, ids=str)
 def test_a_block_that_defines_an_app_runs(block: CodeBlock, tmp_path: Path) -> None:
     # A module that is executed has a file, beside which it looks for its migrations.
+    for folder in ("migrations", "functions"):
+        (tmp_path / folder).mkdir()
     namespace: dict[str, object] = {"__name__": "documented", "__file__": str(tmp_path / "documented.py")}
     exec(block.compiled(), namespace)
     assert any(isinstance(value, Onceward) for value in namespace.values())

@@ -17,7 +17,7 @@ EXECUTED_ELSEWHERE = {
     Place("docs/integrations/", "def verify"): ROOT / "tests" / "services" / "test_services_docs.py",
     Place("docs/work.md", "asyncio.run(main())"): ROOT / "tests" / "work" / "test_script_engine.py",
 }
-TEMPLATES = ("receipt", "order-confirmation", "order-received", "reminder", "newsletter")
+TEMPLATES = ("receipt", "order-confirmation", "order-received", "reminder", "newsletter", "sign-in")
 FRAGMENTS = [
     block
     for block in documented_blocks()

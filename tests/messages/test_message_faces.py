@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 
 import aiohttp
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from onceward import Onceward
 from onceward.cli.commands import build
-from onceward.messages import Sending
+from onceward.messages import Recipient, Sending, opt_out, preference_link, revoke_preference_links, save_recipient
 from onceward.messages.operations import list_messages, show_message
 from onceward.messages.resolving import UnknownFilter, resolve, resolve_all
 from onceward.messages.settings import MessagesSettings
@@ -92,6 +93,71 @@ async def test_following_the_link_asks_and_only_posting_unsubscribes(running: Pr
     row = await running.database.fetchrow("select recipient, category, source from onceward.opt_outs")
     assert tuple(row or ()) == ("ada@example.org", "newsletter", "one-click")
     assert await running.database.fetchval(count) == 1
+
+
+async def test_a_link_without_login_changes_topics_and_channels_until_it_ends(running: Process) -> None:
+    db = running.database
+    async with running.engine.transaction() as tx:
+        await save_recipient(tx, Recipient(ref="u1", email="ada@example.org", phone="+4915112345678", locale="pt-BR"))
+        await opt_out(tx, "u1")  # STOP: everything on every channel
+        url = await preference_link(tx, "u1", public_url="https://shop.example.org")
+        short = await preference_link(tx, "u1", public_url="", valid_for=timedelta(seconds=-1))
+    path = url.removeprefix("https://shop.example.org")
+    refused = "select channel, category from onceward.opt_outs where recipient = 'u1' order by 1, 2"
+
+    async def rows() -> list[tuple[str, str]]:
+        return [(row["channel"], row["category"]) for row in await db.fetch(refused)]
+
+    assert running.web is not None
+    async with aiohttp.ClientSession(running.web.url) as client:
+        page = await (await client.get(path)).text()
+        assert "As suas mensagens" in page
+        assert 'lang="pt-BR"' in page
+        assert "checked" not in page
+        assert (await client.post(path, data={})).status == 200
+        assert await rows() == [("*", "*")]  # nothing is wanted: the opt-out of everything stays
+        saved = await (await client.post(path, data={"newsletter|email": "on"})).text()
+        assert ("Salvo." in saved, saved.count("checked")) == (True, 1)
+        assert await rows() == [("sms", "newsletter"), ("whatsapp", "newsletter")]
+        await client.post(path, data={"newsletter|email": "on"})
+        await client.post(path, data={"newsletter|sms": "on", "other|email": "on"})
+        assert await rows() == [("email", "newsletter"), ("whatsapp", "newsletter")]
+        assert (await client.get(short)).status == 404
+        assert (await client.post(short, data={})).status == 404
+        async with running.engine.transaction() as tx:
+            await revoke_preference_links(tx, "u1")
+        gone = await client.get(path, headers={"Accept-Language": "de-DE,en;q=0.5"})
+        assert (gone.status, "nicht mehr" in await gone.text()) == (404, True)
+
+
+async def test_the_pages_of_templates_and_of_the_report(running: Process) -> None:
+    for number in range(2):
+        async with running.engine.transaction() as tx:
+            await tx.send("news", to="ada@example.org", key=f"n{number}", data={"name": "Ada"})
+    await running.database.execute(
+        "insert into onceward.templates (name, version, content, created_at)"
+        " select name, 'older', jsonb_set(content, '{locales,en,subject}', '\"Old news\"'), created_at - interval '1 day'"
+        " from onceward.templates where name = 'news'"
+    )
+    async with await api(running) as client:
+        page = await (await client.get("/dashboard/templates/news", params={"width": "phone", "locale": "pt"})).text()
+        assert 'class="mail phone"' in page
+        assert "-Old news" in page
+        assert "+News" in page
+        report = await (await client.get("/dashboard/message-report")).text()
+        assert "Download CSV" in report
+        wrong = await (await client.get("/dashboard/message-report?from=2020-01-01")).text()
+        assert "at most 92 days" in wrong
+        csv = await client.get("/dashboard/message-report.csv")
+        assert csv.headers["content-type"].startswith("text/csv")
+        assert (await csv.text()).splitlines()[1].startswith(",email,news,,2,")
+        assert (await client.get("/dashboard/message-report.csv?to=x")).status == 422
+        assert (await client.post("/dashboard/templates/test", data={"template": "news|en"})).status in (
+            400,
+            403,
+            409,
+            422,
+        )
 
 
 async def test_a_template_can_be_looked_at_as_its_mail(running: Process) -> None:

@@ -30,6 +30,7 @@ from onceward.messages.hours import next_allowed, zone_or_default
 from onceward.messages.kind import MessageKind
 from onceward.messages.queueing import Sending, queue
 from onceward.messages.rendering import check
+from onceward.messages.template_check import check_templates
 from onceward.messages.template_versions import TemplateVersions
 from onceward.messages.templates import fallbacks, read_folder
 from onceward.work import PayloadInvalid
@@ -233,3 +234,26 @@ def test_quiet_hours_that_exclude_the_window_of_a_template_win_over_it() -> None
     noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
     assert next_allowed(noon, UTC_ZONE, quiet=quiet, window=window) == datetime(2026, 5, 4, 18, tzinfo=UTC)
     assert next_allowed(noon.replace(hour=20), UTC_ZONE, quiet=quiet, window=window) is None
+
+
+def test_a_missing_translation_or_variable_is_an_error_at_the_start(tmp_path: Path) -> None:
+    for name, files in {
+        "greeting": {"en.txt": "Subject: Hi\n\nHi {{ name }}", "pt.txt": "Subject: Oi\n\nOi {{ nome }}"},
+        "farewell": {"en.txt": "Subject: Bye\n\nBye", "en.sms.txt": "Bye {{ when|date }}"},
+    }.items():
+        (tmp_path / name).mkdir()
+        for file, text in files.items():
+            (tmp_path / name / file).write_text(text)
+        (tmp_path / name / "sample.json").write_text('{"name": "Ada"}')
+    with pytest.raises(BadTemplate) as caught:
+        check_templates(Templates([tmp_path]))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert f"'farewell' is missing in pt: create {tmp_path / 'farewell' / 'pt.txt'}" in lines[0]
+    assert "'farewell' (en): 'when' is undefined (channel sms" in lines[1]
+    assert "'greeting' (pt): 'nome' is undefined" in lines[2]
+    for name in ("greeting", "farewell"):
+        (tmp_path / name / "sample.json").unlink()
+    (tmp_path / "farewell" / "pt.txt").write_text("Subject: Tchau\n\nTchau")
+    with pytest.raises(BadTemplate, match=r"'greeting' \(en\) does not use nome"):
+        check_templates(Templates([tmp_path]))

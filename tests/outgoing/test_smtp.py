@@ -96,7 +96,8 @@ async def test_a_relay_that_is_down_was_sent_nothing(closed_url) -> None:
 async def test_an_address_that_does_not_exist_is_refused_for_good_and_not_repeated(smtp, relay) -> None:
     relay.refuse("nobody@example.com")
     outcome = await send(smtp, to="nobody@example.com")
-    assert outcome == Refused("relay refused the recipient (550 5.1.1)", permanent=True, recipient=True)
+    detail = {"undeliverable": "5.1.1"}
+    assert outcome == Refused("relay refused the recipient (550 5.1.1)", permanent=True, recipient=True, detail=detail)
     assert "nobody" not in repr(outcome)
     assert isinstance(await send(smtp, key="m:2"), Accepted)
     assert relay.mails[0].recipients == ("ada@example.com",)

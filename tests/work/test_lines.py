@@ -14,9 +14,10 @@ import pytest
 import onceward
 from onceward import Engine, Onceward
 from onceward.db import Database
+from onceward.work import controls
 from onceward.work.claim import as_lines, claim, find_lines, new_lease, newest_lines
 from onceward.work.lines import BEGINNING, NOBODY, Found, Line, Lines, Round
-from onceward.work.statements import CLAIM, FIND_LINES, NEWEST_LINES
+from onceward.work.statements import CLAIM, FIND_LINES, NEWEST_LINES, WAITING_ORGANIZATIONS
 from tests.work.test_plans import explain, nodes, pages, scans_of
 
 ROOT = Path(onceward.__file__).parent
@@ -209,6 +210,11 @@ async def test_weights_come_with_the_look(db: Database) -> None:
     for each in (a, b):
         for job in await engine.enqueue_many([one.for_organization(each).call(n=n) for n in range(200)]):  # pyright: ignore
             of[job.id] = each
+    await engine.enqueue(one, n=0)  # pyright: ignore
+    waiting = await controls.waiting(db, most=150)
+    assert [(row["organization"], row["due"]) for row in waiting] == [(f"o-{a}", 150), (f"o-{b}", 150), (None, 1)]
+    assert len(await controls.waiting(db, limit=2)) == 2
+    await db.execute("delete from onceward.work where organization_id is null")
     lines = Lines(poll_s=1.0)
     await take(db, lines, 1)
     taken = [of[id_] for _ in range(10) for id_ in await take(db, lines, 12)]
@@ -235,6 +241,10 @@ async def test_a_claim_in_rounds_reads_what_it_takes_whatever_waits(db: Database
                lateral (select ('00000000-0000-4000-8000-' || lpad((n % $1)::text, 12, '0'))::uuid as o) owner
         """.replace("$1", str(lines_ + (1 - lines_ % 2)))
     )
+    await db.execute(
+        "insert into onceward.work (id, kind, task, queue, sort_at)"
+        " select n, 'job', 'one', 'default', now() + interval '1 day' from generate_series(20001, 30000) n"
+    )
     await db.execute("vacuum analyze onceward.work")
     async with db.acquire() as conn:
         found = await find_lines(conn, "default")
@@ -248,6 +258,7 @@ async def test_a_claim_in_rounds_reads_what_it_takes_whatever_waits(db: Database
             plan,
             await explain(conn, FIND_LINES, "default"),
             await explain(conn, NEWEST_LINES, "default", BEGINNING, 500),
+            await explain(conn, WAITING_ORGANIZATIONS, 10, 1),
         ):
             assert "Seq Scan" not in scans_of(each, "work")
             assert not any(node["Node Type"] == "Sort" and node["Actual Rows"] > 1000 for node in nodes(each))

@@ -100,6 +100,31 @@ async def report_refunded(tx: Tx, intent: str, appointment_id: UUID | None, amou
     return "refunded" if row["refunded"] >= (row["amount"] or 0) else "partially_refunded"
 
 
+DISPUTES = {"needs_response": "open", "under_review": "open", "lost": "lost", "won": "won"}
+"""What a dispute means for the money. Inquiries (`warning_...`) take nothing."""
+UNDER_DISPUTE = ("open", "lost")
+
+
+async def report_dispute(tx: Tx, intent: str, status: str) -> str:
+    """Record that the patient's bank took the money of a payment back, or returned it to the clinic."""
+    row = await payments.by_intent(tx, intent)
+    if row is None:
+        return "not_ours"
+    if status not in DISPUTES:
+        return "inquiry"
+    if row["appointment_id"] is not None:
+        await appointments.get(tx, row["appointment_id"], lock=True)
+    if await payments.set_dispute(tx, row["id"], DISPUTES[status]) and status != "won":
+        details = {"payment_id": str(row["id"]), "payment_intent": intent, "status": status}
+        title = "A patient's bank took a payment back: answer the dispute at Stripe"
+        if status == "lost":
+            title = "A dispute was lost: the patient has the money back"
+        await tx.notify_admins("CLINIC_DISPUTE", "error", title, details)
+    if row["appointment_id"] is not None:
+        await refresh(tx, row["appointment_id"])
+    return f"dispute_{DISPUTES[status]}"
+
+
 async def refresh(tx: Tx, appointment_id: UUID) -> str:
     """Store the payment status that follows from the payments of an appointment, and return it."""
     appointment = await appointments.get(tx, appointment_id, lock=True)
@@ -112,6 +137,7 @@ async def refresh(tx: Tx, appointment_id: UUID) -> str:
             refunded=each["refunded"],
             problem=each["problem"],
             refund_pending=each["refund_pending"],
+            dispute=each["dispute"],
         )
         for each in await payments.of_appointment(tx, appointment_id)
     ]
@@ -143,6 +169,8 @@ async def refund(
     if payment_id is not None:
         rows = [each for each in rows if each["id"] == payment_id]
     for row in rows:
+        if row["dispute"] in UNDER_DISPUTE:
+            raise NotRefundable(f"payment {row['id']} is disputed: the patient's bank decides who gets the money")
         left = await payments.refundable(tx, row["id"])
         if left > 0:
             break
@@ -165,7 +193,7 @@ async def refund(
 async def refund_cancelled(tx: Tx, appointment: Row, *, share_percent: int, actor: str) -> None:
     """Refund the payments of a cancelled appointment: `share_percent` of the price, and all of any other payment."""
     for row in await payments.of_appointment(tx, appointment["id"]):
-        if row["status"] != "succeeded":
+        if row["status"] != "succeeded" or row["dispute"] in UNDER_DISPUTE:
             continue
         left = await payments.refundable(tx, row["id"])
         share = 100 if row["problem"] is not None else share_percent

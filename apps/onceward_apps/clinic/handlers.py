@@ -41,6 +41,7 @@ class Charge(BaseModel):
 
 class Refund(BaseModel):
     id: str = Field(min_length=1, max_length=255)
+    status: str = "failed"
     failure_reason: str | None = None
     payment_intent: str | None = None
     metadata: dict[str, str] = {}
@@ -52,8 +53,20 @@ def by_intent(payload: Any) -> str:
     return str(found.get("payment_intent") or found.get("id") or "")
 
 
-def is_ours(metadata: dict[str, str]) -> bool:
-    return metadata.get("app") == APP or ("app" not in metadata and "appointment_id" in metadata)
+def is_marked(metadata: dict[str, str]) -> bool:
+    return metadata.get("app") == APP
+
+
+async def is_ours(tx: Tx, metadata: dict[str, str]) -> bool:
+    """Whether a payment has our mark, or no mark and the id of one of our appointments.
+
+    Other software on the same account may use the name `appointment_id`, too: its payments must never be touched.
+    """
+    appointment_id = appointment_of(metadata)
+    if is_marked(metadata) or "app" in metadata or appointment_id is None:
+        return is_marked(metadata)
+    clinic = await people.organization_of(tx, "appointment", str(appointment_id))
+    return clinic is not None and tx.organization in (None, clinic)
 
 
 def appointment_of(metadata: dict[str, str]) -> UUID | None:
@@ -76,7 +89,7 @@ def sent_at(event: Event[Any]) -> datetime:
 @app.on(SOURCE, "payment_intent.succeeded", ordering=by_intent)
 async def payment_succeeded(event: Event[Intent], tx: Tx) -> dict[str, Any]:
     intent = event.data
-    if not is_ours(intent.metadata):
+    if not await is_ours(tx, intent.metadata):
         return _effect("not_ours")
     received = _received(intent, intent.amount_received or intent.amount)
     if not await _act_for_clinic(tx, received.appointment_id):
@@ -92,7 +105,7 @@ async def payment_succeeded(event: Event[Intent], tx: Tx) -> dict[str, Any]:
 @app.on(SOURCE, "payment_intent.payment_failed", ordering=by_intent)
 async def payment_failed(event: Event[Intent], tx: Tx) -> dict[str, Any]:
     intent = event.data
-    if not is_ours(intent.metadata):
+    if not await is_ours(tx, intent.metadata):
         return _effect("not_ours")
     received = _received(intent, intent.amount)
     if not await _act_for_clinic(tx, received.appointment_id):
@@ -109,12 +122,12 @@ async def charge_refunded(event: Event[Charge], tx: Tx) -> dict[str, Any]:
     appointment_id = appointment_of(charge.metadata)
     if tx.organization is None:
         clinic = await people.organization_of(tx, "payment", charge.payment_intent)
-        if clinic is None and appointment_id is not None and is_ours(charge.metadata):
+        if clinic is None and appointment_id is not None and await is_ours(tx, charge.metadata):
             clinic = await people.organization_of(tx, "appointment", str(appointment_id))
         if clinic is None:
             return _effect("not_ours")
         await tx.act_for(clinic)
-    if await payments.by_intent(tx, charge.payment_intent) is None and not is_ours(charge.metadata):
+    if await payments.by_intent(tx, charge.payment_intent) is None and not await is_ours(tx, charge.metadata):
         return _effect("not_ours")
     amount = from_stripe(charge.amount_refunded, charge.currency.upper())
     return _effect(
@@ -125,16 +138,61 @@ async def charge_refunded(event: Event[Charge], tx: Tx) -> dict[str, Any]:
 @app.on(SOURCE, "refund.failed", ordering=by_intent)
 async def refund_failed(event: Event[Refund], tx: Tx) -> dict[str, Any]:
     """The bank returned a refund: the patient does not have the money."""
+    return _effect(await _refund_changed(event, tx))
+
+
+@app.on(SOURCE, "refund.updated", ordering=by_intent)
+async def refund_updated(event: Event[Refund], tx: Tx) -> dict[str, Any]:
+    """A refund that waited for the bank has ended, or waits on."""
+    return _effect(await _refund_changed(event, tx))
+
+
+async def _refund_changed(event: Event[Refund], tx: Tx) -> str:
+    found = event.data
     if tx.organization is None:
-        clinic = await people.organization_of(tx, "payment", event.data.payment_intent or "")
+        clinic = await people.organization_of(tx, "payment", found.payment_intent or "")
         if clinic is None:
-            return _effect("not_ours")
+            return "not_ours"
         await tx.act_for(clinic)
-    row = await payments.refund_reported(tx, event.data.id, id_in(event.data.metadata, "refund_id"))
+    row = await payments.refund_reported(tx, found.id, id_in(found.metadata, "refund_id"))
     if row is None:
-        return _effect("not_ours")
-    await appointment_payments.fail_refund(tx, row["id"], event.data.failure_reason or "failed", at=sent_at(event))
-    return _effect("refund_failed")
+        return "not_ours"
+    if found.status in ("failed", "canceled"):
+        await appointment_payments.fail_refund(tx, row["id"], found.failure_reason or found.status, at=sent_at(event))
+        return "refund_failed"
+    return f"refund_{await appointment_payments.settle(tx, row['id'], found.status, found.id)}"
+
+
+class Dispute(BaseModel):
+    id: str = Field(min_length=1, max_length=255)
+    status: str
+    payment_intent: str | None = None
+
+
+@app.on(SOURCE, "charge.dispute.created", ordering=by_intent)
+async def dispute_opened(event: Event[Dispute], tx: Tx) -> dict[str, Any]:
+    return _effect(await _dispute_changed(event.data, tx))
+
+
+@app.on(SOURCE, "charge.dispute.updated", ordering=by_intent)
+async def dispute_updated(event: Event[Dispute], tx: Tx) -> dict[str, Any]:
+    return _effect(await _dispute_changed(event.data, tx))
+
+
+@app.on(SOURCE, "charge.dispute.closed", ordering=by_intent)
+async def dispute_closed(event: Event[Dispute], tx: Tx) -> dict[str, Any]:
+    return _effect(await _dispute_changed(event.data, tx))
+
+
+async def _dispute_changed(dispute: Dispute, tx: Tx) -> str:
+    """The patient's bank takes the money back, or has decided. An inquiry takes nothing."""
+    intent = dispute.payment_intent or ""
+    if tx.organization is None:
+        clinic = await people.organization_of(tx, "payment", intent)
+        if clinic is None:
+            return "not_ours"
+        await tx.act_for(clinic)
+    return await appointment_payments.report_dispute(tx, intent, dispute.status)
 
 
 def _received(intent: Intent, amount: int) -> appointment_payments.Received:

@@ -109,22 +109,46 @@ async def refund_payment(job: Job, *, refund_id: UUID) -> str:
         key_age_s=refund["age"].total_seconds(),
     )
     match outcome:
-        case Accepted(reference, detail):
-            status = {"succeeded": "succeeded", "failed": "failed", "canceled": "failed"}
+        case Accepted():
             async with job.transaction(fenced=True) as tx:
-                return await appointment_payments.settle(
-                    tx,
-                    refund_id,
-                    status.get(str(detail.get("status")), "pending"),
-                    reference,
-                    detail.get("failure_reason"),
-                )
+                return await _record_refund(tx, refund_id, outcome)
         case Refused(reason, permanent=True):
             async with job.transaction(fenced=True) as tx:
                 await appointment_payments.fail_refund(tx, refund_id, reason)
             raise Permanent(f"Stripe refuses the refund: {reason}")
         case _:
             raise again(outcome, "the refund was not accepted")
+
+
+@app.job(name="clinic.check_refund", outside=True, timeout=60)
+async def check_refund(job: Job, *, refund_id: UUID) -> str:
+    """Ask Stripe how a refund stands that has no end. A refund that was never made stays for its own job."""
+    async with job.transaction() as tx:
+        refund = await payments.refund(tx, refund_id)
+    if refund is None or refund["status"] != "pending":
+        return "ended"
+    stripe = await app.services.stripe(job.organization)
+    if refund["provider_id"] is None:
+        found = await stripe.find_refund(key=refund["key"], payment_intent=refund["payment_intent"])
+    else:
+        found = await stripe.retrieve_refund(refund["provider_id"])
+    if isinstance(found, Absent):
+        return "not made"
+    if not isinstance(found, Accepted):
+        raise again(found, "Stripe did not say how the refund stands")
+    async with job.transaction(fenced=True) as tx:
+        return await _record_refund(tx, refund_id, found)
+
+
+async def _record_refund(tx: Tx, refund_id: UUID, answer: Accepted) -> str:
+    status = {"succeeded": "succeeded", "failed": "failed", "canceled": "failed"}
+    return await appointment_payments.settle(
+        tx,
+        refund_id,
+        status.get(str(answer.detail.get("status")), "pending"),
+        answer.reference,
+        answer.detail.get("failure_reason"),
+    )
 
 
 @app.job(name="clinic.refund_stray", outside=True, timeout=60)

@@ -57,6 +57,8 @@ PaymentStatus = Literal[
     "refund_pending",
     "partially_refunded",
     "refunded",
+    "disputed",
+    "charged_back",
 ]
 Problem = Literal["unknown_appointment", "cancelled", "duplicate", "wrong_amount"]
 
@@ -70,6 +72,8 @@ class Payment:
     refunded: int
     problem: str | None = None
     refund_pending: bool = False
+    dispute: str | None = None
+    """`open` while the patient's bank decides, then `won`, or `lost`: the patient has the money back."""
 
 
 def payment_status(price: int, payments: Sequence[Payment], *, link_open: bool) -> PaymentStatus:
@@ -93,6 +97,8 @@ def payment_status(price: int, payments: Sequence[Payment], *, link_open: bool) 
 def _received(payment: Payment) -> PaymentStatus:
     if payment.refunded >= (payment.amount or 0) > 0:
         return "refunded"
+    if payment.dispute in ("open", "lost"):
+        return "charged_back" if payment.dispute == "lost" else "disputed"
     if payment.refund_pending:
         return "refund_pending"
     return "partially_refunded" if payment.refunded else "paid"

@@ -70,6 +70,8 @@ STATES: dict[str, State] = {
     "review": "checking",
     "refund_pending": "refunded",
     "refunded": "refunded",
+    "disputed": "checking",
+    "charged_back": "refunded",
 }
 """What the page says for each payment status; for all others the payment has not arrived."""
 

@@ -1,6 +1,7 @@
 """Convert PayPal's objects and events to the reports of `onceward.payments`. Everything here is pure.
 
-A page is an order, a charge is a capture. Our payment id is the `custom_id` of the order's purchase unit, and of its captures.
+A page is an order, a charge is a capture. Our payment id is the `custom_id` of the order's purchase unit, and of its
+captures.
 """
 
 from __future__ import annotations
@@ -195,7 +196,8 @@ def balance_line(details: Json) -> BalanceLine:
     )
 
 
-# -- events ----------------------------------------------------------------------------------------------------------------
+# -- events
+# ----------------------------------------------------------------------------------------------------------------
 
 _READERS: Final[dict[str, Callable[[Json], Fact]]] = {
     "CHECKOUT.ORDER.APPROVED": order_report,
@@ -231,7 +233,8 @@ def read_event(type: str, event: Json) -> EventReading:
         raise ValueError(f"{type}: resource {resource.get('id')} cannot be read: {error!r}") from error
 
 
-# -- values ----------------------------------------------------------------------------------------------------------------
+# -- values
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def money(amount: Json) -> Money:

@@ -105,7 +105,7 @@ class Slack:
                 timeout_s=self.timeout_s,
             )
             if isinstance(outcome, Refused) and outcome.detail.get("code") == "missing_scope":
-                # The token may post, but not read: that is no trouble of the account.
+                # The token may post, but not read: the account can send.
                 return Refused(outcome.reason, permanent=True)
             if not isinstance(outcome, Accepted):
                 return outcome

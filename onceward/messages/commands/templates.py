@@ -1,4 +1,4 @@
-"""The commands `templates ls|preview`: show the texts of messages before they are sent."""
+"""The commands `templates ls|check|preview`: show the texts of messages before they are sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onceward.cli.session import settings_here
 if TYPE_CHECKING:
     from onceward.messages import Templates
 
-group = typer.Typer(no_args_is_help=True, help="List and preview the templates of messages.")
+group = typer.Typer(no_args_is_help=True, help="List, check and preview the templates of messages.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -48,6 +48,20 @@ def ls(app: AppOption = None, as_json: JsonOption = False) -> None:
     ]
     columns = ("name", "locales", "category", "policy", "channel", "version")
     listing(rows, columns=columns, as_json=as_json, empty="no templates")
+
+
+@group.command("check")
+def check(app: AppOption = None) -> None:
+    """Find missing translations and variables, as the start of a worker does. Exits with 1 if there are any."""
+    from onceward.messages import BadTemplate
+    from onceward.messages.template_check import check_templates
+
+    templates = _templates(app)
+    try:
+        check_templates(templates)
+    except BadTemplate as error:
+        raise CommandFailed(str(error)) from None
+    say(f"{len(list(templates))} templates can be rendered in all their languages")
 
 
 @group.command("preview")

@@ -17,7 +17,8 @@ create table onceward.notices (
     told_in bigint,                         -- the notification that contains it
     told_to uuid                            -- the organization whose owners read it; null: the installation
 );
-comment on table onceward.notices is 'Notices for administrators. They are written in the transaction of their cause, and the notifier sends them.';
+comment on table onceward.notices is
+    'Notices for administrators. They are written in the transaction of their cause, and the notifier sends them.';
 create index notices_untold on onceward.notices (group_key, id) where told_at is null;
 create index notices_told on onceward.notices (group_key, told_at desc) where told_at is not null;
 select onceward.protect('onceward.notices');
@@ -86,7 +87,8 @@ create table onceward.consents (
     message bigint,                         -- the message whose link was used
     decided_at timestamptz not null default onceward.now()
 );
-comment on table onceward.consents is 'Every opt-in and opt-out: who, when, how, and by which text. Append-only; an erasure replaces names by hashes.';
+comment on table onceward.consents is
+    'Every opt-in and opt-out: who, when, how, and by which text. Append-only; an erasure replaces names by hashes.';
 create index consents_recipient on onceward.consents (recipient, id);
 select onceward.protect('onceward.consents');
 revoke update, delete on onceward.consents from onceward_app;
@@ -147,7 +149,8 @@ create table onceward.messages (
     context jsonb,                          -- request id, user and tier of the request that caused it, if there is one
     created_at timestamptz not null default onceward.now()
 ) with (fillfactor = 85);
-comment on table onceward.messages is 'Messages to recipients. The text is rendered at the time of sending, from the template version of the time of queueing.';
+comment on table onceward.messages is
+    'Messages to recipients. The text is rendered at the time of sending, from the template version of the time of queueing.';
 create unique index messages_key on onceward.messages
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key);
 create index messages_caused_by on onceward.messages (caused_by) where caused_by is not null;
@@ -170,10 +173,24 @@ create table onceward.senders (
     proven_at timestamptz not null default onceward.now(),
     primary key (kind, identifier)
 );
-comment on table onceward.senders is 'The organization that has proven a phone number, for webhooks of a source that serves several organizations.';
+comment on table onceward.senders is
+    'The organization that has proven a phone number, for webhooks of a source that serves several organizations.';
 create index senders_by_organization on onceward.senders (organization_id);
 select onceward.protect('onceward.senders');
 revoke insert, update, delete on onceward.senders from onceward_app;
+
+create table onceward.preference_links (
+    token_hash bytea primary key,           -- the link itself is only in the message
+    organization_id uuid,
+    recipient text not null,                -- a ref, or an address in lower case
+    created_at timestamptz not null default onceward.now(),
+    expires_at timestamptz not null,
+    revoked_at timestamptz
+);
+comment on table onceward.preference_links is 'Links that open the preference page of a recipient without a login.';
+create index preference_links_recipient on onceward.preference_links (recipient);
+create index preference_links_expired on onceward.preference_links (expires_at);
+select onceward.protect('onceward.preference_links');
 
 -- Addresses that get no more mail. The hash decides; an erasure removes the address and keeps the hash.
 create table onceward.suppressions (
@@ -186,7 +203,8 @@ create table onceward.suppressions (
     message bigint,                         -- the mail that bounced
     created_at timestamptz not null default onceward.now()
 );
-comment on table onceward.suppressions is 'Addresses that get no more mail of an organization, because mail bounced or the recipient complained.';
+comment on table onceward.suppressions is
+    'Addresses that get no more mail of an organization, because mail bounced or the recipient complained.';
 create unique index suppressions_key on onceward.suppressions
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), address_hash);
 create index suppressions_latest on onceward.suppressions (created_at desc);
@@ -219,7 +237,8 @@ create table onceward.service_states (
     is_bad boolean not null,
     changed_at timestamptz not null
 );
-comment on table onceward.service_states is 'What services report about our accounts by webhook. A later report replaces an earlier one.';
+comment on table onceward.service_states is
+    'What services report about our accounts by webhook. A later report replaces an earlier one.';
 create unique index service_states_key on onceward.service_states
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), service, account, subject);
 create index service_states_account on onceward.service_states (service, account) where subject = 'account';
@@ -260,9 +279,11 @@ create table onceward.account_troubles (
     probes int not null default 0,
     probe_at timestamptz not null           -- when one message may try again
 );
-comment on table onceward.account_troubles is 'Accounts and templates that a service refuses. One message at a time probes whether an operator has repaired it.';
+comment on table onceward.account_troubles is
+    'Accounts and templates that a service refuses. One message at a time probes whether an operator has repaired it.';
 create unique index account_troubles_key on onceward.account_troubles (channel, organization_id, template) nulls not distinct;
 grant select, insert, update, delete on onceward.account_troubles to onceward_engine;
+select onceward.protect('onceward.account_troubles');
 
 create table onceward.send_slots (
     scope text primary key,                 -- a channel, sender or recipient with a limit

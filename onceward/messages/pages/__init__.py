@@ -10,7 +10,7 @@ from onceward.web.dashboard.navigation import Section
 
 PAGES = messages.PAGES + Pages(
     pages=(*templates.PAGES, *notifications.PAGES, *report.PAGES),
-    actions=notifications.ACTIONS,
+    actions=(*notifications.ACTIONS, *templates.ACTIONS),
     bars=("bell",),
     sections=(
         Section(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import difflib
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
 
 from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
-from onceward.messages import CHANNELS, Template, UnknownTemplate, render
+from onceward.messages import CHANNELS, Recipient, Template, UnknownTemplate, render
+from onceward.trust.identity import Identity
 from onceward.web.auth import authenticator_of
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Missing, Page, View
 from onceward.web.dashboard.site import Site
 from onceward.web.exposure import exposed
@@ -17,6 +22,13 @@ from onceward.work import PayloadInvalid
 
 MAIL_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; frame-ancestors 'self'; base-uri 'none'"
 """A previewed mail may use inline styles and load images; it may not run scripts."""
+
+
+VERSIONS = """
+select t.version, min(t.created_at) as since, (array_agg(t.content))[1] as content from onceward.templates t
+ where t.name = $1 group by t.version order by since desc limit $2
+"""
+SHOWN_VERSIONS = 10
 
 
 async def load(view: View) -> dict[str, Any]:
@@ -43,7 +55,63 @@ async def load_one(view: View) -> dict[str, Any]:
         "channels": channels,
         "rendered": rendered,
         "problem": problem,
+        "width": "phone" if view.text("width") == "phone" else "desktop",
+        "versions": await load_versions(view, template),
     }
+
+
+async def load_versions(view: View, template: Template) -> list[dict[str, Any]]:
+    """Return the latest versions that messages were queued with, each with what it changed."""
+    rows = await view.conn.fetch(VERSIONS, template.name, SHOWN_VERSIONS + 1)
+    shown: list[dict[str, Any]] = []
+    for number, row in enumerate(rows[:SHOWN_VERSIONS]):
+        before = rows[number + 1]["content"] if number + 1 < len(rows) else None
+        shown.append(
+            {
+                "version": row["version"],
+                "since": row["since"],
+                "is_current": row["version"] == template.version,
+                "changes": "" if before is None else changes(before, row["content"]),
+            }
+        )
+    return shown
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return the lines that differ between two versions of a template."""
+    return "\n".join(difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=1))
+
+
+def _lines(content: Mapping[str, Any]) -> list[str]:
+    lines = [f"{name} = {value!r}" for name, value in sorted(content["options"].items())]
+    for locale, parts in sorted(content["locales"].items()):
+        for part, text in sorted(parts.items()):
+            lines += [f"[{locale} {part}]", *text.split("\n")]
+    return lines
+
+
+async def send_test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    """Send the mail of a template with its sample data to the person who asks."""
+    name, _, locale = form.get("template", "").partition("|")
+    template = _find(site, name)
+    if locale not in template.locales:
+        raise ActionRefused("choose a language of the template")
+    if identity.member is None:
+        raise ActionRefused("a test mail goes to the person who is signed in: use a session, not a key")
+    async with site.database.transaction(role="engine") as tx:
+        address = await tx.fetchval("select email from onceward.users where user_id = $1", identity.member)
+    async with site.engine.transaction(organization=identity.organization) as tx:
+        await tx.send(
+            template.name,
+            to=Recipient(email=address),
+            key=f"template-test:{uuid4()}",
+            data=dict(template.sample),
+            locale=locale,
+            channel="email",
+        )
+    return Done(
+        f"/dashboard/templates/{quote(template.name)}?locale={quote(locale)}", f"A test mail is on its way to {address}"
+    )
 
 
 def _find(site: Site, name: str) -> Template:
@@ -71,6 +139,7 @@ def preview_route(site: Site) -> Callable[[Request], Coroutine[Any, Any, Respons
     return preview
 
 
+ACTIONS = (Action(path="/dashboard/templates/test", causes=("mail",), run=send_test),)
 PAGES = (
     Page(
         name="templates",

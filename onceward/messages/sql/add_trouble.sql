@@ -5,6 +5,7 @@ values ($1, $2, $3, $4, $5, clock_timestamp() + make_interval(secs => $6::float8
 on conflict (channel, organization_id, template) do update
     set reason = excluded.reason, advice = excluded.advice,
         probes = t.probes + case when t.probe_at > clock_timestamp() then 0 else 1 end,
-        probe_at = greatest(t.probe_at, clock_timestamp()
-            + make_interval(secs => case when t.probe_at > clock_timestamp() then 0 else least($7::float8, $6::float8 * 2 ^ least(t.probes, 20)) end))
+        probe_at = greatest(t.probe_at, clock_timestamp() + make_interval(
+            secs => case when t.probe_at > clock_timestamp() then 0
+                         else least($7::float8, $6::float8 * 2 ^ least(t.probes, 20)) end))
 returning extract(epoch from probe_at - clock_timestamp())::float8 as wait_s, xmax = 0 as is_new

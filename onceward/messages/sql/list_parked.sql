@@ -8,7 +8,8 @@ select substr(q.name, 9), null, null, q.parked_for, null, null, q.parked_until, 
    and not exists (select from onceward.account_troubles t
                     where t.organization_id is null and t.template is null and t.channel = substr(q.name, 9))
 union all
-select split_part(l.queue, '.', 2), l.lane::uuid, null, 'the service is unreachable or asked for a pause', null, null, l.open_until, l.failures
+select split_part(l.queue, '.', 2), l.lane::uuid, null, 'the service is unreachable or asked for a pause', null, null,
+       l.open_until, l.failures
   from onceward.lanes l
  where l.queue like 'message.%.own' and l.open_until > clock_timestamp() and l.lane not like '%:bulk'
    and not exists (select from onceward.account_troubles t

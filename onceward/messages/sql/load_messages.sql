@@ -8,7 +8,8 @@ select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.categ
            when 'push' then r.push::text
            when 'dashboard' then m.recipient end) as address,
        coalesce(m.locale, r.locale) as locale, coalesce(m.timezone, r.timezone) as timezone,
-       m.token, coalesce(m.unsure_since, case when m.sending is not null then m.sending_since end) as sending_since, r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
+       m.token, coalesce(m.unsure_since, case when m.sending is not null then m.sending_since end) as sending_since,
+       r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
        onceward.now() as now, m.attachments, m.context, m.bulk, m.expires_at,
        (select jsonb_agg(jsonb_build_object('id', t.id, 'owned', t.organization_id is not null, 'template', t.template,
                                             'wait_s', extract(epoch from t.probe_at - clock_timestamp())))
@@ -17,7 +18,8 @@ select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.categ
            and (t.template is null or t.template = m.template)) as troubles,
        exists (select from onceward.lanes l
                 where l.queue = 'message.' || m.channel || '.own' and l.lane = m.organization_id::text and l.failures > 0) as is_trial,
-       extract(epoch from clock_timestamp() - coalesce(m.unsure_since, case when m.sending is not null then m.sending_since end))::float8 as sending_for_s
+       extract(epoch from clock_timestamp()
+           - coalesce(m.unsure_since, case when m.sending is not null then m.sending_since end))::float8 as sending_for_s
   from onceward.messages m
   left join onceward.recipients r
     on r.ref = m.recipient

@@ -1,4 +1,5 @@
--- Count the messages of a period by organization, channel, template, state and reason. The BRIN index on created_at bounds what is read.
+-- Count the messages of a period by organization, channel, template, state and reason.
+-- The BRIN index on created_at bounds what is read.
 -- $1 from, $2 until, $3 organization (null: all that the caller may see)
 select m.organization_id, o.slug as organization, m.channel, m.template,
        count(*) as queued,

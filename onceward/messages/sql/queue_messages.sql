@@ -1,12 +1,14 @@
 -- Store messages with their work. A key that exists already is left out: each key is sent once. The version of the template is
 -- stored once per organization, so that no organization can replace a text of another one.
 with kept as (
-    insert into onceward.templates (organization_id, name, version, content) values ($organization, $template, $version, $content) on conflict do nothing
+    insert into onceward.templates (organization_id, name, version, content) values ($organization, $template, $version, $content)
+    on conflict do nothing
 ), line as materialized (
     select * from onceward.message_line($channel, $organization, $bulk, $own)
 ), input as materialized (
     select nextval('onceward.ids') as id, i.*
-      from unnest($keys::text[], $recipients::text[], $addresses::text[], $data::jsonb[], $locales::text[], $timezones::text[], $scheduled_for::timestamptz[], $expires_at::timestamptz[],
+      from unnest($keys::text[], $recipients::text[], $addresses::text[], $data::jsonb[], $locales::text[], $timezones::text[],
+                  $scheduled_for::timestamptz[], $expires_at::timestamptz[],
                   $attachments::jsonb[])
            as i (key, recipient, address, data, locale, timezone, scheduled_for, expires_at, attachments)
      order by i.key   -- the same order everywhere: two transactions with the same keys must not deadlock

@@ -2,7 +2,8 @@
 insert into onceward.recipients as r
     (organization_id, ref, email, phone, whatsapp, slack, push, locale, timezone, preferred_channel, destination,
      quiet_from, quiet_to)
-values ($organization, $ref, lower($email), $phone, $whatsapp, $slack, $push, $locale, $timezone, $preferred_channel, coalesce($destination, 'individual'), $quiet_from, $quiet_to)
+values ($organization, $ref, lower($email), $phone, $whatsapp, $slack, $push, $locale, $timezone, $preferred_channel,
+        coalesce($destination, 'individual'), $quiet_from, $quiet_to)
 on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), ref) do update
     set email = coalesce(excluded.email, r.email), phone = coalesce(excluded.phone, r.phone),
         whatsapp = coalesce(excluded.whatsapp, r.whatsapp), slack = coalesce(excluded.slack, r.slack),

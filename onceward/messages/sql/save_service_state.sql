@@ -1,4 +1,5 @@
--- Store the state that a service reports, unless a later one is stored. Return whether the state before was bad; no row if nothing changed.
+-- Store the state that a service reports, unless a later one is stored.
+-- Return whether the state before was bad; no row if nothing changed.
 with before as (
     select s.state, s.is_bad from onceward.service_states s
      where s.organization_id is not distinct from $1 and s.service = $2 and s.account = $3 and s.subject = $4

@@ -124,6 +124,19 @@ def queues_ls(as_json: JsonOption = False) -> None:
     listing(_query(controls.queues), columns=columns, as_json=as_json, empty="the queues are empty")
 
 
+@queues.command("waiting")
+def queues_waiting(
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to list.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List the organizations whose due work waits, by queue, with its number (up to 10,000) and the age of the oldest."""
+    from onceward.work import controls
+
+    columns = ("queue", "organization", "due", "oldest_due_s")
+    rows = _query(lambda db: controls.waiting(db, limit=limit))
+    listing(rows, columns=columns, as_json=as_json, empty="no due work waits outside lanes")
+
+
 @queues.command("pause")
 def queues_pause(queue: Queue, reason: Reason = "") -> None:
     """Stop claiming from a queue on all nodes. Running work finishes."""

@@ -9,6 +9,7 @@ select n.line, n.organization_id, coalesce(o.weight, 1)::int as weight, onceward
   left join onceward.organizations o on o.organization_id = n.organization_id
 union all
 select 0, null, 1, onceward.now()
- where exists (select from onceward.work w
-                where w.queue = $1 and w.line = 0 and w.sort_at <= onceward.now()
-                  and w.lease is null and w.lane is null and w.dead_reason is null)
+  from (select w.id from onceward.work w
+         where w.queue = $1 and w.line = 0 and w.sort_at <= onceward.now()
+           and w.lease is null and w.lane is null and w.dead_reason is null
+         order by w.sort_at limit 1) first   -- not `exists`, for which PostgreSQL may choose a scan of the table

@@ -24,6 +24,8 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/consequences/{{id}}"): Ask(fill={"id": "$published"}),
     ("GET", f"{D}/notifications"): Ask(),
     ("GET", f"{D}/notifications/bell"): Ask(blank=True),
+    ("GET", f"{D}/message-report"): NOTHING,
+    ("GET", f"{D}/message-report.csv"): NOTHING,
     ("GET", f"{D}/queues"): INSTANCE,
     ("GET", f"{D}/workers"): INSTANCE,
     ("GET", f"{D}/schedules"): INSTANCE,

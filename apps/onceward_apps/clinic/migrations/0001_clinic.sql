@@ -57,7 +57,8 @@ create table clinic.appointments (
     price bigint not null default 0 check (price >= 0),         -- in minor units
     currency text not null default 'USD' check (currency ~ '^[A-Z]{3}$'),
     payment_status text not null default 'unpaid' check (payment_status in
-        ('not_required', 'unpaid', 'pending', 'failed', 'paid', 'review', 'refund_pending', 'partially_refunded', 'refunded')),
+        ('not_required', 'unpaid', 'pending', 'failed', 'paid', 'review', 'refund_pending', 'partially_refunded', 'refunded',
+         'disputed', 'charged_back')),
     payment_links int not null default 0,
     payment_link_at timestamptz,                                -- when the last payment page was requested
     payment_session text,
@@ -110,6 +111,7 @@ create table clinic.payments (
     refund_returned_at timestamptz,         -- when the bank last returned a refund; older reports contain that money
     problem text check (problem in ('unknown_appointment', 'cancelled', 'duplicate', 'wrong_amount')),
     failure text,
+    dispute text check (dispute in ('open', 'won', 'lost')),    -- the patient's bank has taken the money back, and decided
     received_at timestamptz not null default onceward.now(),
     caused_by bigint default onceward.cause(),
     unique (organization_id, provider, provider_id),
@@ -139,6 +141,7 @@ create table clinic.refunds (
     foreign key (payment_id, organization_id) references clinic.payments (id, organization_id)
 );
 create index refunds_payment on clinic.refunds (payment_id);
+create index refunds_pending on clinic.refunds (created_at) where status = 'pending';
 select onceward.protect('clinic.refunds');
 revoke delete on clinic.refunds from onceward_app;
 

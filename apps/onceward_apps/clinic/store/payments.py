@@ -101,6 +101,17 @@ async def set_problem(tx: Tx, id: UUID, problem: str | None) -> None:
     await tx.execute("update clinic.payments set problem = $2 where id = $1", id, problem)
 
 
+async def set_dispute(tx: Tx, id: UUID, dispute: str) -> bool:
+    """Store the state of a dispute. Return False if nothing changed: a late report never reopens a decision."""
+    changed = await tx.fetchval(
+        "update clinic.payments set dispute = $2 where id = $1 and dispute is distinct from $2"
+        " and (dispute is null or $2 <> 'open') returning id",
+        id,
+        dispute,
+    )
+    return changed is not None
+
+
 async def by_intent(tx: Tx, intent: str) -> Row | None:
     return await tx.fetchrow("select * from clinic.payments where provider = 'stripe' and provider_id = $1", intent)
 

@@ -1,0 +1,133 @@
+"""The preference page of a recipient: opened by a link, without a login."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from html import escape
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse
+
+from onceward.db import Database
+from onceward.engine import Engine
+from onceward.messages.preference_page import (
+    WORDS,
+    Cell,
+    OpenedLink,
+    Topic,
+    cells_of,
+    chosen,
+    open_link,
+    save_choice,
+    topics_of,
+)
+from onceward.messages.settings import MessagesSettings
+from onceward.settings import Settings
+from onceward.web.api import database_of, engine_of, settings_of
+from onceward.web.exposure import exposed
+
+Db = Annotated[Database, Depends(database_of)]
+TheEngine = Annotated[Engine, Depends(engine_of)]
+TheSettings = Annotated[Settings, Depends(settings_of)]
+HEADERS = {
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "X-Robots-Tag": "noindex",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+}
+MOST_FORM_BYTES = 64 * 1024
+
+router = APIRouter(tags=["preferences"])
+
+
+@router.get("/preferences/{token}", response_class=HTMLResponse, include_in_schema=False)
+@exposed(credential="link in the message")
+async def show_preferences(
+    token: str, request: Request, db: Db, engine: TheEngine, settings: TheSettings
+) -> HTMLResponse:
+    """Show what the recipient gets. A GET changes nothing, because mail scanners follow links."""
+    return await _answer(token, request, db, engine, settings, is_saving=False)
+
+
+@router.post("/preferences/{token}", response_class=HTMLResponse, include_in_schema=False)
+@exposed("nothing", credential="link in the message")
+async def save_preferences(
+    token: str, request: Request, db: Db, engine: TheEngine, settings: TheSettings
+) -> HTMLResponse:
+    """Store what the recipient wants to get."""
+    return await _answer(token, request, db, engine, settings, is_saving=True)
+
+
+async def _answer(
+    token: str, request: Request, db: Database, engine: Engine, settings: Settings, *, is_saving: bool
+) -> HTMLResponse:
+    own = settings.of(MessagesSettings)
+    link = await open_link(db, token)
+    locale = (link and link.locale) or _accepted(request) or own.default_locale
+    words = WORDS.get(locale.replace("_", "-").split("-")[0], WORDS["en"])
+    if link is None:
+        return _page(locale, words, own.brand, f"<p>{escape(words['gone'])}</p>", status=404)
+    topics = topics_of(engine.templates, locale, own.default_locale)
+    cells = cells_of(topics, link)
+    if not cells:
+        return _page(locale, words, own.brand, f"<p>{escape(words['none'])}</p>")
+    if is_saving:
+        form = await request.form(max_fields=1000)
+        wanted = [cell for cell in cells if form.get(_name(cell)) == "on"]
+        await save_choice(db, link, cells, wanted)
+    content = _form(topics, link, await chosen(db, link, cells), words, is_saved=is_saving)
+    return _page(locale, words, own.brand, content)
+
+
+def _accepted(request: Request) -> str | None:
+    """Return the first language of the browser that the page has."""
+    for each in request.headers.get("accept-language", "")[:200].split(","):
+        language = each.split(";")[0].strip()
+        if language.split("-")[0] in WORDS:
+            return language
+    return None
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell[0]}|{cell[1]}"
+
+
+def _form(topics: Collection[Topic], link: OpenedLink, on: set[Cell], words: dict[str, Any], *, is_saved: bool) -> str:
+    parts = [f'<p role="status" class="saved">{escape(words["saved"])}</p>'] if is_saved else []
+    parts.append(f"<p>{escape(words['intro'])}</p><form method=post>")
+    for topic in topics:
+        boxes = "".join(
+            _box((topic.name, channel), words[channel], (topic.name, channel) in on) for channel in link.channels
+        )
+        parts.append(f"<fieldset><legend>{escape(topic.title)}</legend>{boxes}</fieldset>")
+    parts.append(f'<button>{escape(words["save"])}</button></form><p class="note">{escape(words["note"])}</p>')
+    return "".join(parts)
+
+
+def _box(cell: Cell, label: str, is_on: bool) -> str:
+    checked = " checked" if is_on else ""
+    return f'<label><input type=checkbox name="{escape(_name(cell))}"{checked}> {escape(label)}</label>'
+
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1f2937;--soft:#4b5563;--page:#f9fafb;--card:#fff;--line:#d1d5db;--link:#1d4ed8}
+@media (prefers-color-scheme:dark){:root{--ink:#e5e7eb;--soft:#d1d5db;--page:#111827;--card:#1f2937;--line:#4b5563;--link:#1d4ed8}}
+body{font:16px/1.6 system-ui,sans-serif;background:var(--page);color:var(--ink);margin:0}
+main{max-width:34rem;margin:3rem auto;padding:0 1rem}h1{font-size:1.5rem;margin:0 0 1rem}.brand,.note{color:var(--soft);font-size:.9rem}
+fieldset{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0 0 1rem;padding:.6rem 1rem 1rem}
+legend{font-weight:600;padding:0 .4rem}label{display:inline-flex;align-items:center;gap:.5rem;min-height:44px;margin-right:1.5rem}
+input{width:1.25rem;height:1.25rem}button{font:inherit;padding:.7rem 1.4rem;border:0;border-radius:8px;background:var(--link);color:#fff}
+.saved{border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem;background:var(--card)}
+"""
+
+
+def _page(locale: str, words: dict[str, Any], brand: str, content: str, *, status: int = 200) -> HTMLResponse:
+    title = escape(words["title"])
+    return HTMLResponse(
+        f'<!doctype html><html lang="{escape(locale)}"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title><style>{STYLE}</style></head>'
+        f'<body><main><p class="brand">{escape(brand)}</p><h1>{title}</h1>{content}</main></body></html>',
+        status_code=status,
+        headers=HEADERS,
+    )

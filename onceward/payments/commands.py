@@ -1,0 +1,208 @@
+"""`payments ls|show|refund|repeat|settle|accounts`: what operators do with money."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from onceward.cli.app_commands import ACTOR, OrganizationOption, transaction_for
+from onceward.cli.exits import CommandFailed
+from onceward.cli.loading import AppOption, load_app
+from onceward.cli.rendering import JsonOption, document, listing, say
+from onceward.cli.session import opened_database, run, settings_here
+
+if TYPE_CHECKING:
+    from onceward.tx import Tx
+
+COLUMNS = (
+    "id",
+    "subject_type",
+    "subject_id",
+    "status",
+    "amount",
+    "received",
+    "refunded",
+    "withheld",
+    "currency",
+    "account",
+)
+ACCOUNT_COLUMNS = ("name", "service", "organization_id", "source", "connected_account", "listed_at")
+
+group = typer.Typer(no_args_is_help=True, help="Payments: list, show, refund, repeat or settle a refund; accounts.")
+accounts = typer.Typer(no_args_is_help=True, help="Accounts at payment services: `add` one, `ls` them.")
+group.add_typer(accounts, name="accounts")
+
+PaymentArgument = Annotated[UUID, typer.Argument(metavar="PAYMENT", help="Id of the payment.")]
+RefundArgument = Annotated[UUID, typer.Argument(metavar="REFUND", help="Id of the refund.")]
+Reason = Annotated[str, typer.Option("--reason", help="The reason, for the buyer's record and the audit log.")]
+
+
+def register(cli: typer.Typer) -> None:
+    cli.add_typer(group, name="payments")
+
+
+def _acting(app: str | None, organization: str) -> AbstractAsyncContextManager[Tx]:
+    from onceward.errors import OncewardError
+
+    return transaction_for(load_app(app), organization, refusals=OncewardError)
+
+
+@group.command("ls")
+def ls(
+    organization: OrganizationOption,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="An id, a subject, an address, or an id at the service.")
+    ] = None,
+    status: Annotated[str | None, typer.Option("--status", help="paid, refunded, disputed, ...")] = None,
+    before: Annotated[UUID | None, typer.Option("--before", help="The last payment of the previous page.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 50,
+    as_json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """List payments, newest first."""
+    from onceward.payments import finding
+
+    async def work() -> list[dict[str, Any]]:
+        async with _acting(app, organization) as tx:
+            return await finding.find(tx, text=text, status=status, before=before, limit=limit)
+
+    listing(run(work()), columns=COLUMNS, as_json=as_json, empty="no payments")
+
+
+@group.command("show")
+def show(payment: PaymentArgument, organization: OrganizationOption, app: AppOption = None) -> None:
+    """Show one payment as JSON, with its refunds, disputes, names at the service and journals."""
+    from onceward.payments import finding
+
+    async def work() -> dict[str, Any] | None:
+        async with _acting(app, organization) as tx:
+            return await finding.show(tx, payment)
+
+    found = run(work())
+    if found is None:
+        raise CommandFailed(f"there is no payment {payment} in {organization}")
+    document(found)
+
+
+@group.command("refund")
+def refund(
+    payment: PaymentArgument,
+    organization: OrganizationOption,
+    reason: Reason,
+    amount: Annotated[
+        int | None, typer.Option("--amount", min=1, help="In minor units. Default: all that remains at the service.")
+    ] = None,
+    app: AppOption = None,
+) -> None:
+    """Refund a payment. A job asks the service."""
+
+    async def work() -> Any:
+        from onceward.money import Money
+
+        async with _acting(app, organization) as tx:
+            found = await tx.payments.get(payment)
+            money = None if amount is None or found is None else Money(amount, found.amount.currency)
+            return await tx.payments.refund(payment, amount=money, reason=reason, by=ACTOR)
+
+    made = run(work())
+    say("nothing is left to refund" if made is None else f"refund {made.id} of {made.amount} is requested")
+
+
+@group.command("repeat")
+def repeat(refund: RefundArgument, organization: OrganizationOption, app: AppOption = None) -> None:
+    """Ask the service again for a refund that failed, or whose call has stopped."""
+
+    async def work() -> Any:
+        async with _acting(app, organization) as tx:
+            return await tx.payments.repeat(refund)
+
+    say(f"refund {run(work()).id} is requested again")
+
+
+@group.command("settle")
+def settle(
+    refund: RefundArgument,
+    organization: OrganizationOption,
+    note: Annotated[str, typer.Option("--note", help="How the buyer got the money.")],
+    app: AppOption = None,
+) -> None:
+    """Record that the buyer got the money of a refund another way. It never starts again."""
+
+    async def work() -> Any:
+        async with _acting(app, organization) as tx:
+            return await tx.payments.settle(refund, note=note)
+
+    say(f"refund {run(work()).id} is settled")
+
+
+@accounts.command("add")
+def add_account(
+    name: Annotated[str, typer.Argument(help="Name of the account, as the app calls it.")],
+    organization: OrganizationOption,
+    service: Annotated[str, typer.Option("--service", "-s", help="The payment service; see `integrations ls`.")],
+    secret: Annotated[
+        str | None, typer.Option("--secret", help="The secret that signs its webhooks; `-` reads standard input.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", help="PATH=VALUE of the webhook source; the service's page lists them."),
+    ] = None,
+    connected: Annotated[
+        str | None, typer.Option("--connected", help="Id of an account that is connected to the platform's.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="With --connected: the webhook source of the platform's account.")
+    ] = None,
+) -> None:
+    """Add an account of an organization, with a webhook source of its own. Prints what to enter at the service."""
+    import sys
+
+    from onceward.webhooks.samples import parse_field
+
+    given = sys.stdin.readline().strip() if secret == "-" else secret
+    options = dict(parse_field(each) for each in option or ())
+
+    async def work() -> Any:
+        from onceward.errors import OncewardError
+        from onceward.payments.accounts import add_account as add
+        from onceward.trust import find_organization
+        from onceward.trust.secrets import secret_box
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            owner = await find_organization(tx.conn, organization)
+            try:
+                return await add(
+                    tx,
+                    secret_box(settings_here()),
+                    name=name,
+                    service=service,
+                    organization=owner.organization_id,
+                    slug=owner.slug,
+                    secrets=() if given is None else (given,),
+                    options=options,
+                    connected_account=connected,
+                    source=source,
+                    actor=ACTOR,
+                )
+            except OncewardError as error:
+                raise CommandFailed(str(error)) from error
+
+    added = run(work())
+    say(f"{name} is ready. Enter this address at {service}: {settings_here().url}{added.path}")
+    say(f"It must send: {', '.join(added.event_types)}")
+
+
+@accounts.command("ls")
+def list_accounts(as_json: JsonOption = False) -> None:
+    """List the accounts of all organizations, and those of the installation."""
+
+    async def work() -> list[dict[str, Any]]:
+        from onceward.payments.accounts import list_accounts as listed
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            return await listed(tx, organization=None)
+
+    listing(run(work()), columns=ACCOUNT_COLUMNS, as_json=as_json, empty="no payment accounts")

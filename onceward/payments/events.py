@@ -1,0 +1,18 @@
+"""Apply the webhooks of payment services, each in one commit with its outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceward.inbox.event import StoredEvent
+
+from . import reports
+from .declaring import service_class
+from .reports import Origin
+
+
+async def apply_event(event: StoredEvent, tx: Any) -> dict[str, Any]:
+    """Read an event into facts, and apply them. An event of other software on the same account is `foreign`."""
+    reading = service_class(event.provider).read_event(event.type, event.payload)
+    results = await reports.apply_facts(tx, Origin(event.source, reading.account), reading.facts)
+    return {"payments": results}
