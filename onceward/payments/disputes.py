@@ -6,6 +6,7 @@ inquiry ──▶ open ──▶ won          inquiry: no money was taken, and r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -26,8 +27,8 @@ TITLES = {
     "lost": "A dispute was lost: the bank has paid the buyer back",
 }
 ADD = """
-insert into onceward.payment_disputes (payment_id, reference, status, amount, currency, reason, ask_at)
-values ($1, $2, $3, $4, $5, $6, onceward.now() + $7) returning *
+insert into onceward.payment_disputes (payment_id, reference, status, amount, currency, reason, ask_at, is_reversal)
+values ($1, $2, $3, $4, $5, $6, onceward.now() + $7, $8) returning *
 """
 REFUSED_FOR_DISPUTE = """
 select * from onceward.payment_refunds where payment_id = $1 and status = 'failed' and why = 'disputed' order by
@@ -40,13 +41,13 @@ async def apply(tx: Any, subject: Subject, row: Row, report: DisputeReport) -> s
     if row["received"] == 0:
         return "unpaid"
     disputes = await tx.fetch(store.DISPUTES, row["id"])
-    dispute = next((each for each in disputes if each["reference"] == report.reference), None)
-    if dispute is None and report.is_reversal and disputes:
-        dispute = disputes[-1]  # the end of a dispute that we know
+    dispute = next((each for each in disputes if report.reference in (each["reference"], *each["also"])), None)
+    if dispute is None:
+        dispute = await _same_money(tx, disputes, report)
     before = None if dispute is None else dispute["status"]
     if dispute is None:
         values = (report.reference, report.state, report.amount.amount, report.amount.currency, report.reason[:200])
-        dispute = await tx.fetchrow(ADD, row["id"], *values, FIRST_ASK)
+        dispute = await tx.fetchrow(ADD, row["id"], *values, FIRST_ASK, report.is_reversal)
     elif not _is_newer(dispute, report):
         return "known"
     await _store(tx, row, dispute, report)
@@ -60,6 +61,28 @@ async def apply(tx: Any, subject: Subject, row: Row, report: DisputeReport) -> s
     if (hook := subject.hooks.get("on_disputed")) is not None:
         await hook(store.dispute_of(dispute, row, before), tx)
     return report.state
+
+
+async def _same_money(tx: Any, disputes: Sequence[Row], report: DisputeReport) -> Row | None:
+    """Return the dispute that a reversal ends, or the reversal that was reported before its dispute: it is the same money."""
+    if report.is_reversal:
+        known = disputes[-1] if disputes else None
+        values = None if known is None else {"also": [*known["also"], report.reference]}
+    else:
+        known = next((each for each in disputes if each["is_reversal"]), None)
+        values = (
+            None
+            if known is None
+            else {
+                "also": [*known["also"], known["reference"]],
+                "reference": report.reference,
+                "reason": report.reason[:200],
+                "is_reversal": False,
+            }
+        )
+    return (
+        None if known is None or values is None else await store.change(tx, "payment_disputes", known["id"], **values)
+    )
 
 
 def _is_newer(dispute: Row, report: DisputeReport) -> bool:

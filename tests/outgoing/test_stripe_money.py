@@ -1,4 +1,4 @@
-"""The vendors' own libraries read and move money against our simulators: captures, disputes, payouts, balances, events, accounts."""
+"""Stripe's own library against the simulator: captures, disputes, payouts, balances, events, accounts."""
 
 import asyncio
 from typing import Any

@@ -122,7 +122,7 @@ async def refund_payment(job: Job, *, refund_id: UUID) -> str:
 
 @app.job(name="clinic.check_refund", outside=True, timeout=60)
 async def check_refund(job: Job, *, refund_id: UUID) -> str:
-    """Ask Stripe how a refund ended that was accepted and had no end. A refund that was never made stays for its own job."""
+    """Ask Stripe how a refund stands that has no end. A refund that was never made stays for its own job."""
     async with job.transaction() as tx:
         refund = await payments.refund(tx, refund_id)
     if refund is None or refund["status"] != "pending":

@@ -30,7 +30,7 @@ async def remind(row: Any, tx: Tx) -> None:
 
 @app.every(900, name=CALLBACKS)
 async def repair_lost_callbacks(run: Run) -> None:
-    """Ask Stripe about refunds without an end, Twilio about messages without a delivery report, and Daily about recordings.
+    """Ask Stripe about refunds without an end, Twilio about messages without a report, Daily about recordings.
 
     Recordings of erased patients are deleted at Daily.
     """

@@ -147,7 +147,7 @@ class PayPal(PayPalApi):
         return Accepted(capture_id, {"disputes": disputes})
 
     async def list_events(self, *, start: datetime, end: datetime) -> ServiceAnswer:
-        """Return the first page of the events of a period in `detail["events"]`; `detail["next"]` is for `next_events`."""
+        """Return the first events of a period in `detail["events"]`; `detail["next"]` is for `next_events`."""
         query = urlencode({"start_time": to_iso(start), "end_time": to_iso(end), "page_size": LIST_PAGE})
         return await self.next_events(f"/v1/notifications/webhooks-events?{query}")
 
@@ -158,7 +158,7 @@ class PayPal(PayPalApi):
         return Accepted(None, {"events": objects(page.detail, "events"), "next": _next_path(page.detail)})
 
     async def list_transactions(self, *, start: datetime, end: datetime, page: int = 1) -> ServiceAnswer:
-        """Return a page of what changed the balance in a period of at most 31 days. PayPal reports it up to 3 hours late.
+        """Return a page of changes of the balance in at most 31 days. PayPal reports them up to 3 hours late.
 
         `detail` has `transaction_details`, `page` and `total_pages`.
         """

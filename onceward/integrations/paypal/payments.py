@@ -1,4 +1,4 @@
-"""PayPal as a payment service: pages are orders, which we capture after the buyer has approved them (`onceward.payments.service`)."""
+"""PayPal as a payment service: pages are orders, which we capture after the buyer has approved them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from onceward.services.outcome import Absent, Accepted, Refused, ServiceAnswer
 REFUND_KEY_LIFETIME_S = 44 * 86400.0
 """One day less than PayPal's 45, because a call may wait and clocks differ."""
 EVENT_OVERLAP = timedelta(minutes=10)
-"""PayPal may list an event some minutes after its time, so a finished list is read again from shortly before its end."""
+"""PayPal may list an event some minutes late, so the next list begins before the end of the last one."""
 MOST_DAYS_OF_TRANSACTIONS = 31
 DECLINES = frozenset(
     {
@@ -48,7 +48,7 @@ DECLINES = frozenset(
         "COMPLIANCE_VIOLATION",
     }
 )
-"""Why a capture may fail because of the buyer. The order stays approved, and the buyer may choose another way to pay."""
+"""Why a capture may fail because of the buyer, who may then choose another way to pay."""
 _REFUSALS: Mapping[str, Any] = {
     "CAPTURE_FULLY_REFUNDED": "nothing_left",
     "REFUND_AMOUNT_EXCEEDED": "too_much",
@@ -187,7 +187,7 @@ class PayPalPayments:
     # -- what happened
 
     async def list_events(self, cursor: str | None, *, since: datetime) -> EventPage | Failure:
-        """The cursor is the period that is being read, and the path of its next page; PayPal lists a period newest first."""
+        """The cursor is the period that is being read, and the path of its next page."""
         start, end, path = _read_cursor(cursor, since)
         answer = await (
             self.paypal.next_events(path) if path else self.paypal.list_events(start=max(start, since), end=end)

@@ -77,7 +77,7 @@ class Receiver:
 
 
 class PayPalRequests(Simulator):
-    """One sandbox app, and further ones for which `send_webhooks_to` was called with a client id. None sees another's objects."""
+    """One sandbox app, and those for which `send_webhooks_to` was called. None sees another's objects."""
 
     def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class PayPalRequests(Simulator):
         return answer({"access_token": token, "token_type": "Bearer", "expires_in": 32400})
 
     def keyed(self, act: Callable[[web.Request, Json], Json], *, status: int = 200) -> Any:
-        """Return the handler of a request. A request with a known request id gets the stored response, with status 200."""
+        """Return the handler of a request. A known request id gets the stored response, with status 200."""
 
         async def handle(request: web.Request) -> web.Response:
             token = request.headers.get("Authorization", "").removeprefix("Bearer ")

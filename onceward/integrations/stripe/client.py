@@ -95,8 +95,8 @@ class Stripe(StripeApi):
     ) -> ServiceAnswer:
         """Start a hosted payment. `detail["url"]` is the page for the buyer. Metadata is copied to the payment.
 
-        With mode `subscription` the prices need `recurring`, and metadata is copied to the subscription. With capture method
-        `manual` the buyer's bank only reserves the money, until `capture_payment_intent`.
+        With mode `subscription` the prices need `recurring`, and metadata is copied to the subscription. With
+        capture method `manual` the buyer's bank only reserves the money, until `capture_payment_intent`.
 
         A session lives at most 24 hours, no longer than its key, so an older session is never looked up.
         """
@@ -191,7 +191,7 @@ class Stripe(StripeApi):
     async def list_disputes(
         self, *, payment_intent: str | None = None, charge: str | None = None, created_from: int | None = None
     ) -> ServiceAnswer:
-        """Return disputes and inquiries in `detail["disputes"]`, newest first: of a payment, or created since a time."""
+        """Return the disputes of a payment, or those created since a time, in `detail["disputes"]`, newest first."""
         fields = {"payment_intent": payment_intent, "charge": charge, "created": {"gte": created_from}}
         return await self.list_all("disputes", fields, "disputes", reference=payment_intent or charge)
 
@@ -206,7 +206,7 @@ class Stripe(StripeApi):
     async def list_balance_transactions(
         self, *, after: str | None = None, created_from: int | None = None, created_until: int | None = None
     ) -> ServiceAnswer:
-        """Return a page of what changed the balance after a transaction, in `detail["balance_transactions"]`, oldest first.
+        """Return a page of changes of the balance in `detail["balance_transactions"]`, oldest first.
 
         Each has its fee and its source, which names the payment.
         """
@@ -214,7 +214,7 @@ class Stripe(StripeApi):
         return await self.list_after("balance_transactions", fields, "balance_transactions", after=after)
 
     async def list_payout_transactions(self, payout: str) -> ServiceAnswer:
-        """Return what an automatic payout consists of, including the payout itself, in `detail["balance_transactions"]`."""
+        """Return the parts of an automatic payout, and the payout itself, in `detail["balance_transactions"]`."""
         fields = {"payout": payout, "expand": ["data.source"]}
         return await self.list_all("balance_transactions", fields, "balance_transactions", reference=payout)
 

@@ -39,7 +39,7 @@ BalanceKind = Literal[
     "payment", "refund", "refund_failed", "dispute", "dispute_won", "fee", "payout", "payout_failed", "other"
 ]
 REFUND_EVENTS_FROM = "2024-10-28"
-"""From this API version on, `refund.created` is sent for every refund. Before, `charge.refunded` is the only event of some."""
+"""From this API version on, every refund has `refund.created`. Before, some have `charge.refunded` only."""
 
 REFUND_STATES: Final[dict[str, RefundState]] = {
     "succeeded": "succeeded",

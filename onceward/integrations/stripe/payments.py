@@ -1,7 +1,8 @@
-"""Stripe as a payment service: pages are checkout sessions, instalments are subscriptions (`onceward.payments.service`)."""
+"""Stripe as a payment service: pages are checkout sessions, instalments are subscriptions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -32,8 +33,8 @@ from onceward.payments.service import (
 from onceward.services.outcome import Absent, Accepted, Refused, ServiceAnswer
 
 LOCALES = (
-    " bg cs da de el en en-GB es es-419 et fi fil fr fr-CA hr hu id it ja ko lt lv ms mt nb nl pl pt pt-BR ro ru sk sl sv th tr vi"
-    " zh zh-HK zh-TW "
+    " bg cs da de el en en-GB es es-419 et fi fil fr fr-CA hr hu id it ja ko lt lv ms mt nb nl pl pt pt-BR ro ru sk"
+    " sl sv th tr vi zh zh-HK zh-TW "
 )
 """The languages of Stripe's page. Stripe refuses any other."""
 MOST_STORED_FAILURES = 3
@@ -134,7 +135,8 @@ class StripePayments:
                 **_named(order.charge),
                 amount_minor=amount,
                 metadata=metadata,
-                key_age_s=key_age_s,
+                # A failure that Stripe stored may have come after the refund was made: look for it before the next key.
+                key_age_s=key_age_s if call_key == key else math.inf,
             ),
         )
         if isinstance(answer, Refused):
@@ -228,7 +230,8 @@ class StripePayments:
 async def _past_stored_failures(key: str, call: Callable[[str], Awaitable[ServiceAnswer]]) -> ServiceAnswer:
     """Make a call under its key. If Stripe stored a failure of its own under the key, go on under the next one.
 
-    Stripe repeats a stored 500 for 24 hours, although nothing was made.
+    Stripe repeats a stored 500 for 24 hours, whether or not anything was made. A page that was made twice is harmless: only one
+    is ever shown to the buyer.
     """
     answer = await call(key)
     for number in range(2, MOST_STORED_FAILURES + 2):

@@ -1,4 +1,4 @@
-"""A simulator of Stripe: a payment page, payment intents, subscriptions, and all that `simulator_money` does afterwards."""
+"""A simulator of Stripe: a payment page, payment intents, subscriptions, and what `simulator_money` adds."""
 
 import time
 from collections.abc import Sequence
@@ -219,7 +219,7 @@ class StripeSimulator(StripeMoney):
         return self._charge_invoice(invoice, declined=declined)
 
     def give_up_subscription(self, subscription_id: str, status: str) -> Json:
-        """Stop retrying an unpaid invoice, as Stripe does after some weeks: the status becomes `unpaid`, `past_due` or `canceled`."""
+        """Stop retrying an unpaid invoice, as Stripe does after weeks: `unpaid`, `past_due` or `canceled`."""
         subscription = self.act_on(self.billing.subscriptions, subscription_id, "subscription")
         before = subscription["status"]
         self.billing.give_up(subscription, status)

@@ -136,7 +136,7 @@ class StripeMoney(StripeRequests):
         return dispute
 
     def close_dispute(self, dispute_id: str, *, won: bool) -> Json:
-        """Close a dispute. If it is won, the money comes back, without the fee. An inquiry closes without a decision."""
+        """Close a dispute. If it is won, the money comes back without the fee. An inquiry just closes."""
         dispute = self.act_on(self.books.disputes, dispute_id, "dispute")
         if dispute["status"] in INQUIRY:
             self._close_inquiry(dispute)

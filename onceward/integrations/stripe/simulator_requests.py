@@ -1,4 +1,4 @@
-"""How the Stripe simulator takes requests and sends events: API keys, accounts, idempotency keys, lists, signed webhooks."""
+"""How the Stripe simulator takes requests and sends events: accounts, idempotency keys, lists, signed webhooks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ DEFAULT_RETRY_DELAYS_S = (0.5, 2.0, 10.0, 60.0, 300.0, 1800.0)
 class StripeRequests(Simulator):
     """One Stripe test account, and the other accounts for which `send_webhooks_to` was called.
 
-    A connected account is named by its id (`acct_...`, the header `Stripe-Account`), another account by its secret key. No account
-    sees the objects of another one.
+    A connected account is named by its id (`acct_...`, the header `Stripe-Account`), another account by its secret key.
+    No account sees the objects of another one.
     """
 
     def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
@@ -35,9 +35,10 @@ class StripeRequests(Simulator):
         self._receivers: dict[str | None, tuple[str, str]] = {}
         self._responses: dict[str, tuple[str, int, bytes]] = {}
         self._failures_to_store = 0
+        self._fails_after_acting = False
 
     def send_webhooks_to(self, url: str, *, secret: str, account: str | None = None) -> None:
-        """Set the endpoint of an account. Events of a connected account without its own go to the platform's endpoint."""
+        """Set the endpoint of an account. A connected account without its own uses the platform's."""
         self._receivers[account] = (url, secret)
 
     @property
@@ -61,12 +62,13 @@ class StripeRequests(Simulator):
         """Forget all idempotency keys, as Stripe does after 24 hours: the same key creates a second object."""
         self._responses.clear()
 
-    def break_next(self, count: int = 1) -> None:
-        """Answer the next creating requests with a 500 that Stripe stores: a repeat with the same key gets the 500 again.
+    def break_next(self, count: int = 1, *, act: bool = False) -> None:
+        """Answer the next creating requests with a 500 that Stripe stores and repeats for the same key.
 
-        Nothing is created. `fail_next` answers before Stripe has read the key, so that a repeat runs.
+        Nothing is created, unless `act`. `fail_next` answers before Stripe has read the key, so that a repeat runs.
         """
         self._failures_to_store += count
+        self._fails_after_acting = act
 
     # A request with an idempotency key runs once; repeats get the stored response.
 
@@ -94,9 +96,11 @@ class StripeRequests(Simulator):
         return handle
 
     def _run(self, create: Callable[[web.Request, Json], Json], request: web.Request, fields: Json) -> tuple[int, Json]:
-        """Return the response that Stripe stores under the key. A request that fails validation does not use up its key."""
+        """Return the response that Stripe stores under the key. Failed validation does not use up the key."""
         if self._failures_to_store:
             self._failures_to_store -= 1
+            if self._fails_after_acting:
+                create(request, fields)
             error = StripeError("An unknown error occurred", status=500, type="api_error")
             return error.status, error.body
         try:
@@ -236,7 +240,7 @@ def _position(ids: list[str], object_id: str, param: str) -> int:
 
 
 def _is_created_in(item: Json, query: Mapping[str, str]) -> bool:
-    """Whether the object was created in the period of `created[gte]`, `created[gt]`, `created[lte]` and `created[lt]`."""
+    """Whether the object was created in the period of `created[gte|gt|lte|lt]`."""
     created = item["created"]
     return (
         created >= int(query.get("created[gte]", created))

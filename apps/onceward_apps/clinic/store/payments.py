@@ -102,7 +102,7 @@ async def set_problem(tx: Tx, id: UUID, problem: str | None) -> None:
 
 
 async def set_dispute(tx: Tx, id: UUID, dispute: str) -> bool:
-    """Store what a dispute did to a payment. Return False if nothing changed: a late report never reopens a decision."""
+    """Store the state of a dispute. Return False if nothing changed: a late report never reopens a decision."""
     changed = await tx.fetchval(
         "update clinic.payments set dispute = $2 where id = $1 and dispute is distinct from $2"
         " and (dispute is null or $2 <> 'open') returning id",
