@@ -220,7 +220,7 @@ def _enqueue() -> str:
         "array_fill(:organization::uuid, array[3])",
         "array_fill(:seq::bigint, array[3])",
         *("array[null, null, null]", "array[0, 0, 0]", "array[0, 0, 0]", "array[null, null, null]", "array[5, 1, 5]"),
-        *("array[null, null, null]",) * 6,
+        *("array[null, null, null]",) * 7,
     )
 
 

@@ -120,7 +120,7 @@ async def redis_server() -> AsyncGenerator[str | None]:
 
 async def measure(db: Database, url: str, size: Size) -> list[Measurement]:
     """Measure each kind of handler beside the installed applications."""
-    events, fewer = size.pick(20_000, 6_000, 100), size.pick(4_000, 1_200, 50)
+    events, fewer = size.pick(20_000, 6_000, 100), size.pick(4_000, 1_200, 100)
     results: list[Measurement] = []
     async with AsyncExitStack() as stack:
         redis = await stack.enter_async_context(redis_server())

@@ -10,6 +10,8 @@ import pytest
 
 from onceward import Onceward
 from onceward.db import Database
+from onceward.http import GuardedClient, ServiceClient
+from onceward.messages.channel import ChannelSetup
 from onceward.messages.service import limits
 from onceward.settings import Settings
 from onceward.testing import Crash, give_back
@@ -87,7 +89,8 @@ async def test_ac_5_4_3_after_three_tries_the_message_is_failed(house: House) ->
 
 @pytest.mark.acceptance("AC-5.4.4")
 async def test_ac_5_4_4_there_are_500_ms_between_sends_measured_where_they_arrive(db: Database, app: Onceward) -> None:
-    house = await House(db, app).open(limits={"whatsapp": limits(Settings())["whatsapp"]})
+    setup = ChannelSetup(settings=Settings(), client=ServiceClient(), guarded=GuardedClient())
+    house = await House(db, app).open(limits={"whatsapp": limits(setup)["whatsapp"]})
     try:
         for _ in range(4):
             await queue(house, review(await house.user()))

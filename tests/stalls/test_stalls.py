@@ -22,6 +22,8 @@ SCENARIOS = [
     "jobs:group",
     "webhooks:event",
     "webhooks:inline",
+    "webhooks:inline_large",
+    "webhooks:inline_together",
     "webhooks:inline_refused",
     "items:item",
     "flows:step",
@@ -38,7 +40,7 @@ SCENARIOS = [
 MOST_DANGEROUS = {
     "jobs:job": ["before-commit", "after-run", "fenced-before-commit"],
     "jobs:group": ["before-join", "after-join", "before-commit"],
-    "webhooks:inline": ["inline-before-commit"],
+    "webhooks:inline_together": ["inline-joined", "inline-before-commit"],
     "items:item": ["item-before-commit"],
     "flows:waiting_child": ["workflow-after-commit", "workflow-before-child"],
     "sending:message": ["after-send"],

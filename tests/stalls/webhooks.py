@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 from onceward import Event, Onceward, Permanent, Tx
 from onceward.db import Database
+from onceward.inbox import inline_groups
+from onceward.inbox.inline_statements import MOST_LITERAL_BYTES
 from onceward.testing import StallScenario, drain
 from onceward.webhooks.provider import SourceConfig
 from onceward.webhooks.registry import get_provider
+from onceward.work import sharing
 from tests.inbox.conftest import SECRET, Office
 from tests.stalls.tables import everything, reset
 
@@ -44,15 +50,29 @@ async def opened(db: Database) -> AsyncGenerator[Office]:
     await office.stop()
 
 
-def body_of(type: str, id: str) -> bytes:
+@asynccontextmanager
+async def opened_with_one_place(db: Database) -> AsyncGenerator[Office]:
+    """Inline requests wait for each other, and share a commit however slow the machine is."""
+    changed = {
+        inline_groups: {"MOST_PLACES": 1, "PATIENCE_S": WITHIN_S},
+        sharing: {"SLOW_S": WITHIN_S, "LONGEST_S": WITHIN_S},
+    }
+    with contextlib.ExitStack() as stack:
+        for module, names in changed.items():
+            stack.enter_context(mock.patch.multiple(module, **names))
+        async with opened(db) as office:
+            yield office
+
+
+def body_of(type: str, id: str, padding: str = "") -> bytes:
     provider = get_provider("stripe")
-    return provider.encode({**provider.sample(type), "id": id})
+    return provider.encode({**provider.sample(type), "id": id, "padding": padding})
 
 
-async def post(office: Office, name: str, type: str, id: str) -> None:
+async def post(office: Office, name: str, type: str, id: str, padding: str = "") -> None:
     """As the sender does: again until it is answered with something else than "come back later"."""
     async with asyncio.timeout(WITHIN_S):
-        while (await office.send(body_of(type, id), name=name)).status >= 500:
+        while (await office.send(body_of(type, id, padding), name=name)).status >= 500:
             await asyncio.sleep(0.05)
 
 
@@ -82,6 +102,18 @@ async def run_inline(office: Office) -> None:
     await drain(office.engine)
 
 
+async def run_large(office: Office) -> None:
+    """A large event never shares a commit."""
+    await post(office, "inline", "charge.succeeded", "evt_large", "x" * MOST_LITERAL_BYTES)
+    await drain(office.engine)
+
+
+async def run_together(office: Office) -> None:
+    await post(office, "inline", "charge.succeeded", "evt_first")  # now the handler has been measured
+    await asyncio.gather(*(post(office, "inline", "charge.succeeded", f"evt_{n}") for n in range(3)))
+    await drain(office.engine)
+
+
 async def run_refused(office: Office) -> None:
     await post(office, "inline", "charge.failed", "evt_refused")
     await drain(office.engine)
@@ -106,4 +138,6 @@ def received(run: Callable[[Office], Awaitable[None]]) -> StallScenario[Office]:
 
 event = received(run_stored)
 inline = received(run_inline)
+inline_large = received(run_large)
+inline_together = replace(received(run_together), open=opened_with_one_place)
 inline_refused = received(run_refused)

@@ -240,6 +240,34 @@ async def test_what_may_not_share_runs_alone(db: Database) -> None:
         await db.execute("truncate onceward.attempts, onceward.jobs")
 
 
+async def test_members_of_bundles_and_jobs_with_unique_keys_share(db: Database) -> None:
+    app = Onceward("t")
+
+    @app.job(retry=[])
+    async def note(tx: Tx, *, n: int) -> None:
+        await tx.execute("insert into effects values ($1)", n)
+        if n == 1:  # another caller replaces the arguments while the job runs: it runs again
+            await engine.enqueue(note.unique("k1", on_conflict="replace"), n=11)
+
+    await db.execute(EFFECTS)
+    engine = Engine(db, app.registry)
+    async with engine.transaction() as tx:
+        await tx.enqueue_then([note.call(n=20 + n) for n in range(3)], note.call(n=30))
+    await drain(engine)
+    assert await effects(db) == [20, 21, 22, 30]
+    rows = await db.fetch("select shared from onceward.attempts order by finished_at, work_id")
+    assert [row["shared"] for row in rows] == [3, 3, 3, None], (
+        "the job after the bundle waits for the commit of its members"
+    )
+    await db.execute("truncate effects, onceward.attempts")
+    for _ in range(2):  # the keys are free again after the commit
+        await engine.enqueue_many([note.unique(f"k{n}").call(n=n) for n in range(4)])
+        await drain(engine)
+        assert await effects(db) == [0, 1, 2, 3, 11]
+        assert await db.fetchval("select count(*) from onceward.attempts where shared > 1") >= 3
+        await db.execute("truncate effects, onceward.attempts")
+
+
 async def test_a_lost_lease_costs_only_its_owner_and_nothing_happens_twice(db: Database) -> None:
     app = Onceward("t")
     stolen: list[int] = []

@@ -1,4 +1,7 @@
-"""Slack's errors, by what they mean. Sources: the errors of `chat.postMessage` and those of incoming webhooks in Slack's documentation."""
+"""Slack's errors, by what they mean.
+
+Sources: the errors of `chat.postMessage` and those of incoming webhooks in Slack's documentation.
+"""
 
 from onceward.services.error_table import ErrorTable
 

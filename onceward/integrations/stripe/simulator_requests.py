@@ -35,6 +35,7 @@ class StripeRequests(Simulator):
         self._receivers: dict[str | None, tuple[str, str]] = {}
         self._responses: dict[str, tuple[str, int, bytes]] = {}
         self._failures_to_store = 0
+        self._fails_after_acting = False
 
     def send_webhooks_to(self, url: str, *, secret: str, account: str | None = None) -> None:
         """Set the endpoint of an account. A connected account without its own uses the platform's."""
@@ -61,12 +62,13 @@ class StripeRequests(Simulator):
         """Forget all idempotency keys, as Stripe does after 24 hours: the same key creates a second object."""
         self._responses.clear()
 
-    def break_next(self, count: int = 1) -> None:
+    def break_next(self, count: int = 1, *, act: bool = False) -> None:
         """Answer the next creating requests with a 500 that Stripe stores and repeats for the same key.
 
-        Nothing is created. `fail_next` answers before Stripe has read the key, so that a repeat runs.
+        Nothing is created, unless `act`. `fail_next` answers before Stripe has read the key, so that a repeat runs.
         """
         self._failures_to_store += count
+        self._fails_after_acting = act
 
     # A request with an idempotency key runs once; repeats get the stored response.
 
@@ -97,6 +99,8 @@ class StripeRequests(Simulator):
         """Return the response that Stripe stores under the key. Failed validation does not use up the key."""
         if self._failures_to_store:
             self._failures_to_store -= 1
+            if self._fails_after_acting:
+                create(request, fields)
             error = StripeError("An unknown error occurred", status=500, type="api_error")
             return error.status, error.body
         try:

@@ -1,4 +1,7 @@
-"""What the answers of push services mean. Sources: RFC 8030 and RFC 8292, and the documentation of Apple, Google and Mozilla."""
+"""What the answers of push services mean.
+
+Sources: RFC 8030 and RFC 8292, and the documentation of Apple, Google and Mozilla.
+"""
 
 from onceward.services.error_table import ErrorTable
 
