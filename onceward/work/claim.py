@@ -101,18 +101,21 @@ async def claim(
 
 def _by_turns(rows: Sequence[Record], work: list[Claimed]) -> tuple[dict[int, Found], list[Claimed]]:
     """Return what the claim found in each line, and the work with the first row of every line before the second of any."""
-    found: dict[int, Found] = {}
+    counts: dict[int, int] = {}
+    reached: dict[int, datetime] = {}
     turns: list[int] = []
     for row, each in zip(rows, work, strict=True):
-        before = found.get(row["line"])
-        turns.append(0 if before is None else before.rows)
+        line = row["line"]
+        turn = counts.get(line, 0)
+        turns.append(turn)
         if (
             not each.suspect
         ):  # a suspect is claimed wherever it stands in its line, so its time says nothing about the others
-            found[row["line"]] = Found(turns[-1] + 1, row["sort_at"])
-    if len(found) > 1:
+            counts[line] = turn + 1
+            reached[line] = row["sort_at"]
+    if len(counts) > 1:
         work = [each for _, each in sorted(zip(turns, work, strict=True), key=_BY_TURN)]
-    return found, work
+    return {line: Found(count, reached[line]) for line, count in counts.items()}, work
 
 
 async def find_lines(conn: Connection, queue: str) -> list[Record]:
