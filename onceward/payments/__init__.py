@@ -1,18 +1,23 @@
 """Payments: one machine for pages, refunds, disputes, instalments, reconciliation and the ledger (docs/payments.md)."""
 
-from .model import (
-    Accept,
-    Books,
-    Dispute,
-    Instalment,
-    Instalments,
-    Page,
-    Payment,
-    Refund,
-    Return,
-    Share,
-)
-from .service import Line, PaymentService
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.payments.model import (
+        Accept,
+        Books,
+        Dispute,
+        Instalment,
+        Instalments,
+        Page,
+        Payment,
+        Refund,
+        Return,
+        Share,
+    )
+    from onceward.payments.service import Line, PaymentService
 
 __all__ = [
     "Accept",
@@ -28,3 +33,5 @@ __all__ = [
     "Return",
     "Share",
 ]
+
+__getattr__ = lazy(__name__, __file__)

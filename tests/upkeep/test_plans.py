@@ -13,8 +13,9 @@ from onceward.db import Connection, Database
 from onceward.inbox import transmissions
 from onceward.inbox import upkeep as inbox
 from onceward.live import trimming
-from onceward.messages import notifier, pruning
+from onceward.messages import expiry, notifier, pruning
 from onceward.outbox import upkeep as outbox
+from onceward.payments import due as payments
 from onceward.schedules import scheduler
 from onceward.statements import read_statement
 from onceward.web.idempotency import PRUNE as OLD_KEYS
@@ -92,6 +93,12 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "prune runs": [(scheduler.PRUNE, (DAYS, 1000)), (scheduler.PRUNE_MARKS, (DAYS,))],
     "notices": [(notifier.DUE, (5.0, 900.0))],
     "old messages": retained(pruning.old_messages),
+    "expired messages": [(expiry.RELEASE, (1000,))],
+    "payment reconciliation": [
+        *((payments.TAKE_DUE.replace("{table}", table), (200,)) for table in payments.KINDS.values()),
+        (payments.TAKE_CLOSING, (200,)),
+        (payments.PRUNE_EARLY, ()),
+    ],
     "endpoints": [(outbox.FAILING, (timedelta(days=1), 10))],
     "disabled endpoints": [(outbox.SWEEP, (1000,))],
     "resends": [(read_statement("outbox", "take_resend"), ())],
@@ -118,6 +125,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
 # These read tables whose size does not depend on history, or no table at all.
 SMALL = {
     "deadlines": "no statement",
+    "refused accounts": "reads one row per account that a service refuses",
     "slow bodies": "no statement",
     "rejects": "inserts what was rejected since the last step",
     "sources": "reads all sources: they are configuration",
