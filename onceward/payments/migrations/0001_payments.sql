@@ -147,7 +147,7 @@ create table onceward.payment_disputes (
     payment_id uuid not null,
     reference text not null,
     status text not null check (status in ('inquiry', 'open', 'won', 'lost')),
-    amount bigint not null check (amount > 0),
+    amount bigint not null check (amount >= 0),
     currency text not null,
     also text[] not null default '{}',            -- other ids of it at the service: of the reversal that ended it
     is_reversal boolean not null default false,   -- only a reversal was reported so far, and not the dispute that it ends
