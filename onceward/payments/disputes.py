@@ -6,7 +6,6 @@ inquiry ──▶ open ──▶ won          inquiry: no money was taken, and r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -41,9 +40,7 @@ async def apply(tx: Any, subject: Subject, row: Row, report: DisputeReport) -> s
     if row["received"] == 0:
         return "unpaid"
     disputes = await tx.fetch(store.DISPUTES, row["id"])
-    dispute = next((each for each in disputes if report.reference in (each["reference"], *each["also"])), None)
-    if dispute is None:
-        dispute = await _same_money(tx, disputes, report)
+    dispute = next((each for each in disputes if each["reference"] == report.reference), None)
     before = None if dispute is None else dispute["status"]
     if dispute is None:
         values = (report.reference, report.state, report.amount.amount, report.amount.currency, report.reason[:200])
@@ -52,8 +49,8 @@ async def apply(tx: Any, subject: Subject, row: Row, report: DisputeReport) -> s
         return "known"
     await _store(tx, row, dispute, report)
     row = await positions.update(tx, subject.books, await store.get(tx, row["id"]))
-    if before == report.state:
-        return "known"
+    if before == report.state or (report.is_reversal and len(disputes) > 0):
+        return "known"  # a reversal is the end of a dispute that the app hears of
     if report.state == "won":
         await _refund_again(tx, row)
     dispute = await tx.fetchrow("select * from onceward.payment_disputes where id = $1", dispute["id"])
@@ -61,28 +58,6 @@ async def apply(tx: Any, subject: Subject, row: Row, report: DisputeReport) -> s
     if (hook := subject.hooks.get("on_disputed")) is not None:
         await hook(store.dispute_of(dispute, row, before), tx)
     return report.state
-
-
-async def _same_money(tx: Any, disputes: Sequence[Row], report: DisputeReport) -> Row | None:
-    """Return the dispute that a reversal ends, or the reversal that was reported before its dispute: it is the same money."""
-    if report.is_reversal:
-        known = disputes[-1] if disputes else None
-        values = None if known is None else {"also": [*known["also"], report.reference]}
-    else:
-        known = next((each for each in disputes if each["is_reversal"]), None)
-        values = (
-            None
-            if known is None
-            else {
-                "also": [*known["also"], known["reference"]],
-                "reference": report.reference,
-                "reason": report.reason[:200],
-                "is_reversal": False,
-            }
-        )
-    return (
-        None if known is None or values is None else await store.change(tx, "payment_disputes", known["id"], **values)
-    )
 
 
 def _is_newer(dispute: Row, report: DisputeReport) -> bool:

@@ -74,7 +74,6 @@ UNSEARCHED: dict[str, str] = {
             "onceward.payment_refunds.earlier",
             "onceward.payment_refunds.failure",
             "onceward.payment_disputes.reference",
-            "onceward.payment_disputes.also",
             "onceward.payment_disputes.reason",
             "onceward.payment_plans.subscription",
             "onceward.payment_payouts.reference",

@@ -34,17 +34,20 @@ async def update(tx: Any, books: Books | None, row: Row) -> Row:
 def _targets(row: Row, disputes: Sequence[Row]) -> list[int]:
     """Return what each dispute takes: as the service says, otherwise what refunds and earlier disputes have left."""
     left = max(0, row["received"] - (row["refunded"] - row["settled"]))
-    targets: list[int] = []
-    for dispute in disputes:
+    targets: dict[Any, int] = {}
+    for dispute in sorted(disputes, key=lambda each: each["is_reversal"]):
         if dispute["reported"] is not None:
             target = dispute["reported"]
         elif dispute["status"] in ("open", "lost"):
             target = min(dispute["amount"], left)
         else:
             target = 0
+        if dispute["is_reversal"]:
+            # The reversal takes what its dispute takes: only what no dispute has taken is its own.
+            target = max(0, target - sum(targets.values()))
         left = max(0, left - target)
-        targets.append(target)
-    return targets
+        targets[dispute["id"]] = target
+    return [targets[dispute["id"]] for dispute in disputes]
 
 
 async def _book_dispute(tx: Any, books: Books | None, row: Row, dispute: Row, taken: int) -> None:

@@ -147,10 +147,9 @@ create table onceward.payment_disputes (
     payment_id uuid not null,
     reference text not null,
     status text not null check (status in ('inquiry', 'open', 'won', 'lost')),
-    amount bigint not null check (amount > 0),
+    amount bigint not null check (amount >= 0),
     currency text not null,
-    also text[] not null default '{}',            -- other ids of it at the service: of the reversal that ended it
-    is_reversal boolean not null default false,   -- only a reversal was reported so far, and not the dispute that it ends
+    is_reversal boolean not null default false,   -- how a dispute ended, or a reversal without one: the same money is taken once
     reported bigint,                              -- what the service says that it withholds; null if it does not say
     taken bigint not null default 0,              -- what it withholds, without what the buyer got by refunds
     booked_taken bigint not null default 0,       -- posted to the account of disputed payments, or on to the losses
