@@ -75,6 +75,7 @@ create unique index payments_one_payable on onceward.payments (organization_id, 
     where status in ('created', 'open', 'processing') and superseded_at is null;
 create index payments_of_subject on onceward.payments (organization_id, subject_type, subject_id, created_at);
 create index payments_newest on onceward.payments (organization_id, created_at, id);
+create index payments_of_account on onceward.payments (account_id, paid_at) where paid_at is not null;
 create index payments_to_ask on onceward.payments (ask_at) where ask_at is not null;
 create index payments_to_close on onceward.payments (close_at) where close_at is not null and closed_at is null;
 create index payments_by_email on onceward.payments (organization_id, lower(email)) where email is not null;
