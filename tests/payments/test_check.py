@@ -16,8 +16,10 @@ from onceward.cli.commands import build
 from onceward.db import Database
 from onceward.money import Money
 from onceward.payments.checking import CheckedAccount, check_accounts
+from onceward.payments.metrics import observe
 from onceward.payments.service import RefundOrder
 from onceward.runtime import FEATURES
+from onceward.telemetry.metrics import REGISTRY
 from tests.payments.test_both_services import Model, started
 
 app = Onceward("checked")
@@ -72,6 +74,8 @@ async def test_differences_are_found_stored_and_resolved(
         run = await asyncio.to_thread(invoke, build(FEATURES), [*arguments, "--account", "absent"])
         assert "no payment account 'absent'" in str(run.exception)
 
+        await observe(db)
+        assert REGISTRY.get_sample_value("onceward_payment_differences") == 3
         async with db.transaction(role="engine") as tx:
             open_ones = "select count(*) from onceward.payment_differences where resolved_at is null"
             assert await tx.fetchval(open_ones) == 3

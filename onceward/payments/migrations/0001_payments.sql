@@ -140,6 +140,7 @@ create table onceward.payment_refunds (
 create index payment_refunds_of_payment on onceward.payment_refunds (payment_id, created_at);
 create index payment_refunds_newest on onceward.payment_refunds (organization_id, created_at, id);
 create index payment_refunds_to_ask on onceward.payment_refunds (ask_at) where ask_at is not null;
+create index payment_refunds_failed on onceward.payment_refunds (created_at) where status = 'failed';
 select onceward.protect('onceward.payment_refunds');
 
 create table onceward.payment_disputes (
@@ -255,4 +256,5 @@ create table onceward.payment_differences (
     resolved_at timestamptz,
     unique (account_id, kind, reference)
 );
+create index payment_differences_open on onceward.payment_differences (found_at) where resolved_at is null;
 select onceward.protect('onceward.payment_differences');
