@@ -1,4 +1,4 @@
-"""`payments ls|show|refund|repeat|settle|accounts`: what operators do with money."""
+"""`payments ls|show|refund|repeat|settle|check|accounts`: what operators do with money."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from uuid import UUID
 import typer
 
 from onceward.cli.app_commands import ACTOR, OrganizationOption, transaction_for
-from onceward.cli.exits import CommandFailed
+from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.loading import AppOption, load_app
-from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import opened_database, run, settings_here
+from onceward.cli.rendering import JsonOption, complain, document, listing, say
+from onceward.cli.session import configure_process, opened_database, run, settings_here
 
 if TYPE_CHECKING:
     from onceward.tx import Tx
@@ -29,9 +29,12 @@ COLUMNS = (
     "currency",
     "account",
 )
+DIFFERENCE_COLUMNS = ("account", "kind", "reference", "payment", "detail")
 ACCOUNT_COLUMNS = ("name", "service", "organization_id", "source", "connected_account", "listed_at")
 
-group = typer.Typer(no_args_is_help=True, help="Payments: list, show, refund, repeat or settle a refund; accounts.")
+group = typer.Typer(
+    no_args_is_help=True, help="Payments: list, show, refund, repeat or settle a refund; check, accounts."
+)
 accounts = typer.Typer(no_args_is_help=True, help="Accounts at payment services: `add` one, `ls` them.")
 group.add_typer(accounts, name="accounts")
 
@@ -136,6 +139,61 @@ def settle(
             return await tx.payments.settle(refund, note=note)
 
     say(f"refund {run(work()).id} is settled")
+
+
+@group.command("check")
+def check(
+    account: Annotated[str | None, typer.Option("--account", help="Check only accounts with this name.")] = None,
+    since: Annotated[
+        str, typer.Option("--since", help="Check what moved since: 12h or 7d ago, or an ISO time.")
+    ] = "7d",
+    grace: Annotated[
+        str, typer.Option("--grace", help="Leave out payments that changed after this time: 30m or 4h ago.")
+    ] = "4h",
+    as_json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Compare the balance at the payment services with our tables and journals.
+
+    Prints and stores what differs. Exits with 1 if something differs or an account could not be checked.
+    """
+    from onceward.cli.moments import moment
+    from onceward.payments.checking import check_accounts
+
+    begin, end = moment(since), moment(grace)
+    assert begin is not None
+    assert end is not None
+    loaded, settings = load_app(app), settings_here(log_level="warning")
+    configure_process(settings)
+
+    async def work() -> Any:
+        async with loaded.engine(settings=settings) as engine:
+            return await check_accounts(engine.db, loaded.services, name=account, since=begin, settled_until=end)
+
+    checked = run(work())
+    if account is not None and not checked:
+        raise CommandFailed(f"there is no payment account {account!r}: see `onceward payments accounts ls`")
+    rows = [
+        {
+            "account": each.account,
+            "kind": one.kind,
+            "reference": one.reference,
+            "payment": one.payment_id,
+            "detail": one.detail,
+        }
+        for each in checked
+        for one in each.differences
+    ]
+    listing(rows, columns=DIFFERENCE_COLUMNS, as_json=as_json, empty="no differences")
+    for each in checked:
+        owner = "" if each.organization is None else f" of organization {each.organization}"
+        counts = f"{each.compared} payments compared, {each.in_progress} in progress, {each.foreign} foreign movements"
+        if each.failure is not None:
+            complain(f"{each.account} ({each.service}){owner} is not checked: {each.failure}")
+        elif not as_json:
+            say(f"{each.account} ({each.service}){owner}: {counts}")
+    if rows or any(each.failure for each in checked):
+        raise typer.Exit(Exit.FAILED)
 
 
 @accounts.command("add")

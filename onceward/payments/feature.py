@@ -12,11 +12,16 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.payments.growth:GROWTH",
     functions=Path(__file__).parent / "functions",
-    parts=(Part("payment reconciliation", "onceward.payments.parts:reconciliation", roles=WORKER),),
+    parts=(
+        Part("payment reconciliation", "onceward.payments.parts:reconciliation", roles=WORKER),
+        Part("payment gauges", "onceward.payments.parts:gauges", roles=WORKER),
+    ),
     commands=("onceward.payments.commands:register",),
     routes="onceward.payments.routes:routers",
     checks="onceward.payments.checks:CHECKS",
     erasers="onceward.payments.erasers:ERASERS",
+    metrics="onceward.payments.metrics",
+    alerts=Path(__file__).parent / "alerts.yml",
     traced=(
         Traced(
             "onceward.payments",

@@ -1,4 +1,4 @@
-"""The loop that finds what has to be asked about at the payment services."""
+"""The loops that find what has to be asked about at the payment services, and count what has no end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from onceward.background import Loop
 from onceward.context import Context
 from onceward.payments.due import enqueue_due
+from onceward.payments.metrics import observe
 
 
 def reconciliation(context: Context) -> Loop | None:
@@ -14,3 +15,10 @@ def reconciliation(context: Context) -> Loop | None:
     if not context.registry.payments.subjects:
         return None
     return Loop("payment reconciliation", partial(enqueue_due, context.database, context.engine.waker), every_s=30)
+
+
+def gauges(context: Context) -> Loop | None:
+    """Return the loop that counts what has no end. It runs only if an app of this process declares payments."""
+    if not context.registry.payments.subjects:
+        return None
+    return Loop("payment gauges", partial(observe, context.database), every_s=60, waits_first=True)

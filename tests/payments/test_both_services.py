@@ -20,6 +20,7 @@ from onceward.integrations.paypal import PayPalSimulator
 from onceward.integrations.stripe import StripeSimulator
 from onceward.money import Money
 from onceward.payments import Accept, Books, Payment, Return, Share
+from onceward.payments.checking import check_accounts
 from onceward.payments.checks import CHECKS
 from onceward.payments.declaring import service_class
 from onceward.payments.due import enqueue_due
@@ -242,3 +243,8 @@ async def test_the_money_agrees_after_any_sequence(db: Database, name: str, thor
             async with db.acquire() as conn:
                 problems = [problem for check in CHECKS for problem in await check.run(conn)]
             assert problems == [], (name, seed)
+            now = datetime.now(UTC)
+            [checked] = await check_accounts(
+                db, model.app.services, name=f"main{seed}", since=START, settled_until=now + timedelta(minutes=1)
+            )
+            assert (checked.failure, checked.differences, checked.in_progress) == (None, (), 0), (name, seed)

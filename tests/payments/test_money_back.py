@@ -10,7 +10,9 @@ from onceward.money import Money
 from onceward.payments import Share
 from onceward.payments.due import enqueue_due
 from onceward.payments.errors import NotRefundable
+from onceward.payments.metrics import observe
 from onceward.services.outcome import Refused
+from onceward.telemetry.metrics import REGISTRY
 from tests.payments.acme import LOST, REFUSED
 from tests.payments.conftest import Till
 
@@ -193,3 +195,9 @@ async def test_credentials_that_are_refused_wait_for_an_operator(till: Till) -> 
     async with till.tx() as tx:
         [found] = await tx.payments.refunds(payment_id)
     assert found.status == "sent"
+    async with till.db.transaction(role="engine") as tx:
+        await tx.execute("update onceward.payment_refunds set created_at = created_at - interval '2 days'")
+    labels = {"service": "acmepay", "state": "sent"}
+    assert await observe(till.db) == 1
+    assert REGISTRY.get_sample_value("onceward_refunds_open", labels) == 1
+    assert REGISTRY.get_sample_value("onceward_refunds_oldest_open_seconds", labels) == pytest.approx(172800, rel=0.1)

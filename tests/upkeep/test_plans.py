@@ -16,6 +16,7 @@ from onceward.live import trimming
 from onceward.messages import expiry, notifier, pruning
 from onceward.outbox import upkeep as outbox
 from onceward.payments import due as payments
+from onceward.payments import metrics as payment_metrics
 from onceward.schedules import scheduler
 from onceward.statements import read_statement
 from onceward.web.idempotency import PRUNE as OLD_KEYS
@@ -98,6 +99,11 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         *((payments.TAKE_DUE.replace("{table}", table), (200,)) for table in payments.KINDS.values()),
         (payments.TAKE_CLOSING, (200,)),
         (payments.PRUNE_EARLY, ()),
+    ],
+    "payment gauges": [
+        (payment_metrics.MEASURE, ()),
+        (payment_metrics.COUNT_NOT_CLOSED, ()),
+        (payment_metrics.COUNT_DIFFERENCES, ()),
     ],
     "endpoints": [(outbox.FAILING, (timedelta(days=1), 10))],
     "disabled endpoints": [(outbox.SWEEP, (1000,))],

@@ -75,6 +75,7 @@ create unique index payments_one_payable on onceward.payments (organization_id, 
     where status in ('created', 'open', 'processing') and superseded_at is null;
 create index payments_of_subject on onceward.payments (organization_id, subject_type, subject_id, created_at);
 create index payments_newest on onceward.payments (organization_id, created_at, id);
+create index payments_of_account on onceward.payments (account_id, paid_at) where paid_at is not null;
 create index payments_to_ask on onceward.payments (ask_at) where ask_at is not null;
 create index payments_to_close on onceward.payments (close_at) where close_at is not null and closed_at is null;
 create index payments_by_email on onceward.payments (organization_id, lower(email)) where email is not null;
@@ -139,6 +140,7 @@ create table onceward.payment_refunds (
 create index payment_refunds_of_payment on onceward.payment_refunds (payment_id, created_at);
 create index payment_refunds_newest on onceward.payment_refunds (organization_id, created_at, id);
 create index payment_refunds_to_ask on onceward.payment_refunds (ask_at) where ask_at is not null;
+create index payment_refunds_failed on onceward.payment_refunds (created_at) where status = 'failed';
 select onceward.protect('onceward.payment_refunds');
 
 create table onceward.payment_disputes (
@@ -254,4 +256,5 @@ create table onceward.payment_differences (
     resolved_at timestamptz,
     unique (account_id, kind, reference)
 );
+create index payment_differences_open on onceward.payment_differences (found_at) where resolved_at is null;
 select onceward.protect('onceward.payment_differences');
