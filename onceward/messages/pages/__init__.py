@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.messages.pages import messages, notifications, report, templates
+from onceward.messages.pages import messages, notifications, report, templates, troubles
 from onceward.web.dashboard.contribution import Extra, Pages
 from onceward.web.dashboard.navigation import Section
 
@@ -12,6 +12,7 @@ PAGES = messages.PAGES + Pages(
     pages=(*templates.PAGES, *notifications.PAGES, *report.PAGES),
     actions=(*notifications.ACTIONS, *templates.ACTIONS),
     bars=("bell",),
+    status=(troubles.status,),
     sections=(
         Section(
             "notifications",
