@@ -41,7 +41,9 @@ async def _apply(events: Sequence[StoredEvent], tx: Tx) -> list[Any]:
     """Apply events of one type."""
     if events and service_states.is_account_event(events[0].provider, events[0].type):
         return [
-            await service_states.apply_change(tx, each.provider, each.type, each.payload, each.received_at)
+            await service_states.apply_change(
+                tx, each.provider, each.type, each.payload, each.received_at, templates=tx.engine.templates
+            )
             for each in events
         ]
     received = [(reports.read_report(each.provider, each.type, each.payload), each.received_at) for each in events]

@@ -149,7 +149,12 @@ async def heard_from(tx: Transaction, ref: str, *, at: datetime | None = None) -
 async def record_service_opt_out(db: Database, organization: UUID | None, recipient: str, channel: str) -> None:
     """Record that a person has opted out at the service itself: it refuses every later message."""
     async with db.transaction(role="engine", organization=organization) as tx:
-        await _decide(tx, OPT_OUT, recipient, channel, "*", "service", None, None)
+        await opt_out_at_service(tx, recipient, channel)
+
+
+async def opt_out_at_service(tx: Transaction, recipient: str, channel: str, *, message: int | None = None) -> None:
+    """Record in this transaction that a person has opted out at the service itself, by a link in `message` if it is known."""
+    await _decide(tx, OPT_OUT, recipient, channel, "*", "service", None, None, message)
 
 
 async def unsubscribe_by_token(db: Database, token: UUID, *, source: str) -> dict[str, Any] | None:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from onceward.db import Transaction
 from onceward.integration import integrations
-from onceward.messages.delivery import KEY, Reported, report_deliveries
+from onceward.messages.delivery import KEY, DeliveryReport, Reported, act_for, report_deliveries
 from onceward.messages.lines import queues_of
+from onceward.messages.preferences import opt_out_at_service
+from onceward.messages.suppression import suppress_recipient_of
 from onceward.statements import read_statement
 from onceward.work import MessageHook, Snooze
 
@@ -22,6 +24,9 @@ NOT_OURS: Final = "not_ours"
 PATIENCE = timedelta(minutes=2)
 """A report may arrive before the worker has stored the service's answer, or found the message by a lookup."""
 LOOK_AGAIN_S = 5.0
+
+Consequence = Literal["bounce", "complaint", "opt_out"]
+"""What a report means for later messages: the address is suppressed, or the person gets no more messages on the channel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,7 @@ class ServiceReport:
     key: str | None = None
     to: str | None = None
     error: str | None = None
+    consequence: Consequence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +91,31 @@ async def apply_reports(
     results: list[Any] = []
     for report, received_at in received:
         one = None if report is None else next(applied)
-        if one is not None:
+        if report is not None and one is not None:
+            await _follow(tx, report, one)
             results.append({"message": one.message, "state": one.state, "changed": one.changed})
             continue
         if report is not None and await _may_be_stored_soon(tx, report, received_at):
             raise Snooze(LOOK_AGAIN_S, "a message is being sent whose reference is not stored yet")
         results.append(NOT_OURS)
     return results
+
+
+async def _follow(tx: Transaction, report: ServiceReport, applied: DeliveryReport) -> None:
+    """Stop later messages to the recipient, in the organization of the message. A repeated report changes nothing."""
+    if report.consequence is None:
+        return
+    is_platform = tx.role == "app" and tx.organization is None
+    if is_platform:
+        await tx.become_engine()
+        await act_for(tx, applied.organization)
+    if report.consequence == "opt_out":
+        await opt_out_at_service(tx, applied.recipient, applied.channel, message=applied.message)
+    else:
+        await suppress_recipient_of(tx, applied.message, reason=report.consequence, source="service")
+    if is_platform:
+        await act_for(tx, None)
+        await tx.become_app()
 
 
 async def _may_be_stored_soon(tx: Transaction, report: ServiceReport, received_at: datetime) -> bool:

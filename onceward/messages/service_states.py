@@ -15,8 +15,14 @@ from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
 from onceward.integration import integrations
+from onceward.messages.accounts import channel_sources
+from onceward.messages.approved import read_approval
 from onceward.messages.delivery import act_for
+from onceward.messages.lines import Line, own_secrets
 from onceward.messages.notices import notify_admins
+from onceward.messages.templates import Templates
+from onceward.messages.troubles import change_template
+from onceward.services.outcome import Refused
 from onceward.statements import read_statement
 
 SAVE = read_statement("messages", "save_service_state")
@@ -25,9 +31,19 @@ OWNER = """
 select organization_id from onceward.service_states
  where service = $1 and account = $2 and subject = 'account' and organization_id is not null limit 1
 """
+OWNS = "select exists (select from onceward.secrets where organization_id = $1 and name = any($2))"
 REMEMBER = read_statement("messages", "remember_service_account")
 
 Severity = Literal["info", "warn", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateChange:
+    """A template, by its name at the service, that the service no longer sends, or with `advice` None sends again."""
+
+    name: str
+    advice: str | None = None
+    """What to do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +58,8 @@ class ServiceChange:
     reason: str | None = None
     at: datetime | None = None
     """When it changed, as the service says. None: when we received it."""
+    template: TemplateChange | None = None
+    """Set if messages of a template must wait from now on, or need not wait any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +87,12 @@ def is_account_event(provider: str, type: str) -> bool:
 
 
 async def apply_change(
-    tx: Transaction, service: str, type: str, payload: Any, received_at: datetime
+    tx: Transaction, service: str, type: str, payload: Any, received_at: datetime, *, templates: Templates
 ) -> dict[str, Any] | None:
-    """Store the state that an event reports, and write a notice if it became bad or good again. Return what happened."""
+    """Store the state that an event reports, and write a notice if it became bad or good again. Return what happened.
+
+    The messages of a template that the service no longer sends wait at once, before one is refused.
+    """
     change = account_events()[service].read(type, payload)
     if change is None:
         return None
@@ -91,6 +112,8 @@ async def apply_change(
         change.severity != "info",
         change.at or received_at,
     )
+    if row is not None and change.template is not None:
+        await _follow_template(tx, service, owner, change, templates)
     if becomes_engine:
         await tx.become_app()
     result = {"subject": change.subject, "state": change.state, "changed": row is not None}
@@ -109,6 +132,24 @@ async def apply_change(
     if owner != organization:
         await act_for(tx, organization)
     return result
+
+
+async def _follow_template(
+    tx: Transaction, service: str, owner: UUID | None, change: ServiceChange, templates: Templates
+) -> None:
+    """Park or resume the messages of our templates that use the changed one."""
+    assert change.template is not None
+    channel = next(source.name for name, source in channel_sources() if name == service)
+    if owner is not None and not await tx.fetchval(OWNS, owner, own_secrets(channel)):
+        return  # Its messages go through the account of the installation.
+    refusal = None
+    if change.template.advice is not None:
+        reason = f"{change.state} {change.reason or ''}".strip()
+        refusal = Refused(reason, permanent=False, template=True, advice=change.template.advice)
+    for each in templates:
+        approval = read_approval(each.options)
+        if approval is not None and approval.name == change.template.name:
+            await change_template(tx, Line(channel, owner), each.name, refusal)
 
 
 async def remember_account(tx: Transaction, service: str, account: str, organization: UUID | None) -> None:

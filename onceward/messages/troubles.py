@@ -2,7 +2,7 @@
 
 The messages wait, the administrators of the account's owner get one notice with what to do, and one message at a time probes
 whether the account works again. A changed secret of the organization, `onceward messages resume`, or the start of a process
-makes the next probe due at once.
+makes the next probe due at once. A service may also report a template that it pauses or approves again.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ ADD = read_statement("messages", "add_trouble")
 TAKE_PROBE = read_statement("messages", "take_probe")
 REPAIRED = read_statement("messages", "repaired_troubles")
 RELEASE_TEMPLATE = read_statement("messages", "release_template")
+TEMPLATE_DUE = read_statement("messages", "probe_template")
 NOTIFY = "select onceward.notify($1, $2, $3, $4, null, $5, $6)"
 RESOLVE = "delete from onceward.account_troubles where id = $1 returning organization_id, channel, template"
 DUE_NOW = """
@@ -159,6 +160,20 @@ async def list_troubles(
     return [dict(row) for row in await db.fetch(LIST, channel, owner != "all", owned)]
 
 
+async def change_template(tx: Transaction, line: Line, template: str, refusal: Refused | None) -> None:
+    """Let the messages of a template wait, as its service reports, or with None let one of them try again.
+
+    The caller tells the administrators. If no message waits, nothing is left to try: the trouble has ended.
+    """
+    if refusal is not None:
+        parked = (line.owner, line.channel, template, refusal.reason[:200], refusal.advice)
+        await tx.execute(ADD, *parked, FIRST_PROBE_S, LONGEST_PROBE_S)
+        return
+    row = await tx.fetchrow(TEMPLATE_DUE, line.channel, line.owner, template)
+    if row is not None and await _release(tx, row) == 0:
+        await tx.execute(RESOLVE, row["id"])
+
+
 async def _tell(tx: Transaction, line: Line, template: str | None, refusal: Refused) -> None:
     what = f"template {template}" if template is not None else "account"
     title = f"{line.channel}: the service refuses the {what}; its messages wait"
@@ -175,7 +190,13 @@ async def _resume(tx: Transaction, row: Any) -> None:
     if row["template"] is None:
         await resume_line(tx, Line(row["channel"], row["organization_id"]))
     else:
-        await tx.execute(RELEASE_TEMPLATE, row["channel"], row["template"], row["organization_id"])
+        await _release(tx, row)
+
+
+async def _release(tx: Transaction, row: Any) -> int:
+    """Let the messages of a template run now. Return how many waited."""
+    released = await tx.execute(RELEASE_TEMPLATE, row["channel"], row["template"], row["organization_id"])
+    return int(released.split()[-1])
 
 
 def _reason(template: str | None, why: str) -> str:

@@ -1,4 +1,4 @@
-"""Delivery reports of Twilio and WhatsApp reach their message: forward only, once, in the commit of their event."""
+"""Delivery reports of Brevo, Twilio and WhatsApp reach their message: forward only, once, in the commit of their event."""
 
 from __future__ import annotations
 
@@ -329,3 +329,45 @@ async def test_twilio_reports_to_the_source_of_its_provider(office, wires) -> No
 async def test_the_state_of_a_hook_is_checked(office) -> None:
     with pytest.raises(ValueError, match="state must be sent, delivered, read, failed"):
         Onceward("t").on_message("seen")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("owned", [False, True], ids=["platform", "organization"])
+async def test_brevos_reports_also_stop_later_mails(office, wires, owned: bool) -> None:
+    here = await office(wires.brevo)
+    async with here.db.transaction(role="engine") as tx:
+        ours = (await create_organization(tx, "ours", actor="test")).organization_id
+    events = ("delivered", "soft_bounce", "blocked", "hard_bounce", "invalid_email", "spam", "unsubscribed")
+    ids: list[int] = []
+    async with here.engine.transaction(organization=ours) as tx:
+        for event in events:
+            sent = await tx.send("hello", to=f"{event}@example.org", channel="email", key=event, data={"name": "Ada"})
+            ids.append(sent.id)
+    await drain(here.engine)
+    mails = {mail["to"][0]["email"]: mail for mail in here.sims.brevo.mails}
+    async with receiving(here, "brevo-here", organization=ours if owned else None) as inbox:
+        for at, event in enumerate((*events, "spam")):
+            mail = mails[f"{event}@example.org"]
+            named = {"message-id": mail["messageId"], "X-Mailin-custom": mail["headers"]["X-Mailin-custom"]}
+            report = {"event": event, "email": f"{event}@example.org", "ts_event": at, "reason": "of a@b", **named}
+            assert (await inbox.post(report, source="brevo-here")).status == 200
+        await inbox.post(
+            {"event": "hard_bounce", "email": "x@example.org", "message-id": "<other>"}, source="brevo-here"
+        )
+        await drain(here.engine)
+    rows = await here.db.fetch("select delivery, reason from onceward.messages where id = any($1) order by id", ids)
+    failed = [("failed", f"Brevo: {event}") for event in events[1:5]]
+    assert [tuple(row) for row in rows] == [("delivered", None), *failed, ("delivered", None), ("delivered", None)]
+    stopped = await here.db.fetch("select address, reason, organization_id from onceward.suppressions order by 1")
+    assert [tuple(row) for row in stopped] == [
+        ("hard_bounce@example.org", "bounce", ours),
+        ("invalid_email@example.org", "bounce", ours),
+        ("spam@example.org", "complaint", ours),
+    ]
+    consent = await here.db.fetchrow("select * from onceward.consents")
+    assert (consent["recipient"], consent["channel"], consent["decision"], consent["source"]) == (
+        "unsubscribed@example.org",
+        "email",
+        "opt_out",
+        "service",
+    )
+    assert (consent["organization_id"], consent["message"]) == (ours, ids[-1])

@@ -156,7 +156,9 @@ async def test_meta_reports_change_the_state_and_notify_the_owner_of_the_account
     assert notices[0]["title"] == "WhatsApp template news_2026 (en_US) is paused"
 
 
-async def test_the_simulator_reviews_a_template_and_reports_it(office, wires, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_of_a_template_wait_while_meta_says_that_it_is_paused(
+    office, wires, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = await office(wires.whatsapp)
     meta = wires.sims.whatsapp
     [english, _] = needed_templates(here.engine.templates)
@@ -164,10 +166,27 @@ async def test_the_simulator_reviews_a_template_and_reports_it(office, wires, mo
     sent: list[bytes] = []
     monkeypatch.setattr(meta.webhooks, "send", lambda url, body, sign: sent.append(body))
     meta.send_webhooks_to("https://shop.example.org/webhooks/whatsapp")
-    meta.review_template("news_2026", "en_US", "PAUSED", reason="LOW_QUALITY")
+
+    async def review(inbox: TestInbox, status: str, at: int, **reason: str) -> list[str]:
+        """Let Meta change the template's status. Return the reasons of the templates that are refused then."""
+        meta.review_template("news_2026", "en_US", status, **reason)
+        report = json.loads(sent.pop())
+        report["entry"][0]["time"] = at
+        assert (await inbox.post(report, source="whatsapp")).status == 200
+        await drain(here.engine)
+        return [row["reason"] for row in await here.db.fetch("select reason from onceward.account_troubles")]
+
     async with TestInbox(here.engine, here.app) as inbox:
         await inbox.add_source("whatsapp", provider="whatsapp")
-        assert (await inbox.post(json.loads(sent[0]), source="whatsapp")).status == 200
+        assert await review(inbox, "PAUSED", 100, reason="LOW_QUALITY") == ["PAUSED LOW_QUALITY"]
+        row = await here.db.fetchrow("select account, state, reason from onceward.service_states")
+        assert tuple(row) == (meta.business_account_id, "PAUSED", "LOW_QUALITY")
+        ids = [await here.send("news", to=PHONE, channel="whatsapp", key=f"k{n}") for n in range(3)]
         await drain(here.engine)
-    row = await here.db.fetchrow("select account, state, reason from onceward.service_states")
-    assert tuple(row) == (meta.business_account_id, "PAUSED", "LOW_QUALITY")
+        assert {(await here.message(id))["status"] for id in ids} == {"pending"}
+        assert meta.messages == [], "Meta was not asked"
+        assert await review(inbox, "APPROVED", 200) == []
+        assert {(await here.message(id))["status"] for id in ids} == {"success"}
+        assert await review(inbox, "DISABLED", 300) == ["DISABLED"]
+        assert await review(inbox, "APPROVED", 250) == ["DISABLED"], "a late report changes nothing"
+        assert await review(inbox, "REINSTATED", 400) == [], "no message waited"

@@ -1,10 +1,12 @@
 """What the simulators send is what our own inbox verifies and reads: the two were written apart."""
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from onceward.integrations.brevo import Brevo, Mailbox
 from onceward.integrations.calcom import Attendee, CalCom
 from onceward.integrations.paypal import PayPal
 from onceward.integrations.stripe.client import Stripe
@@ -137,6 +139,26 @@ async def test_daily_meetings_and_recordings_are_read_by_the_inbox(sims) -> None
     }
     orders = {item.ordering for received in receiver.received for item in await read(config, received)}
     assert orders == {"visit-7"}
+
+
+async def test_brevos_reports_are_read_by_the_inbox(client, sims) -> None:
+    async with CustomerEndpoint() as receiver:
+        sims.brevo.send_webhooks_to(receiver.hook_url, token="a-long-token")
+        sims.brevo.bouncing.add("gone@example.com")
+        to = [Mailbox("ada@example.com"), Mailbox("gone@example.com")]
+        brevo = Brevo(client, "key", sims.brevo.url)
+        sent = await brevo.send_email(key="m:1", sender=Mailbox("a@example.com"), to=to, subject="Hi", text="Hi")
+        for event in ("spam", "unsubscribed"):
+            sims.brevo.report(reference_of(sent), event)
+        await sims.brevo.webhooks.settle()
+    config = SourceConfig(provider="brevo", secrets=("a-long-token",))
+    assert await types(config, receiver) == {"request", "delivered", "hard_bounce", "spam", "unsubscribed"}
+    items = [item for received in receiver.received for item in await read(config, received)]
+    assert len({item.event_id for item in items}) == 5
+    batch = replace(receiver.received[0], body=b"[" + b",".join(each.body for each in receiver.received) + b"]")
+    assert [item.type for item in await read(config, batch)] == [item.type for item in items]
+    with pytest.raises(Rejected, match="token"):
+        await read(SourceConfig(provider="brevo", secrets=("another-token",)), receiver.received[0])
 
 
 async def test_formbricks_responses_are_read_by_the_inbox(sims) -> None:

@@ -112,7 +112,7 @@ def test_neither_messages_nor_repr_show_a_secret() -> None:
 
 def test_known_providers_say_whether_they_retry_and_generic_sources_have_an_option() -> None:
     retrying = {name for name, provider in PROVIDERS.items() if provider.retries}
-    assert retrying == {"stripe", "paypal", "formbricks", "whatsapp", "slack", "standard"}
+    assert retrying == {"brevo", "stripe", "paypal", "formbricks", "whatsapp", "slack", "standard"}
     assert not SourceConfig(provider="github", secrets=("a",)).retries
     assert SourceConfig(provider="generic", options={"header": "h", "retries": True}).retries
     assert not SourceConfig(provider="none", options={"allow_unsigned": True}).retries

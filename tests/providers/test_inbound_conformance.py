@@ -31,7 +31,7 @@ Genuine = Callable[..., Request]
 TIMED = ["daily", "formbricks", "generic", "slack", "standard", "stripe"]
 UNSTORABLE = (b"\\u0000", b"\\ud800", b"\\udc00x")
 BROKEN = ("", "=", "!!!", "v1", "v1,", "t=,v1=", "sha256=", "v0=")
-SIGNED = sorted(set(PROVIDERS) - {"none"})
+SIGNED = sorted(set(PROVIDERS) - {"none", "brevo"})
 
 
 def now() -> float:

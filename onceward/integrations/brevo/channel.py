@@ -18,6 +18,9 @@ from onceward.services.outcome import Lookup, ServiceAnswer
 BREVO_KEY_S = 600.0
 """Brevo does not document how long it remembers a key. Its keys are meant for repeats within minutes."""
 
+KEY_HEADER = "X-Mailin-custom"
+"""Brevo sends the value of this header back in each event about the mail."""
+
 
 class BrevoChannel:
     """Sends through the API of Brevo, which ignores a repeated key."""
@@ -42,7 +45,7 @@ class BrevoChannel:
             subject=letter.rendered.subject,
             html=letter.rendered.html,
             text=letter.rendered.text,
-            headers=unsubscribe_headers(letter) or None,
+            headers={**unsubscribe_headers(letter), KEY_HEADER: letter.key},
             tags=(letter.template.name,),
             attachments=[
                 {"name": each.name, "content": base64.b64encode(each.content).decode()} for each in letter.attachments

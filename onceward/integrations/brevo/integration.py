@@ -7,6 +7,7 @@ from onceward.integration import AccountField, Integration
 INTEGRATION = Integration(
     name="brevo",
     title="Brevo",
+    webhooks="onceward.integrations.brevo.webhooks:BrevoWebhooks",
     account=(
         AccountField(
             "api_key", "Brevo API key; sends emails through Brevo instead of SMTP.", secret=True, simulated=None
@@ -20,5 +21,6 @@ INTEGRATION = Integration(
     ),
     client="onceward.integrations.brevo.client:Brevo",
     channel="onceward.integrations.brevo.channel:CHANNEL",
+    reports="onceward.integrations.brevo.reports:REPORTS",
     simulator="onceward.integrations.brevo.simulator:BrevoSimulator",
 )

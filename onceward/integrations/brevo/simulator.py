@@ -1,17 +1,23 @@
-"""A simulator of Brevo: transactional mail. A mail with a used idempotency key is not sent again."""
+"""A simulator of Brevo: transactional mail and its webhooks. A mail with a used idempotency key is not sent again."""
 
 import secrets
+import time
 from typing import Any
 
+import orjson
 from aiohttp import web
 
 from onceward.testing.simulators.server import Simulator, answer, part, parts, read_object
+from onceward.testing.simulators.webhooks import WebhookSender
 
 Json = dict[str, Any]
 
 
 class BrevoSimulator(Simulator):
-    """One account. `mails` are the sent mails, `blocked` the refused addresses."""
+    """One account. `mails` are the sent mails, `blocked` the refused addresses, `bouncing` those without a mailbox.
+
+    It sends webhooks after `send_webhooks_to` has set a receiver.
+    """
 
     kept = ("mails", "_ids_by_key")
 
@@ -19,7 +25,18 @@ class BrevoSimulator(Simulator):
         super().__init__()
         self.mails: list[Json] = []
         self.blocked: set[str] = set()
+        self.bouncing: set[str] = set()
+        self.webhooks = WebhookSender(retry_delays_s=(0.5, 2.0, 10.0, 60.0))
+        self._receiver: tuple[str, str] | None = None
         self._ids_by_key: dict[str, str] = {}
+
+    def send_webhooks_to(self, url: str, *, token: str) -> None:
+        """Report about mails to this URL, with the token as Brevo's bearer authentication sends it."""
+        self._receiver = (url, token)
+
+    async def stop(self) -> None:
+        await self.webhooks.aclose()
+        await super().stop()
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/v3/account", self._account), web.post("/v3/smtp/email", self._send)]
@@ -57,7 +74,36 @@ class BrevoSimulator(Simulator):
         self.mails.append({**body, "messageId": message_id})
         if key is not None:
             self._ids_by_key[key] = message_id
+        self.report(message_id, "request")
+        for to in recipients:
+            self.report(message_id, "hard_bounce" if to in self.bouncing else "delivered", to=to)
         return answer({"messageId": message_id}, status=201)
+
+    def report(self, message_id: str, event: str, *, to: str | None = None) -> None:
+        """Send the webhook of an event about a mail, such as `spam` or `unsubscribed`."""
+        if self._receiver is None:
+            return
+        url, token = self._receiver
+        mail = next(mail for mail in self.mails if mail["messageId"] == message_id)
+        now = time.time()
+        fields: Json = {
+            "event": event,
+            "email": to or parts(mail, "to")[0].get("email"),
+            "id": 812345,
+            "date": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now)),
+            "ts": int(now),
+            "message-id": message_id,
+            "ts_event": int(now),
+            "ts_epoch": int(now * 1000),
+            "subject": mail.get("subject"),
+            "tags": mail.get("tags") or [],
+        }
+        if (custom := part(mail, "headers").get("X-Mailin-custom")) is not None:
+            fields["X-Mailin-custom"] = custom
+        if event in ("soft_bounce", "hard_bounce", "blocked"):
+            fields["reason"] = f"Simulated {event} of {fields['email']}"
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        self.webhooks.send(url, orjson.dumps(fields), lambda _: headers)
 
 
 def _unauthorized(request: web.Request) -> web.Response | None:

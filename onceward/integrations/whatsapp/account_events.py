@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from onceward.messages.service_states import AccountEvents, ServiceChange, Severity
+from onceward.integrations.whatsapp.errors import ERRORS
+from onceward.messages.service_states import AccountEvents, ServiceChange, Severity, TemplateChange
 from onceward.webhooks.payload import as_list, as_object, as_text
 
 TEMPLATE, QUALITY, ACCOUNT = "message_template_status_update", "phone_number_quality_update", "account_update"
@@ -32,6 +33,10 @@ SEVERITIES: Mapping[str, Mapping[str, Severity]] = {
 }
 """The events that need a person. All others, such as APPROVED, REINSTATED and UNFLAGGED, are good news."""
 
+SENT_AGAIN = ("APPROVED", "REINSTATED")
+NOT_SENT: Mapping[str, str] = {"PAUSED": ERRORS.template[132015], "DISABLED": ERRORS.template[132016]}
+"""The states in which Meta refuses every message of a template, and what to do."""
+
 
 def read(type: str, payload: Any) -> ServiceChange | None:
     body = as_object(payload)
@@ -51,7 +56,14 @@ def read(type: str, payload: Any) -> ServiceChange | None:
         title=title[:300],
         reason=None if reason is None else reason[:300],
         at=_moment(body.get("time")),
+        template=_template(state, value) if type == TEMPLATE else None,
     )
+
+
+def _template(state: str, value: dict[str, Any]) -> TemplateChange | None:
+    if state not in SENT_AGAIN and state not in NOT_SENT:
+        return None
+    return TemplateChange(name=as_text(value.get("message_template_name")), advice=NOT_SENT.get(state))
 
 
 def _described(type: str, state: str, value: dict[str, Any]) -> tuple[str, str, str | None]:
