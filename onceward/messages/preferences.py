@@ -17,6 +17,7 @@ CONSENTS = """
 select id, channel, category, decision, source, wording, actor, message, decided_at from onceward.consents
  where recipient = $2 and organization_id is not distinct from $1 order by id limit 1000
 """
+LIST_CONSENTS = read_statement("messages", "list_consents")
 MOST_WORDING = 2000
 HEARD_FROM = read_statement("messages", "heard_from")
 
@@ -136,6 +137,19 @@ async def _decide(
 async def consents(tx: Transaction, recipient: str) -> list[dict[str, Any]]:
     """Return every opt-in and opt-out of a ref or address, oldest first."""
     return [dict(row) for row in await tx.fetch(CONSENTS, tx.organization, _normalized(recipient))]
+
+
+async def list_consents(
+    db: Database,
+    *,
+    organization: UUID | None = None,
+    everywhere: bool = False,
+    decision: str | None = None,
+    before: int | None = None,
+    limit: int = 100,
+) -> list[dict[str, Any]]:
+    """Return opt-ins and opt-outs, newest first: of one organization, of the installation itself, or `everywhere`."""
+    return [dict(row) for row in await db.fetch(LIST_CONSENTS, organization, everywhere, decision, before, limit)]
 
 
 async def heard_from(tx: Transaction, ref: str, *, at: datetime | None = None) -> None:

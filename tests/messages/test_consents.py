@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from onceward.cli.commands import build
 from onceward.messages import consents, opt_in, opt_out
 from onceward.messages.erasers import ERASERS
 from onceward.messages.preferences import unsubscribe_by_token
+from onceward.runtime import FEATURES
 from onceward.trust.erase import erase
+from onceward.trust.export import export
 
 
-async def test_decisions_are_recorded_once_and_survive_an_erasure(office, wires) -> None:
+async def listed(*args: str) -> list[dict[str, Any]]:
+    """Return what `onceward consents` prints."""
+    result = await asyncio.to_thread(CliRunner().invoke, build(FEATURES), ["consents", *args, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+async def test_decisions_are_recorded_once_and_survive_an_erasure(
+    office, wires, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
     here = await office(wires.smtp)
     await here.send("news")
     token = await here.db.fetchval("select token from onceward.messages")
@@ -27,6 +47,18 @@ async def test_decisions_are_recorded_once_and_survive_an_erasure(office, wires)
     assert found[0]["message"] is not None
     assert found[0]["wording"].startswith("the unsubscribe link of news")
     assert [each["wording"] for each in found[1:]] == ["Yes, send me news", "STOP"]
+    shown = await listed("show", "Ada@example.org")
+    assert [each["wording"] for each in shown[1:]] == ["Yes, send me news", "STOP"]
+    assert [each["id"] for each in await listed("ls", "--limit", "2")] == [shown[2]["id"], shown[1]["id"]]
+    [oldest] = await listed("ls", "--all", "--decision", "opt_out", "--before", str(shown[2]["id"]))
+    assert (oldest["recipient"], oldest["source"]) == ("ada@example.org", "link")
+    assert await listed("show", "bob@example.org") == []
+    exported = await export(here.db, "ada@example.org", ERASERS, organization=None, actor="test")
+    rows = [each["row"] for each in exported["data"]["opt-ins and opt-outs"]]
+    assert [(row["decision"], row["wording"]) for row in rows[1:]] == [
+        ("opt_in", "Yes, send me news"),
+        ("opt_out", "STOP"),
+    ]
     await erase(here.db, ["ada@example.org"], ERASERS, organization=None, actor="test")
     rows = await here.db.fetch("select recipient, decision, wording from onceward.consents order by id")
     assert [row["decision"] for row in rows] == ["opt_out", "opt_in", "opt_out"]
