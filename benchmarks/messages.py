@@ -172,16 +172,14 @@ async def _drain(db: Database, where: Relay, count: int, turn: int) -> float:
 
 async def _claim_case(db: Database, backlog: int) -> Measurement:
     """Measure a claim of ten messages with a large backlog of due messages; the baseline has a small one."""
-    from onceward.work.claim import BEGINNING, claim
+    from onceward.work.claim import claim
 
     async def once() -> float:
         async with db.acquire() as conn:
             began = time.perf_counter()
             transaction = conn.transaction()
             await transaction.start()
-            await claim(
-                conn, queue="message.email", tasks=["message:email"], most=10, lease=1, worker=1, mark=BEGINNING
-            )
+            await claim(conn, queue="message.email", tasks=["message:email"], most=10, lease=1, worker=1)
             taken = time.perf_counter() - began
             await transaction.rollback()
             return taken * 1000

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
         ("email", "already installed"),
         ("onceward", "already installed"),
         ("tests", "folder of the project"),
-        ("mail", "ONCEWARD_MAIL_FROM"),
+        ("mail", "ONCEWARD_MAIL_"),
         ("source", "ONCEWARD_SOURCE_"),
     ],
 )

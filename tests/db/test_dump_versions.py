@@ -52,6 +52,7 @@ async def test_a_dump_moves_to_an_older_and_to_a_newer_server(
     assert await one(target, "select count(*) from public.kept where text <> ''") == 500
     assert await one(target, "select count(*) > 0 from onceward.migrations") is True
     databases.release(new)
+    await one(postgres15, f"drop database {name} with (force)")  # other tests drop the roles that it uses
 
 
 async def test_a_restore_is_refused_while_a_process_runs_and_names_it(database_url: str, tmp_path: Path) -> None:

@@ -97,7 +97,9 @@ async def test_a_refused_recipient_leaves_a_connection_that_works_and_sends_noth
 ) -> None:
     for to_data in (b"354 go\r\n", b"503 5.5.1 no recipient\r\n"):
         relay.replies = {b"RCPT": b"550 5.1.1 no such user\r\n", b"DATA": to_data, b"MAIL CONTENT": b"554 none\r\n"}
-        assert await send(smtp) == Refused("relay refused the recipient (550 5.1.1)", permanent=True, recipient=True)
+        assert await send(smtp) == Refused(
+            "relay refused the recipient (550 5.1.1)", permanent=True, recipient=True, detail={"undeliverable": "5.1.1"}
+        )
     assert relay.mails == []
     relay.replies = {}
     assert isinstance(await send(smtp), Accepted)

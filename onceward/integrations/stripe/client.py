@@ -178,9 +178,11 @@ class Stripe(StripeApi):
         fields = {"payment_intent": payment_intent, "expand": ["data.balance_transaction"]}
         return await self.list_all("charges", fields, "charges", reference=payment_intent)
 
-    async def retrieve_checkout_session(self, session: str) -> ServiceAnswer:
-        """Return a session with its payment intent, which says why a payment failed."""
-        return await self.get(f"checkout/sessions/{quote(session, safe='')}", {"expand": ["payment_intent"]})
+    async def retrieve_checkout_session(self, session: str, *, expand: Sequence[str] = ()) -> ServiceAnswer:
+        """Return a session. Expanded with its `payment_intent`, it also says why a payment failed."""
+        return await self.get(
+            f"checkout/sessions/{quote(session, safe='')}", {"expand": list(expand)} if expand else None
+        )
 
     async def retrieve_refund(self, refund: str) -> ServiceAnswer:
         return await self.get(f"refunds/{quote(refund, safe='')}")

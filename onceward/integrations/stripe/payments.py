@@ -112,7 +112,8 @@ class StripePayments:
         return answer
 
     async def read(self, page: str) -> PaymentReport | Absent | Failure:
-        return read_lookup(reports.session_report, await self.stripe.retrieve_checkout_session(page), _is_missing)
+        answer = await self.stripe.retrieve_checkout_session(page, expand=["payment_intent"])
+        return read_lookup(reports.session_report, answer, _is_missing)
 
     async def capture(self, page: str, *, key: str) -> PaymentReport | Absent | Failure:
         return await self.read(page)

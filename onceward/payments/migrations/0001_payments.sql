@@ -258,3 +258,22 @@ create table onceward.payment_differences (
 );
 create index payment_differences_open on onceward.payment_differences (found_at) where resolved_at is null;
 select onceward.protect('onceward.payment_differences');
+
+-- A handler may write rows of its own organization, and no row with the account of another one.
+
+do $$
+declare
+    each regclass;
+begin
+    foreach each in array array['onceward.payments', 'onceward.payment_names', 'onceward.payment_plans', 'onceward.payment_payouts',
+                                'onceward.payment_differences']::regclass[] loop
+        execute format('create trigger own_account before insert or update of account_id, organization_id on %s '
+                       'for each row execute function onceward.require_own_account()', each);
+    end loop;
+end
+$$;
+
+-- `onceward trace` finds rows by their cause, and must not read the whole table.
+
+create index payments_caused_by on onceward.payments (caused_by) where caused_by is not null;
+create index payment_refunds_caused_by on onceward.payment_refunds (caused_by) where caused_by is not null;
