@@ -42,10 +42,8 @@ async def test_every_foreign_key_between_tenant_tables_has_the_organization(db: 
 async def test_a_payment_cannot_use_the_account_of_another_organization(db: Database) -> None:
     add = "insert into onceward.organizations (slug, name) values ($1, $1) returning organization_id"
     ours, theirs = [await db.fetchval(add, name) for name in ("ours", "theirs")]
-    account = (
-        "insert into onceward.payment_accounts (organization_id, name, service) values ($1, 'a', 'stripe') returning id"
-    )
-    shared, foreign = await db.fetchval(account, None), await db.fetchval(account, theirs)
+    account = "insert into onceward.payment_accounts (organization_id, name, service, source) values ($1, 'a', 'stripe', $2) returning id"
+    shared, foreign = await db.fetchval(account, None, "all"), await db.fetchval(account, theirs, "theirs")
     pay = (
         "insert into onceward.payments (organization_id, account_id, subject_type, subject_id, amount, currency, title, expires_at)"
         " values ($1, $2, 'order', $3, 100, 'EUR', 'Order', onceward.now())"

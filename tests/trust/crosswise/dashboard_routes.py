@@ -78,6 +78,9 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/account/recovery"): NOTHING,
     ("POST", f"{D}/account/passkeys"): NOTHING,
     ("POST", f"{D}/theme"): Ask(form={"theme": "dark"}, shows="nothing"),
+    ("POST", f"{D}/templates/test"): Ask(
+        form={"name": "order-confirmation", "language": "en"}, shows="nothing", refused=True
+    ),
     ("POST", f"{D}/notifications/read"): Ask(form={"id": "$dashboard_message"}),
     ("POST", f"{D}/dead-letters/replay"): Ask(form={"ids": "$dead_event", **WHY}),
     ("POST", f"{D}/dead-letters/discard"): Ask(form={"ids": "$dead", **WHY}),

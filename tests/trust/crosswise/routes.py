@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from uuid import UUID
 
 Shows = Literal["own", "public", "instance", "nothing"]
 
@@ -81,6 +82,8 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/trace/{{ref}}"): Ask(fill={"ref": "$event_id"}),
     ("GET", f"{API}/system-metrics"): INSTANCE,
     ("GET", f"{API}/notifications/{{id}}"): Ask(fill={"id": "$notification"}),
+    ("GET", "/pay/{payment_id}"): Ask(fill={"payment_id": str(UUID(int=1))}, shows="nothing", refused=True),
+    ("GET", "/preferences/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing", refused=True),
     ("GET", "/unsubscribe/{token}"): Ask(fill={"token": "$unsubscribe"}, shows="nothing"),
     ("GET", "/templates/{name}"): Ask(fill={"name": "order-confirmation"}, shows="nothing"),
     ("GET", f"{API}/sources"): Ask(),
@@ -289,6 +292,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{TICKETING}/events/{{event_id}}/status"): Ask(fill=EVENT, json={"status": "closed"}),
     ("POST", f"{TICKETING}/events/{{event_id}}/cancel"): Ask(fill=EVENT, json=WHY),
     # The link in a mail is all that its reader has; it works for its holder, for that subscription only.
+    ("POST", "/preferences/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing", refused=True),
     ("POST", "/unsubscribe/{token}"): Ask(fill={"token": "@unsubscribe"}, shows="nothing"),
     ("PUT", f"{API}/senders"): Ask(json={"kind": "twilio", "identifier": "$number"}, refused=True),
     ("DELETE", f"{API}/portal-tokens/{{id}}"): Ask(fill={"id": "$portal_id"}),
