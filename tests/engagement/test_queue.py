@@ -11,6 +11,7 @@ import pytest
 from onceward import Onceward
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
+from onceward.messages import limits as message_limits
 from onceward.messages.channel import ChannelSetup
 from onceward.messages.service import limits
 from onceward.settings import Settings
@@ -88,7 +89,12 @@ async def test_ac_5_4_3_after_three_tries_the_message_is_failed(house: House) ->
 
 
 @pytest.mark.acceptance("AC-5.4.4")
-async def test_ac_5_4_4_there_are_500_ms_between_sends_measured_where_they_arrive(db: Database, app: Onceward) -> None:
+async def test_ac_5_4_4_there_are_500_ms_between_sends_measured_where_they_arrive(
+    db: Database, app: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        message_limits, "BULK_PATIENCE_S", 60
+    )  # the clock stands still: nothing may wait for a later turn
     setup = ChannelSetup(settings=Settings(), client=ServiceClient(), guarded=GuardedClient())
     house = await House(db, app).open(limits={"whatsapp": limits(setup)["whatsapp"]})
     try:
