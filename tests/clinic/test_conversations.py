@@ -144,7 +144,7 @@ async def test_stop_of_a_brazilian_patient_whose_ninth_digit_whatsapp_omits_ends
     assert await practice.write("PARAR", sender="551187654321") == "opted_out"
     [contact] = await practice.db.fetch("select number, opted_out_at is not null as out from clinic.contacts")
     assert tuple(contact) == ("+5511987654321", True)
-    record = await practice.db.fetchrow("select decision, source, wording from onceward.consents")
+    [record] = await practice.db.fetch("select decision, source, wording from onceward.consents")
     assert tuple(record) == ("opt_out", "reply", "PARAR")
     await practice.clock.advance(hours=7)
     await practice.run("clinic-reminders")

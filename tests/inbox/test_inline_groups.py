@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -147,7 +148,7 @@ async def test_a_client_that_goes_away_costs_nobody_else(one_place: None, office
     posts[0].cancel()
     posts[3].cancel()
     goes_on.set()
-    replies = await asyncio.gather(*posts, return_exceptions=True)
+    replies: list[Any] = await asyncio.gather(*posts, return_exceptions=True)
     assert [reply.json["for"] for n, reply in enumerate(replies) if n not in (0, 3)] == [
         "evt_1",
         "evt_2",
