@@ -61,17 +61,21 @@ class Parking:
         self._line = line
         self._failures = 0
         self._until = 0.0
+        self._parked_at = 0.0
         self._probe = asyncio.Lock()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[None]:
-        """Let all sends through while the service works; after a failure one at a time, and none before the pause is over."""
+    async def turn(self) -> AsyncGenerator[float]:
+        """Let all sends through while the service works; after a failure one at a time, and none before the pause is over.
+
+        Yields when the turn began, for `works`.
+        """
         if not self._failures:
-            yield
+            yield time.monotonic()
             return
         async with self._probe:
             self._raise_if_parked()
-            yield
+            yield time.monotonic()
 
     def _raise_if_parked(self) -> None:
         left = self._until - time.monotonic()
@@ -80,6 +84,7 @@ class Parking:
 
     async def park(self, reason: str, *, for_s: float | None = None) -> float:
         """Pause the line and return for how many seconds: as the service asked, or longer after each failure."""
+        self._parked_at = time.monotonic()
         requested_s = None if for_s is None else max(0.1, for_s)
         async with self._db.acquire() as conn:
             self._failures, wait_s = await park_line(conn, self._line, reason, for_s=requested_s)
@@ -95,9 +100,12 @@ class Parking:
         )
         return wait_s
 
-    async def works(self, *, is_trial: bool) -> None:
-        """Resume the line after a send reached the service. `is_trial`: the database says that the line had failed."""
-        if self._failures or is_trial:
+    async def works(self, *, began: float, is_trial: bool) -> None:
+        """Resume the line after a send reached the service. `is_trial`: the database says that the line had failed.
+
+        A send that had begun before the line was parked says nothing about the service now.
+        """
+        if is_trial or (self._failures and began >= self._parked_at):
             self._failures = 0
             self._until = 0.0
             async with self._db.acquire() as conn:

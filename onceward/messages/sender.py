@@ -134,7 +134,7 @@ class Sender:
         await self._troubles.wait_for_probe(troubles)
         attachments = await load_attachments(self._files, message.attachments) if message.attachments else ()
         letter = self._letter(message, template, message.address, attachments)
-        async with self._parkings.of(line).turn(), channel.turn() as failure:
+        async with self._parkings.of(line).turn() as began, channel.turn() as failure:
             # An earlier send that got no answer is examined first, whether or not the service can be reached.
             if failure is not None and message.sending_since is None:
                 outcome = failure
@@ -152,7 +152,7 @@ class Sender:
                 and not (isinstance(outcome, Refused) and outcome.account)
             ):
                 await self._troubles.resolve(troubles)
-            return await self._evaluate(work, message, channel, outcome, line)
+            return await self._evaluate(work, message, channel, outcome, line, began)
 
     async def _channel(self, message: Message, template: Template) -> tuple[Line, Channel]:
         """Return the account that sends the message: that of its organization, or the installation's."""
@@ -290,13 +290,13 @@ class Sender:
     # -- after -----------------------------------------------------------------------------------------------------------
 
     async def _evaluate(
-        self, work: Claimed, message: Message, channel: Channel, outcome: ServiceAnswer, line: Line
+        self, work: Claimed, message: Message, channel: Channel, outcome: ServiceAnswer, line: Line, began: float
     ) -> dict[str, Any]:
         parking = self._parkings.of(line)
         policy = POLICIES.get(message.policy, QUICK)
         match outcome:
             case Accepted(reference, detail):
-                await parking.works(is_trial=message.is_trial and line.owner is not None)
+                await parking.works(began=began, is_trial=message.is_trial and line.owner is not None)
                 result: dict[str, Any] = {"reference": reference, "channel": message.channel}
                 if "destination" in detail:
                     result["destination"] = detail["destination"]
@@ -304,7 +304,7 @@ class Sender:
             case Refused(account=True):
                 raise await self._troubles.report(line, message.template, outcome)
             case Refused(reason, permanent, retry_after_s, detail):
-                await parking.works(is_trial=message.is_trial and line.owner is not None)
+                await parking.works(began=began, is_trial=message.is_trial and line.owner is not None)
                 if detail.get("opted_out"):
                     await record_service_opt_out(self._db, message.organization_id, message.recipient, message.channel)
                 if status := detail.get("undeliverable"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 from onceward.integration import BUILT_IN, integrations
@@ -34,6 +35,7 @@ ALLOWED = {
 """Folders and files that may name services, each with the reason."""
 
 
+@cache
 def named() -> dict[str, list[str]]:
     """Return the files of the engine that name a service, with the lines."""
     found: dict[str, list[str]] = {}
