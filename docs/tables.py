@@ -6,9 +6,10 @@ import asyncio
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import asyncpg
@@ -170,23 +171,28 @@ def growth_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _filled(page: str, name: str, lines: Sequence[str]) -> str:
+    """Return a page with these lines between its two markers of this name."""
+    before, begin, rest = page.partition(f"<!-- {name}: begin -->\n")
+    _, end, after = rest.partition(f"<!-- {name}: end -->")
+    if not (begin and end):
+        raise LookupError(f"the page has no markers {name!r}")
+    return before + begin + "\n".join(lines) + "\n" + end + after
+
+
 def security_page() -> str:
     """Return docs/security.md with the current table of routes between its two markers."""
     page = (HERE / "security.md").read_text(encoding="utf-8")
-    before, begin, rest = page.partition("<!-- routes: begin -->\n")
-    _, end, after = rest.partition("<!-- routes: end -->")
     rows = ["| route | credential | limit | can cause |", "|---|---|---|---|"]
     for route in asyncio.run(_routes()):
         causes = ", ".join(route.causes)
         rows.append(f"| `{route.method} {route.path}` | {route.credential} | {route.limit} | {causes} |")
-    return before + begin + "\n".join(rows) + "\n" + end + after
+    return _filled(page, "routes", rows)
 
 
 def services_page() -> str:
     """Return docs/services.md with the current table of accounts between its two markers."""
     page = (HERE / "services.md").read_text(encoding="utf-8")
-    before, begin, rest = page.partition("<!-- accounts: begin -->\n")
-    _, end, after = rest.partition("<!-- accounts: end -->")
     rows = ["| service | accessor | fields of the account |", "|---|---|---|"]
     for service in callable_services().values():
         fields: list[str] = []
@@ -195,7 +201,7 @@ def services_page() -> str:
             text = text if each.required else f"{text} (optional)"
             fields.append(f"*{text}*" if each.shared else text)
         rows.append(f"| {service.title} | `{service.name}` | {', '.join(fields)} |")
-    return before + begin + "\n".join(rows) + "\n" + end + after
+    return _filled(page, "accounts", rows)
 
 
 async def _routes() -> list[ExposedRoute]:
@@ -234,6 +240,7 @@ PUBLIC = {
         "onceward.fastapi": "Onceward inside a FastAPI application ([FastAPI](frameworks/fastapi.md)).",
         "onceward.sqlalchemy": "A SQLAlchemy session in the transaction ([SQLAlchemy](frameworks/sqlalchemy.md)).",
         "onceward.ledger": "Double-entry bookkeeping ([ledger](ledger.md)).",
+        "onceward.desk": "Lists, pages, forms, actions and charts for the people of an app ([the desk](desk.md)).",
         "onceward.payments": "Payments, refunds, disputes and instalments ([payments](payments.md)).",
         "onceward.capacity": "Pools that cannot be oversold ([capacity](capacity.md)).",
         "onceward.limits": "Admission slots and rates ([limits](limits.md)).",
@@ -305,6 +312,27 @@ def reference_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+SENDER = re.compile(r"^Sender: (.+)\. Signature: (.+)\. Event id: (.+)\. Retries: (.+)\.$", re.MULTILINE)
+"""The line in the README of an integration that sends webhooks."""
+
+
+def integrations_page() -> str:
+    """Return docs/integrations/README.md with the integrations that are only called, and the table of senders."""
+    page = (HERE / "integrations" / "README.md").read_text(encoding="utf-8")
+    called = sorted((each for each in integrations().values() if each.webhooks is None), key=lambda each: each.title)
+    links = ", ".join(f"[{each.title}]({each.name}.md)" for each in called)
+    rows = ["| provider | sender | signature | event id | retries |", "|---|---|---|---|---|"]
+    for name, each in integrations().items():
+        if each.webhooks is not None:
+            facts = SENDER.search(integration_page(name))
+            assert facts is not None, (
+                f"the README of {name} has no line `Sender: ... Signature: ... Event id: ... Retries: ...`"
+            )
+            rows.append(f"| [`{name}`]({name}.md) | {' | '.join(facts.groups())} |")
+    page = _filled(page, "only called", fill(f"Only called: {links}.", 120, break_on_hyphens=False).splitlines())
+    return _filled(page, "senders", rows)
+
+
 def integration_page(name: str) -> str:
     """Return the contract page of an integration, with links that fit docs/integrations."""
     text = contract_page(name).replace("](../../../docs/", "](../")
@@ -313,6 +341,7 @@ def integration_page(name: str) -> str:
 
 PAGES = {
     **{f"integrations/{name}.md": partial(integration_page, name) for name in integrations()},
+    "integrations/README.md": integrations_page,
     "reference.md": reference_page,
     "security.md": security_page,
     "services.md": services_page,

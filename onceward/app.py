@@ -77,6 +77,13 @@ async def _apply_payment_event(work: Claimed, tx: Tx | None) -> Any:
     return await apply_event(work.body, tx)
 
 
+def _two_owners(name: str) -> ValueError:
+    return ValueError(
+        f"{name} has two handlers: app.payments.account(...) handles this source, and @app.on handles this type of it."
+        " Use the hooks of app.payments instead, or register the handler with as_job=True, as a job of its own"
+    )
+
+
 class NoSuchFolder(SettingsError):
     """A folder of SQL files that the app names does not exist."""
 
@@ -129,6 +136,7 @@ class Onceward:
         self.handlers: dict[str, Handler] = {}
         self._followers: dict[str, list[str]] = {}
         self._implied: set[str] = set()
+        self._payment_events: set[str] = set()
         self._shared: set[str] = set()
         """Types that several included apps handle: only sources that name their app have a handler for them."""
         self.live = LiveRegistry()
@@ -207,6 +215,9 @@ class Onceward:
             self._handle_payment_events(task_name(source, type))
 
     def _handle_payment_events(self, name: str) -> None:
+        self._payment_events.add(name)
+        if name in self.registry.tasks and name not in self._implied:
+            raise _two_owners(name)
         others = partial(self._followers.get, name, ())
         self._handle(only_followers(name, others, before=_apply_payment_event), implied=True)
 
@@ -318,6 +329,8 @@ class Onceward:
         name = handler.task.name
         if name in self._shared:
             return
+        if name in self._payment_events and not implied:
+            raise _two_owners(name)
         if name in self._implied:
             if implied:
                 return
@@ -353,6 +366,10 @@ class Onceward:
             self.registry.tasks.pop(name, None)
             self.handlers.pop(name, None)
             self._implied.discard(name)
+        self._payment_events |= other._payment_events
+        for name in other._payment_events & self.handlers.keys():
+            if name not in self._implied:
+                raise _two_owners(name)
         for name, included in other.handlers.items():
             self._handle(included, implied=name in other._implied)
         for name, tasks in other._followers.items():

@@ -14,7 +14,7 @@ from typing import Literal
 
 from onceward.errors import OncewardError
 
-Extra = Literal["embedded", "files", "mail", "otel", "push", "testing"]
+Extra = Literal["desk", "embedded", "files", "mail", "otel", "push", "testing"]
 """The extras of the distribution, as pyproject.toml has them."""
 
 

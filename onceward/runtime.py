@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onceward.capacity.feature import FEATURE as capacity
 from onceward.db.feature import FEATURE as db
+from onceward.desk.feature import FEATURE as desk
 from onceward.doctor.feature import FEATURE as doctor
 from onceward.feature import Features
 from onceward.inbox.feature import FEATURE as inbox
@@ -40,5 +41,6 @@ FEATURES = Features.of(
         payments,
         workflows,
         web,
+        desk,
     )
 )

@@ -26,6 +26,12 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
+def on_config(config: Any) -> Any:
+    """Let `folder/*.md` in the navigation stand for the pages of a folder: a new page needs no line there."""
+    config.nav = _with_folders(config.nav)
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not files in docs/."""
     for source, target in COPIED.items():
@@ -54,6 +60,22 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return text if image or f"`{name}`" == text else f"{text} (`{name}` in the repository)"
 
     return "".join(part if part.startswith("```") else LINK.sub(checked, part) for part in FENCE.split(markdown))
+
+
+def _with_folders(entries: list[Any]) -> list[Any]:
+    named = {entry for entry in entries if isinstance(entry, str)}
+    found: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            found.append(
+                {title: _with_folders(part) if isinstance(part, list) else part for title, part in entry.items()}
+            )
+        elif "*" in entry:
+            pages = (path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob(entry))
+            found += sorted(page for page in pages if page not in named)
+        else:
+            found.append(entry)
+    return found
 
 
 def _with_links_into_docs(text: str) -> str:

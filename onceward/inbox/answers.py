@@ -11,6 +11,7 @@ import structlog
 
 from onceward.db import BROKEN, OutcomeUnknown, loudness
 from onceward.inbox import metrics
+from onceward.inbox.admission import RequestLimited
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.inbox.write_refusals import WriteRefusals, refused_write
@@ -114,6 +115,12 @@ def unavailable(reason: str, retry_after_s: int = 2) -> Answer:
 def still_running() -> Answer:
     """Ask the sender of a duplicate to retry later: the first delivery has no result yet."""
     return unavailable("still running", 5)._replace(duplicate=True)
+
+
+def limited(error: RequestLimited) -> Answer:
+    """Ask the sender to retry: it sends more than a limit allows. The body names the limit."""
+    body = orjson.dumps({"status": "rejected", "reason": error.limit.value})
+    return Answer(429, body, retry_after_s=error.retry_after_s)
 
 
 def replied(reply: ProviderReply) -> Answer:

@@ -164,6 +164,8 @@ class Catalog:
                         tolerance_s=v["tolerance_s"],
                         ordering=v["ordering"],
                         rate_per_s=v["rate_per_s"],
+                        requests_per_s=v["requests_per_s"],
+                        requests_at_once=v["requests_at_once"],
                         max_body_bytes=v["max_body_bytes"],
                         retention_days=v["retention_days"],
                         app=v["app"],

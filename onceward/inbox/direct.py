@@ -17,11 +17,13 @@ import structlog
 from onceward.background import Tasks
 from onceward.db import FAILED
 from onceward.inbox import answers, metrics
+from onceward.inbox.admission import Admission, LimitName, RequestLimited, Usage, leave
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.event import trace_of
 from onceward.inbox.headers import Headers
 from onceward.inbox.intake import Intake, verify_and_place
+from onceward.inbox.rejects import Rejects
 from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
@@ -32,10 +34,13 @@ from onceward.telemetry.tracing import is_tracing, record_span
 from onceward.webhooks.provider import Rejected, Request
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
+from onceward.work.group_commit import OverShare
 
 log = structlog.get_logger(__name__)
 
 PREFIX = "/webhooks/"
+
+NOT_COUNTED: Sequence[Usage] = ()
 
 Pairs = list[tuple[bytes, bytes]]
 Reply = Callable[[int, bytes, bytes], None]
@@ -78,6 +83,8 @@ class Direct:
         waiting: Waiting,
         take: Take,
         refusals: WriteRefusals,
+        admission: Admission,
+        rejects: Rejects,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -87,6 +94,8 @@ class Direct:
         self._waiting = waiting
         self._take = take
         self.refusals = refusals
+        self._admission = admission
+        self._rejects = rejects
         self._clock = clock
         self._patient = Tasks("answer to a webhook")
         self._spreads: dict[tuple[str, str], Spread] = {}
@@ -104,19 +113,33 @@ class Direct:
         if len(body) > source.max_body_bytes:
             return self._decline(DirectDeclined.TOO_LARGE)
         began = time.perf_counter()
+        is_limited = self._admission.applies_to(source)
         try:
+            if is_limited:
+                self._admission.check(source)  # before the verification, which costs more
             all_headers = Headers(headers)
             request = Request("POST", path, "", all_headers, body)
             intake = verify_and_place(self._placer, source, request, all_headers, self._clock())
             if not isinstance(intake, Intake):
                 return self._decline(DirectDeclined.CHALLENGE)
+            entered = self._admission.enter(source) if is_limited else NOT_COUNTED
             if source.is_inline:
-                self._answer_later(_Sender(self, self.spread(source), source, reply, began), self._take(source, intake))
+                sender = _Sender(self, self.spread(source), source, reply, began, entered)
+                self._answer_later(sender, self._take(source, intake))
                 return True
             gate("ack-verified")
             if is_tracing():
                 reply = _recorded(reply, source, intake)
-            self._commits.submit_to(intake.events, _Sender(self, self.spread(source), source, reply, began))
+            sender = _Sender(self, self.spread(source), source, reply, began, entered)
+            try:
+                self._commits.submit_to(intake.events, sender, source.line)
+            except Overloaded:
+                leave(entered)
+                raise
+        except RequestLimited as error:
+            return self._refuse(source, error, len(body), reply)
+        except OverShare:
+            return self._refuse(source, RequestLimited(LimitName.SHARE), len(body), reply)
         except Rejected:
             return self._decline(DirectDeclined.REJECTED)
         except Overloaded:
@@ -125,6 +148,13 @@ class Direct:
             # Nothing was submitted, because `submit_to` raises only Overloaded. The ASGI path may accept the request.
             log.exception("direct_request.failed", source=source.name, provider=source.provider.name)
             return self._decline(DirectDeclined.FAILED)
+        return True
+
+    def _refuse(self, source: Source, error: RequestLimited, size: int, reply: Reply) -> bool:
+        """Answer 429 at once: a flood must be cheap."""
+        self._rejects.note(source, source.route, error.limit.value, 429, None, size)
+        answer = answers.limited(error)
+        reply(answer.status, answers.head(answer), answer.body)
         return True
 
     @staticmethod
@@ -147,6 +177,9 @@ class Direct:
     async def _respond(self, sender: _Sender, answer: Awaitable[Answer]) -> None:
         try:
             sender.respond(await answer)
+        except RequestLimited as error:
+            self._rejects.note(sender.source, sender.source.route, error.limit.value, 429, None, 0)
+            sender.respond(answers.limited(error))
         except Exception:
             log.exception("request.failed", source=sender.source.name)
             sender.respond(answers.ERROR)
@@ -175,9 +208,12 @@ def _recorded(reply: Reply, source: Source, intake: Intake) -> Reply:
 class _Sender:
     """Replaces a future: it writes the answer immediately, not in the next iteration of the event loop."""
 
-    __slots__ = ("began", "direct", "reply", "source", "spread")
+    __slots__ = ("began", "direct", "entered", "reply", "source", "spread")
 
-    def __init__(self, direct: Direct, spread: Spread, source: Source, reply: Reply, began: float) -> None:
+    def __init__(
+        self, direct: Direct, spread: Spread, source: Source, reply: Reply, began: float, entered: Sequence[Usage]
+    ) -> None:
+        self.entered = entered
         self.direct = direct
         self.spread = spread
         self.source = source
@@ -212,5 +248,7 @@ class _Sender:
         return answers.accepted(stored, self.source.provider)
 
     def respond(self, answer: Answer) -> None:
+        if self.entered:
+            leave(self.entered)
         self.spread.observe(time.perf_counter() - self.began)
         self.reply(answer.status, answers.head(answer), answer.body)

@@ -19,6 +19,8 @@ from onceward.webhooks.registry import PROVIDERS
 
 PREFIX = "ONCEWARD_SOURCE_"
 WORDS = (
+    "REQUESTS_AT_ONCE",
+    "REQUESTS_PER_S",
     "MAX_BODY_BYTES",
     "RETENTION_DAYS",
     "ORGANIZATION",
@@ -87,6 +89,8 @@ def _declare(name: str, words: Mapping[str, str], public_url: str | None) -> Dec
         "tolerance_s": _number(variable, words, "TOLERANCE_S", 300),
         "ordering": words.get("ORDERING", "").lower() in TRUE,
         "rate_per_s": float(words["RATE_PER_S"]) if "RATE_PER_S" in words else None,
+        "requests_per_s": float(words["REQUESTS_PER_S"]) if "REQUESTS_PER_S" in words else None,
+        "requests_at_once": _number(variable, words, "REQUESTS_AT_ONCE", None),
         "max_body_bytes": _number(variable, words, "MAX_BODY_BYTES", 1 << 20),
         "retention_days": _number(variable, words, "RETENTION_DAYS", None),
         "app": words.get("APP"),

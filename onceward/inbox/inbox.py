@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from onceward.background import Loop
 from onceward.db import Database
 from onceward.inbox import environment
+from onceward.inbox.admission import Admission, RequestLimits
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.certificates import CertificateFetcher
 from onceward.inbox.handlers import Handler
@@ -40,6 +41,7 @@ class Inbox:
         environ: Mapping[str, str] | None = None,
         public_url: str | None = None,
         fetch: Fetch | None = None,
+        organization_limits: RequestLimits | None = None,
         shares_inline: bool = True,
         refresh_s: float = 2.0,
         upkeep: UpkeepOptions | None = None,
@@ -59,6 +61,7 @@ class Inbox:
             self.rejects,
             self._waiting,
             Transmissions(db),
+            Admission(organization_limits),
             fetch=fetch or self._certificates,
         )
         self.upkeep = Upkeep(db, self.catalog, waker, options=upkeep)

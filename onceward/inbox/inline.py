@@ -12,7 +12,8 @@ takes two round trips, one that stores the event and one that commits, and a thi
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -35,6 +36,7 @@ from onceward.db.lost import is_gone
 from onceward.db.transaction import ended_and_failed
 from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
+from onceward.inbox.admission import LimitName, RequestLimited
 from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, stored
 from onceward.inbox.handlers import QUEUE, Handler, enqueue_followers
@@ -81,7 +83,11 @@ class Busy(OncewardError):
 
 
 class Inline:
-    """Runs handlers inside requests, at most `most_at_once` at a time. Further requests are answered 503."""
+    """Runs handlers inside requests, at most `most_at_once` at a time. Further requests are answered 503.
+
+    An organization (or a source of the platform) may have as many requests as there is still room for, so that slow
+    handlers of one customer leave room for the others. More are answered 429.
+    """
 
     def __init__(
         self,
@@ -102,13 +108,18 @@ class Inline:
         self._groups = InlineGroups(db, open_tx)
         self._shares = shares
         self._running = 0
+        self._running_of: Counter[Hashable] = Counter()
 
     async def receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
         """Store and handle one event. Return its result, the first result of a duplicate, or why there is no result yet."""
         if self._running >= self._most_at_once:
             metrics.UNAVAILABLE.labels("overloaded").inc()
             return answers.unavailable("overloaded")
+        customer = placed.common.source.line[0]
+        if self._running_of[customer] >= self._most_at_once - self._running:
+            raise RequestLimited(LimitName.SHARE)
         self._running += 1
+        self._running_of[customer] += 1
         try:
             answer = await self._receive(placed, payload, handler)
             if self._store.refusals.lasts:
@@ -119,6 +130,9 @@ class Inline:
             return answers.not_stored(placed.common.source, error, self._store.refusals)
         finally:
             self._running -= 1
+            self._running_of[customer] -= 1
+            if not self._running_of[customer]:
+                del self._running_of[customer]
 
     async def _receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
         if placed.common.ordered:

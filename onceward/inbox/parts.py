@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onceward.context import Context
 from onceward.inbox import Inbox, UpkeepOptions
+from onceward.inbox.admission import RequestLimits
 from onceward.inbox.handlers import QUEUE
 from onceward.inbox.settings import InboxSettings
 from onceward.work.settings import WorkSettings
@@ -27,6 +28,7 @@ def inbox(context: Context) -> Inbox:
         open_tx=context.engine.open_tx,
         box=context.box,
         public_url=frame.public_url,
+        organization_limits=RequestLimits(settings.organization_webhooks_per_s, settings.organization_webhooks_at_once),
         shares_inline=QUEUE not in frame.of(WorkSettings).unshared_queues,
         upkeep=UpkeepOptions(
             sql_claim_expiry_s=settings.sql_claim_expiry_s,
@@ -42,7 +44,7 @@ def mounts(context: Context) -> Sequence[Mount]:
     from onceward.web.exposure import ANYTHING, NOTHING, ExposedRoute
 
     receiver = context.part(Inbox).receiver
-    limit = "size of the body and time for it"
+    limit = "size of the body and time for it; requests of the source and its organization, per second and at once"
     exposes = (
         ExposedRoute("GET", "/webhooks/{source}", "challenge of the provider", "", NOTHING),
         ExposedRoute("POST", "/webhooks/{source}", "signature of the sender", limit, ANYTHING),

@@ -18,6 +18,7 @@ import structlog
 from onceward.db import FAILED
 from onceward.errors import OncewardError
 from onceward.inbox import answers
+from onceward.inbox.admission import Admission, LimitName, RequestLimited, leave
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import PREFIX, Direct
@@ -37,6 +38,7 @@ from onceward.telemetry.tracing import is_tracing, span
 from onceward.webhooks.provider import Fetch, Rejected, Request
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
+from onceward.work.group_commit import OverShare
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +81,7 @@ class Receiver:
         rejects: Rejects,
         waiting: Waiting,
         transmissions: Transmissions,
+        admission: Admission,
         *,
         fetch: Fetch = no_fetch,
         clock: Callable[[], float] = time.time,
@@ -92,11 +95,14 @@ class Receiver:
         self._rejects = rejects
         self._waiting = waiting
         self._transmissions = transmissions
+        self._admission = admission
         self._fetch = fetch
         self._clock = clock
         self._body_within_s = body_within_s
         self.commits: GroupCommit[Batch, Sequence[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
-        self.direct = Direct(catalog, placer, self.commits, waiting, self._take, store.refusals, clock=clock)
+        self.direct = Direct(
+            catalog, placer, self.commits, waiting, self._take, store.refusals, admission, rejects, clock=clock
+        )
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._slow: set[asyncio.Task[Any]] = set()
 
@@ -127,7 +133,10 @@ class Receiver:
         if method not in ("POST", "GET"):
             return self._reject(scope, source, source.route, "bad_method", 405, 0)
         size = 0
+        is_limited = method == "POST" and self._admission.applies_to(source)
         try:
+            if is_limited:
+                self._admission.check(source)  # before the body is read
             headers = Headers(scope["headers"])
             body = b"" if method == "GET" else await self._body(headers, receive, source.max_body_bytes)
             began = time.perf_counter()
@@ -135,12 +144,15 @@ class Receiver:
             request = _request(scope, headers, body)
             if method == "GET":
                 return self._challenge(source, request)
-            answer = await self._receive(source, request, headers, payments=payments)
+            answer = await self._receive(source, request, headers, payments=payments, is_limited=is_limited)
             self.direct.spread(source).observe(time.perf_counter() - began)
             return answer
         except Rejected as rejected:
             status = _status(source, rejected, payments=payments)
             return self._reject(scope, source, source.route, rejected.reason, status, size)
+        except RequestLimited as error:
+            self._note(scope, source, source.route, error.limit.value, 429, size)
+            return answers.limited(error)
         except TooLarge:
             return self._reject(scope, source, source.route, "too_large", 413, source.max_body_bytes + 1)
         except TooSlow:
@@ -161,10 +173,13 @@ class Receiver:
         await self._catalog.look_again(name)
         return self._find(name)
 
-    def _reject(self, scope: Scope, source: Source | None, name: str, reason: str, status: int, size: int) -> Answer:
+    def _note(self, scope: Scope, source: Source | None, name: str, reason: str, status: int, size: int) -> None:
         client = scope.get("client")
         shown = name[:80] if name.isprintable() and name.isascii() else "?"
         self._rejects.note(source, shown, reason, status, client[0] if client else None, size)
+
+    def _reject(self, scope: Scope, source: Source | None, name: str, reason: str, status: int, size: int) -> Answer:
+        self._note(scope, source, name, reason, status, size)
         answer = answers.refused(status, reason)
         return answers.unavailable(reason, 30) if status == 503 else answer
 
@@ -215,7 +230,9 @@ class Receiver:
 
     # -- the events --------------------------------------------------------------------------------------------------
 
-    async def _receive(self, source: Source, request: Request, headers: Headers, *, payments: bool) -> Answer:
+    async def _receive(
+        self, source: Source, request: Request, headers: Headers, *, payments: bool, is_limited: bool
+    ) -> Answer:
         provider, config = source.provider, source.config
         if provider.fetches:
             await provider.prepare(config, request, self._fetch)
@@ -228,11 +245,15 @@ class Receiver:
                 return answers.not_stored(source, error, self._store.refusals)
         if not isinstance(intake, Intake):
             return answers.replied(intake)
-        if not is_tracing():
-            return await self._take(source, intake, payments=payments)
-        parent = trace_of(source.webhook_id, intake.items[0].event_id)
-        with span(f"webhook {source.name}", parent=parent), traced():
-            return await self._take(source, intake, payments=payments)
+        entered = self._admission.enter(source) if is_limited else ()
+        try:
+            if not is_tracing():
+                return await self._take(source, intake, payments=payments)
+            parent = trace_of(source.webhook_id, intake.items[0].event_id)
+            with span(f"webhook {source.name}", parent=parent), traced():
+                return await self._take(source, intake, payments=payments)
+        finally:
+            leave(entered)
 
     async def _take(self, source: Source, intake: Intake, *, payments: bool = False) -> Answer:
         """Store the events of a verified request, or handle them, and return the answer."""
@@ -242,7 +263,9 @@ class Receiver:
             return answer
         gate("ack-verified")
         try:
-            stored = await self.commits.submit(intake.events)
+            stored = await self.commits.submit(intake.events, source.line)
+        except OverShare:
+            raise RequestLimited(LimitName.SHARE) from None
         except (Overloaded, *FAILED) as error:
             return answers.not_stored(source, error, self._store.refusals)
         if self._store.refusals.lasts:

@@ -1,4 +1,4 @@
-"""The settings of the inbox feature: how long claims and dedupe keys last."""
+"""The settings of the inbox feature: the life of claims and dedupe keys, and limits of organizations."""
 
 from __future__ import annotations
 
@@ -18,3 +18,15 @@ class InboxSettings(FeatureSettings):
         description="Seconds after which a claim on an event through the SQL interface expires.",
     )
     dedupe_days: int = Field(default=400, ge=1, description="Days to keep the dedupe key of a finished event.")
+    organization_webhooks_per_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="Webhook requests per second that each process accepts for one organization; above it: 429. "
+        "Default: no limit.",
+    )
+    organization_webhooks_at_once: int | None = Field(
+        default=None,
+        ge=1,
+        description="Webhook requests of one organization that each process handles at the same time; above it: 429. "
+        "Default: its fair share of the room.",
+    )

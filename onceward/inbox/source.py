@@ -14,6 +14,7 @@ import orjson
 from onceward.trust import SecretBox
 from onceward.webhooks.provider import ConfigError, Provider, SourceConfig
 from onceward.webhooks.registry import get_provider
+from onceward.work.commit_lines import Line
 
 Mode = Literal["ack", "inline", "external"]
 
@@ -49,6 +50,9 @@ class Source:
     """The app whose handlers of the provider get the events. None: those of the only app that has them."""
     ordering: bool = False
     rate_per_s: float | None = None
+    requests_per_s: float | None = None
+    """The most requests per second that this process accepts (`admission.py`)."""
+    requests_at_once: int | None = None
     max_body_bytes: int = 1 << 20
     paused: bool = False
     signature_headers: tuple[str, ...] = ()
@@ -56,12 +60,18 @@ class Source:
     """The name used to look up handlers: the source's name, unless the request address implies another."""
     verifies_alone: bool = field(init=False)
     """Whether verification neither fetches nor writes anything, so that it never waits."""
+    has_request_limits: bool = field(init=False)
+    line: Line = field(init=False)
+    """In which line its requests wait for a commit: sources of an organization share the turns of the organization."""
 
     def __post_init__(self) -> None:
         if not self.route:
             object.__setattr__(self, "route", self.name)
         binds = self.provider.binds(self.config)
         object.__setattr__(self, "verifies_alone", not self.provider.fetches and not binds)
+        limited = self.requests_per_s is not None or self.requests_at_once is not None
+        object.__setattr__(self, "has_request_limits", limited)
+        object.__setattr__(self, "line", (self.organization or self.webhook_id, self.webhook_id))
 
     @property
     def is_inline(self) -> bool:
@@ -141,6 +151,8 @@ def build(row: Mapping[str, Any], secrets: Sequence[Secret], hidden: Mapping[str
         app=row["app"],
         ordering=row["ordering"],
         rate_per_s=row["rate_per_s"],
+        requests_per_s=row["requests_per_s"],
+        requests_at_once=row["requests_at_once"],
         max_body_bytes=row["max_body_bytes"],
         paused=row["paused_at"] is not None,
         signature_headers=provider.signature_headers(config),

@@ -63,6 +63,8 @@ class NewSource:
     tolerance_s: int = 300
     ordering: bool = False
     rate_per_s: float | None = None
+    requests_per_s: float | None = None
+    requests_at_once: int | None = None
     max_body_bytes: int = 1 << 20
     retention_days: int | None = None
     app: str | None = None
@@ -81,6 +83,8 @@ class Listed:
     public_url: str | None
     ordering: bool
     rate_per_s: float | None
+    requests_per_s: float | None
+    requests_at_once: int | None
     max_body_bytes: int
     retention_days: int | None
     origin: str
@@ -120,6 +124,7 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
             f"rate_per_s is {new.rate_per_s} with mode {new.mode}: it must be above 0, and mode must be ack",
             field="rate_per_s",
         )
+    require_limits(new.requests_per_s, new.requests_at_once)
     webhook_id = uuid4()
     values = {**asdict(new), "webhook_id": webhook_id, "organization_id": new.organization, "paused_at": None}
     secrets = [Secret(each) for each in new.secrets]
@@ -146,6 +151,8 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
                 tolerance_s=new.tolerance_s,
                 ordering=new.ordering,
                 rate_per_s=new.rate_per_s,
+                requests_per_s=new.requests_per_s,
+                requests_at_once=new.requests_at_once,
                 max_body_bytes=new.max_body_bytes,
                 retention_days=new.retention_days,
                 app=new.app,
@@ -166,11 +173,11 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
         actor=actor,
         organization=new.organization,
     )
-    await _notify_nodes(tx)
+    await notify_nodes(tx)
     return await find(tx, new.name)
 
 
-async def _notify_nodes(tx: Transaction, *queues: str) -> None:
+async def notify_nodes(tx: Transaction, *queues: str) -> None:
     """Notify every node at the commit. It is sent inside the transaction, so a node that hears it also sees the change."""
     await tx.fetch("select pg_notify($1, message) from unnest($2::text[]) message", CHANNEL, [CHANGED, *queues])
 
@@ -241,7 +248,7 @@ async def rotate(
         actor=actor,
         organization=row["organization_id"],
     )
-    await _notify_nodes(tx)
+    await notify_nodes(tx)
     return secrets
 
 
@@ -268,8 +275,15 @@ async def assign(tx: Transaction, name: str, app: str | None, *, actor: str | Id
         actor=actor,
         organization=source.organization_id,
     )
-    await _notify_nodes(tx, UNHANDLED_QUEUE)
+    await notify_nodes(tx, UNHANDLED_QUEUE)
     return await find(tx, str(source.webhook_id))
+
+
+def require_limits(requests_per_s: float | None, requests_at_once: int | None) -> None:
+    if requests_per_s is not None and not 0 < requests_per_s < float("inf"):
+        raise ConfigError(f"requests_per_s is {requests_per_s}: it must be above 0", field="requests_per_s")
+    if requests_at_once is not None and requests_at_once < 1:
+        raise ConfigError(f"requests_at_once is {requests_at_once}: it must be at least 1", field="requests_at_once")
 
 
 def _require_app_name(app: str | None) -> None:
@@ -306,7 +320,7 @@ async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:
         actor=actor,
         organization=source.organization_id,
     )
-    await _notify_nodes(tx)
+    await notify_nodes(tx)
 
 
 async def pause(tx: Transaction, name: str, *, actor: str | Identity) -> Listed:
@@ -338,7 +352,7 @@ async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | 
         actor=actor,
         organization=source.organization_id,
     )
-    await _notify_nodes(tx, *(() if paused else (QUEUE, UNHANDLED_QUEUE)))
+    await notify_nodes(tx, *(() if paused else (QUEUE, UNHANDLED_QUEUE)))
     return await find(tx, str(source.webhook_id))
 
 

@@ -192,17 +192,17 @@ class Store:
         self, conn: Connection, flat: Sequence[Placed], results: list[Stored | None], duplicates: Sequence[int]
     ) -> None:
         """Fill in the state of duplicates, with a separate statement, which sees what others have just committed."""
-        rows = await conn.fetch(
-            STANDING,
-            [flat[n].common.source.webhook_id for n in duplicates],
-            [flat[n].event_id for n in duplicates],
-            timeout=FLUSH_TIMEOUT_S,
-        )
+        by_event: dict[tuple[UUID, str], list[int]] = {}
+        for n in duplicates:
+            by_event.setdefault((flat[n].common.source.webhook_id, flat[n].event_id), []).append(n)
+        webhook_ids, event_ids = zip(*by_event, strict=True)
+        rows = await conn.fetch(STANDING, webhook_ids, event_ids, timeout=FLUSH_TIMEOUT_S)
+        events = list(by_event.values())
         for row in rows:
             at: int = row["n"]
-            n = duplicates[at - 1]
-            results[n] = standing(row)
-            self.reused_ids.note(flat[n].common.source, stored_type=row["type"], type=flat[n].common.type)
+            for n in events[at - 1]:
+                results[n] = standing(row)
+                self.reused_ids.note(flat[n].common.source, stored_type=row["type"], type=flat[n].common.type)
         if missing := [n for n in duplicates if results[n] is None]:
             raise LookupError(
                 f"event {flat[missing[0]].event_id!r} was a duplicate, but its row does not exist any more"
@@ -235,11 +235,15 @@ async def _receive(
 
 
 def _in_order(placed: Sequence[Placed], commons: Sequence[Common]) -> list[int]:
-    """Return indexes sorted by key: two nodes that insert the same events in different orders would deadlock."""
+    """Return indexes sorted by key: two nodes that insert the same events in different orders would deadlock.
+
+    An event that came several times is returned once: a flood of duplicates is one row for PostgreSQL.
+    """
     keys: list[Any] = [each.event_id for each in placed]
     if len(commons) > 1:
         keys = [(each.common.source.name, each.event_id) for each in placed]
-    return sorted(range(len(placed)), key=keys.__getitem__)
+    first = {key: n for n, key in zip(range(len(keys) - 1, -1, -1), reversed(keys), strict=True)}
+    return sorted(first.values(), key=keys.__getitem__)
 
 
 def _own(placed: Sequence[Placed]) -> tuple[Any, ...]:

@@ -40,7 +40,6 @@ def node(context: Context) -> LiveNode:
             max_connections_per_organization=settings.live_max_connections_per_organization,
             retention_s=settings.live_retention_s,
             query_timeout_s=settings.live_query_timeout_s,
-            runners=settings.live_runners,
             origins=frame.of(WebSettings).cors_origins,
         ),
         authenticate=authenticator(context.database, verifier_from(frame.of(WebSettings))),

@@ -25,6 +25,3 @@ class LiveSettings(FeatureSettings):
         "everything again.",
     )
     live_query_timeout_s: float = Field(default=10.0, gt=0, description="Maximum duration of a live query, in seconds.")
-    live_runners: int = Field(
-        default=4, ge=1, description="Live queries that one process runs at the same time; each uses one connection."
-    )

@@ -8,6 +8,7 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.messages.attachments import Attachment
     from onceward.messages.channel import Channel, Letter
+    from onceward.messages.composing import SendingOptions
     from onceward.messages.delivery import DeliveryReport, DeliveryState, HookState, report_delivery
     from onceward.messages.endings import MessageEnd
     from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
@@ -33,7 +34,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
     from onceward.messages.replies import Reply, read_reply
-    from onceward.messages.sender import Sender, SendingOptions
+    from onceward.messages.sender import Sender
     from onceward.messages.senders import NumberSender, SenderKind, list_senders, organization_of_sender
     from onceward.messages.settings import MessagesSettings
     from onceward.messages.templates import BadTemplate, Template, Templates

@@ -109,6 +109,12 @@ ERASERS: tuple[Eraser, ...] = (
         delete=True,
     ),
     Eraser(
+        name="digest choices",
+        table="onceward.digest_choices",
+        columns={"recipient": "whole"},
+        delete=True,
+    ),
+    Eraser(
         name="opt-ins and opt-outs",
         table="onceward.consents",
         columns={"recipient": "whole", "wording": "text"},
@@ -140,6 +146,8 @@ UNSEARCHED: dict[str, str] = {
     "onceward.mail_domains.*": "senders of organizations",
     "onceward.suppressions.address_hash": "the hash of an address, so that no mail is sent to it",
     "onceward.preference_links.token_hash": "the hash of a random token",
+    "onceward.digest_choices.category": "a name given by code",
+    "onceward.digest_choices.period": "a closed set",
     "onceward.suppressions.status": "a code of mail servers",
     "onceward.suppressions.source": "a name given by code",
     "onceward.service_states.*": "accounts of organizations",

@@ -12,6 +12,8 @@ GROWTH: dict[str, str] = {
     "onceward.messages": "stripped by `old messages` after ONCEWARD_RETENTION_DAYS; the key stays, so that no message is sent twice",
     "onceward.senders": "kept: configuration",
     "onceward.preference_links": "deleted by `old notifications` ONCEWARD_RETENTION_DAYS after they expired",
+    "onceward.digest_choices": "kept: the will of a person, until it is erased",
+    "onceward.digest_entries": "deleted by `old notifications` after ONCEWARD_RETENTION_DAYS, when ended",
     "onceward.suppressions": "kept: an address that bounced stays suppressed until an operator removes it",
     "onceward.mail_domains": "kept: configuration",
     "onceward.service_states": "kept: one row for each approved text, number and account",

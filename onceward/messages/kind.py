@@ -49,6 +49,8 @@ class Message:
     """What services refuse that may concern this message (`onceward.account_troubles`)."""
     is_trial: bool = False
     """Whether the line of the organization's own account had failed when the message was loaded."""
+    is_own: bool = False
+    """Whether the organization had an account of its own when the message was queued: no other account sends it."""
     sending_for_s: float | None = None
     """Time since the first send without an answer, by the database's clock, when the message was loaded."""
     loaded_at: float = field(default_factory=monotonic)

@@ -7,7 +7,8 @@ Brazilian mobile numbers and adds a 1 to Mexican ones. `read_number` returns the
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onceward.errors import OncewardError
@@ -88,16 +89,25 @@ def zone_of(number: str) -> str | None:
     if not number.startswith("+"):
         return None
     try:
-        zones = zones_of_number(phonenumbers.parse(number))
+        parsed = phonenumbers.parse(number)
     except phonenumbers.NumberParseException:
         return None
-    return zones[0] if len(zones) == 1 and "/" in zones[0] and not zones[0].startswith("Etc/") else None
+    kind = phonenumbers.number_type(parsed)
+    if kind == phonenumbers.PhoneNumberType.UNKNOWN:
+        return None
+    # Other numbers, such as those of some mobile networks, belong to the whole country.
+    country = parsed.country_code or 0
+    is_local = phonenumbers.is_number_type_geographical(kind, country)
+    digits = f"{country}{phonenumbers.national_significant_number(parsed) if is_local else ''}"
+    zones = _zones()
+    return next((zones[digits[:n]] for n in range(len(digits), 0, -1) if digits[:n] in zones), None)
 
 
-def zones_of_number(number: phonenumbers.PhoneNumber) -> tuple[str, ...]:
-    from phonenumbers.timezone import time_zones_for_number  # loads a table of prefixes
-
-    return time_zones_for_number(number)
+@cache
+def _zones() -> dict[str, str | None]:
+    """Return the time zone of the numbers that begin with these digits, or None if they have several."""
+    lines = (Path(__file__).parent / "zones_of_numbers.txt").read_text(encoding="utf-8").splitlines()
+    return {prefix: None if zone == "-" else zone for zone, *prefixes in map(str.split, lines) for prefix in prefixes}
 
 
 def _one_form(number: str) -> str:

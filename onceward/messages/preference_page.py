@@ -14,7 +14,7 @@ import hashlib
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import time, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -42,6 +42,15 @@ select channel, category from onceward.opt_outs where organization_id is not dis
 """
 PRUNE = "delete from onceward.preference_links where expires_at < onceward.now() - $1::interval"
 
+DIGESTS = """
+select category, period from onceward.digest_choices where organization_id is not distinct from $1 and recipient = $2
+"""
+NO_DIGEST = """
+delete from onceward.digest_choices where organization_id is not distinct from $1 and recipient = $2 and category = $3
+"""
+SAVE_DIGEST = read_statement("messages", "save_digest_choice")
+SAVE_QUIET = read_statement("messages", "save_quiet_hours")
+
 Cell = tuple[str, str]
 """A topic and a channel."""
 
@@ -54,6 +63,8 @@ class OpenedLink:
     recipient: str
     locale: str | None
     channels: tuple[str, ...]
+    quiet: tuple[time, time] | None = None
+    timezone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,8 @@ class Topic:
     name: str
     title: str
     channels: frozenset[str]
+    is_digestible: bool = False
+    """Whether its mails can be gathered into a digest."""
 
 
 async def preference_link(tx: Transaction, recipient: str, *, public_url: str, valid_for: timedelta = VALID_FOR) -> str:
@@ -85,24 +98,33 @@ async def open_link(db: Database, token: str) -> OpenedLink | None:
     if row is None:
         return None
     known = tuple(name for name in CHOOSABLE if row[name])
+    has_quiet = row["quiet_from"] is not None and row["quiet_to"] is not None
     return OpenedLink(
-        organization=row["organization_id"], recipient=row["recipient"], locale=row["locale"], channels=known
+        organization=row["organization_id"],
+        recipient=row["recipient"],
+        locale=row["locale"],
+        channels=known,
+        quiet=(row["quiet_from"], row["quiet_to"]) if has_quiet else None,
+        timezone=row["timezone"],
     )
 
 
 def topics_of(templates: Templates, locale: str, default_locale: str) -> list[Topic]:
     """Return the topics that one can choose, with their titles in a language."""
     channels: dict[str, set[str]] = {}
+    digestible = {template.category for template in templates if template.digest}
     for template in templates:
-        if template.category != "transactional":
+        if template.category not in ("transactional", "digest"):
             channels.setdefault(template.category, set()).add(template.channel)
     return [
-        Topic(name, _title(templates.topics.get(name, {}), name, locale, default_locale), frozenset(channels[name]))
+        Topic(name, title_of(templates, name, locale, default_locale), frozenset(channels[name]), name in digestible)
         for name in sorted(channels)
     ]
 
 
-def _title(titles: Mapping[str, str], name: str, locale: str, default_locale: str) -> str:
+def title_of(templates: Templates, name: str, locale: str, default_locale: str) -> str:
+    """Return the title of a topic in a language."""
+    titles = templates.topics.get(name, {})
     for each in fallbacks(locale, default_locale):
         if each in titles:
             return titles[each]
@@ -138,6 +160,26 @@ async def save_choice(db: Database, link: OpenedLink, cells: Collection[Cell], w
                 await opt_out(tx, link.recipient, channel=channel, category=category, source=SOURCE)
 
 
+async def digests_of(db: Database, link: OpenedLink) -> dict[str, str]:
+    """Return the topics of which the recipient gets a digest, with its period."""
+    rows = await db.fetch(DIGESTS, link.organization, link.recipient)
+    return {row["category"]: row["period"] for row in rows}
+
+
+async def save_habits(
+    db: Database, link: OpenedLink, digests: Mapping[str, str | None], quiet: tuple[time, time] | None
+) -> None:
+    """Store the digest of each topic (None: single mails) and the quiet hours (None: none of one's own)."""
+    async with db.transaction(role="engine", organization=link.organization) as tx:
+        for category, period in digests.items():
+            if period is None:
+                await tx.execute(NO_DIGEST, link.organization, link.recipient, category)
+            else:
+                await tx.execute(SAVE_DIGEST, link.organization, link.recipient, category, period)
+        if quiet != link.quiet:
+            await tx.execute(SAVE_QUIET, link.organization, link.recipient, *(quiet or (None, None)))
+
+
 def _covers(refused: tuple[str, str], cell: Cell) -> bool:
     return refused[0] in ("*", cell[1]) and refused[1] in ("*", cell[0])
 
@@ -167,6 +209,14 @@ WORDS: dict[str, dict[str, Any]] = {
         "email": "Email",
         "sms": "Text message",
         "whatsapp": "WhatsApp",
+        "digest": "How often by mail",
+        "single": "At once",
+        "daily": "Every morning",
+        "weekly": "Monday morning",
+        "quiet": "Quiet hours",
+        "quiet_from": "No messages between",
+        "quiet_to": "and",
+        "quiet_note": "Empty: no quiet hours of your own. Time zone: {zone}.",
         "push": "Push",
     },
     "pt": {
@@ -180,6 +230,14 @@ WORDS: dict[str, dict[str, Any]] = {
         "email": "E-mail",
         "sms": "SMS",
         "whatsapp": "WhatsApp",
+        "digest": "Com que frequência por e-mail",
+        "single": "Na hora",
+        "daily": "Toda manhã",
+        "weekly": "Segunda-feira de manhã",
+        "quiet": "Horário de silêncio",
+        "quiet_from": "Sem mensagens entre",
+        "quiet_to": "e",
+        "quiet_note": "Vazio: sem horário próprio. Fuso horário: {zone}.",
         "push": "Push",
     },
     "de": {
@@ -193,6 +251,14 @@ WORDS: dict[str, dict[str, Any]] = {
         "email": "E-Mail",
         "sms": "SMS",
         "whatsapp": "WhatsApp",
+        "digest": "Wie oft per E-Mail",
+        "single": "Sofort",
+        "daily": "Jeden Morgen",
+        "weekly": "Montagmorgen",
+        "quiet": "Ruhezeit",
+        "quiet_from": "Keine Nachrichten zwischen",
+        "quiet_to": "und",
+        "quiet_note": "Leer: keine eigene Ruhezeit. Zeitzone: {zone}.",
         "push": "Push",
     },
     "ru": {
@@ -206,6 +272,14 @@ WORDS: dict[str, dict[str, Any]] = {
         "email": "Почта",
         "sms": "SMS",
         "whatsapp": "WhatsApp",
+        "digest": "Как часто по почте",
+        "single": "Сразу",
+        "daily": "Каждое утро",
+        "weekly": "Утром в понедельник",
+        "quiet": "Тихие часы",
+        "quiet_from": "Не присылать сообщения между",
+        "quiet_to": "и",
+        "quiet_note": "Пусто: без своих тихих часов. Часовой пояс: {zone}.",
         "push": "Push",
     },
 }

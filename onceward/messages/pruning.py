@@ -9,6 +9,7 @@ from onceward.messages.preference_page import prune_links
 from onceward.statements import read_statement
 from onceward.work import TURNS, Retention, deletion
 
+PRUNE_DIGESTS = read_statement("messages", "prune_digest_entries")
 STRIP = read_statement("messages", "strip_messages")
 
 
@@ -51,7 +52,8 @@ def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
 
 
 async def prune_records(db: Database, keep: timedelta) -> None:
-    """Delete old notices, notifications, messages of the dashboard, and expired links."""
+    """Delete old notices, notifications, messages of the dashboard, expired links, and entries of digests."""
     for each in old_records(db, keep=keep):
         await each.all()
     await prune_links(db, keep)
+    await db.execute(PRUNE_DIGESTS, keep)

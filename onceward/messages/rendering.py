@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
@@ -58,6 +58,8 @@ class Rendered:
     html: str
     parameters: tuple[str, ...] = ()
     """The values of the variables of an approved text, in the order of `approved.numbered`."""
+    links: frozenset[str] = frozenset()
+    """The URLs in the text of a mail that are our own."""
 
 
 def render(
@@ -70,13 +72,14 @@ def render(
     channel: str = "email",
     brand: str = "Onceward",
     unsubscribe_url: str | None = None,
+    own_links: Collection[str] = (),
 ) -> Rendered:
     """Render all parts, or raise an error that names the template, its language and what is missing."""
     chosen = template.locale_for(locale, default_locale)
     parts = template.locales[chosen]
     # Numbers and dates follow the requested region if the template has its language.
     region = locale if locale and locale.replace("_", "-").split("-")[0] == chosen.split("-")[0] else chosen
-    links: set[str] = set()
+    links: set[str] = set(own_links)
     values = {**data, "_locale": region, "_zone": zone or ZoneInfo("UTC"), "_links": links}
 
     def fill(source: str, *, form: Form, **more: Any) -> str:
@@ -94,11 +97,8 @@ def render(
     if channel != "email":
         variables = expressions(parts.get(PART, "")) if channel == "whatsapp" else ()
         return Rendered(chosen, subject, text, "", tuple(fill("{{ " + each + " }}", form=plain) for each in variables))
-    content = (
-        fill(parts["html"], form="html")
-        if "html" in parts
-        else _paragraphs(text, links | {url.rstrip(".,;:!?)") for url in LITERAL_URL.findall(source)})
-    )
+    links |= {url.rstrip(".,;:!?)") for url in LITERAL_URL.findall(source)}
+    content = fill(parts["html"], form="html") if "html" in parts else _paragraphs(text, links)
     words = WORDS.get(chosen.split("-")[0], WORDS["en"])
     if unsubscribe_url is not None:
         text = f"{text}\n\n-- \n{words['unsubscribe']}: {unsubscribe_url}"
@@ -113,7 +113,7 @@ def render(
         unsubscribe=words["unsubscribe"],
         unsubscribe_url=unsubscribe_url,
     )
-    return Rendered(chosen, subject, text, html)
+    return Rendered(chosen, subject, text, html, links=frozenset(links))
 
 
 def check(template: Template) -> None:

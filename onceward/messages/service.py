@@ -12,6 +12,7 @@ from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.accounts import OrganizationChannels, channel_sources, configured_channels
 from onceward.messages.channel import Channel, ChannelSetup, ReportAddress, no_reports
 from onceward.messages.channels.dashboard import DashboardChannel
+from onceward.messages.composing import SendingOptions
 from onceward.messages.expiry import release_expired
 from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots, per_second
@@ -19,7 +20,7 @@ from onceward.messages.mail_domains import MailIdentities
 from onceward.messages.notifications import SlackChannels, slack_of
 from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.pruning import old_messages, prune_records
-from onceward.messages.sender import Sender, SendingOptions
+from onceward.messages.sender import Sender
 from onceward.messages.settings import MessagesSettings
 from onceward.messages.templates import Templates
 from onceward.messages.troubles import Troubles
@@ -77,7 +78,7 @@ class MessageService:
         )
         keep = timedelta(days=settings.of(WorkSettings).retention_days)
         self._loops = [
-            Loop("refused accounts", self.troubles.step, every_s=10.0),
+            Loop("refused accounts", self.troubles.step, every_s=2.0),
             Loop("expired messages", partial(release_expired, db, waker), every_s=1.0),
             Loop("old send slots", lambda: forget_old_slots(db), every_s=3600.0),
             Loop("old messages", old_messages(db, keep=keep).all, every_s=60.0),

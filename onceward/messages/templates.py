@@ -6,7 +6,7 @@
         en.sms.txt       optional: a text for one channel
         en.approved.txt  optional: the text that WhatsApp has approved (messages/approved.py)
         pt.txt
-        template.toml    optional: category, policy, channel, window, WhatsApp template
+        template.toml    optional: category, policy, channel, bulk, digest, window, WhatsApp template
         sample.json      data for previews and tests
 
 A message is rendered with the version that was current when it was queued, even if the files have changed since.
@@ -81,6 +81,11 @@ class Template:
     def bulk(self) -> bool:
         """Whether messages of this template go after all others of their account, such as a newsletter."""
         return bool(self.options.get("bulk", False))
+
+    @property
+    def digest(self) -> bool:
+        """Whether recipients may choose to get the mails of this template together, once a day or a week."""
+        return bool(self.options.get("digest", False))
 
     @property
     def window(self) -> Window | None:
@@ -213,9 +218,11 @@ def _options(folder: Path) -> dict[str, Any]:
     for name, allowed in (("policy", POLICIES), ("channel", CHANNELS)):
         if options.get(name, allowed[0]) not in allowed:
             raise BadTemplate(f"{path}: {name} must be one of {', '.join(allowed)}, not {options[name]!r}")
-    for name in ("bulk", "quiet_hours"):
+    for name in ("bulk", "digest", "quiet_hours"):
         if not isinstance(options.get(name, False), bool):
             raise BadTemplate(f"{path}: {name} must be true or false, not {options[name]!r}")
+    if options.get("digest") and options.get("category", "transactional") == "transactional":
+        raise BadTemplate(f"{path}: a template for digests needs a category, which is the topic that people choose")
     if options.get("bulk") and options.get("category", "transactional") == "transactional":
         raise BadTemplate(f"{path}: a bulk template needs a category that people can opt out of, such as newsletter")
     if "window" in options:

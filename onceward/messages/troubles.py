@@ -18,7 +18,7 @@ import structlog
 from onceward.db import Database, Transaction
 from onceward.messages import metrics
 from onceward.messages.errors import MessageParked, Resting
-from onceward.messages.lines import Line, own_secrets
+from onceward.messages.lines import Line, own_secrets, queues_of
 from onceward.messages.parking import park_line, resume_line
 from onceward.messages.recipient import CHANNELS
 from onceward.services.outcome import Refused
@@ -30,12 +30,15 @@ FIRST_PROBE_S = 60.0
 LONGEST_PROBE_S = 900.0
 MOST_PAUSE_S = 30.0
 NOTICE = "MESSAGE_ACCOUNT"
+PROBES = 4
+"""How many messages are released for a probe, which one takes. Another one may be cancelled or expired meanwhile."""
 
 ADD = read_statement("messages", "add_trouble")
 TAKE_PROBE = read_statement("messages", "take_probe")
 REPAIRED = read_statement("messages", "repaired_troubles")
-RELEASE_TEMPLATE = read_statement("messages", "release_template")
+RELEASE = read_statement("messages", "release_refused")
 TEMPLATE_DUE = read_statement("messages", "probe_template")
+WAKE = "select onceward.wake_idle_workers($1)"
 NOTIFY = "select onceward.notify($1, $2, $3, $4, null, $5, $6)"
 RESOLVE = "delete from onceward.account_troubles where id = $1 returning organization_id, channel, template"
 DUE_NOW = """
@@ -103,7 +106,7 @@ class Troubles:
                 reason=refusal.reason,
                 advice=refusal.advice,
             )
-        return MessageParked(self._pause_s(concerned, wait_s), _reason(concerned, refusal.reason))
+        return MessageParked(self._pause_s(concerned, wait_s), _reason(concerned, refusal.reason), trouble=row["id"])
 
     async def wait_for_probe(self, troubles: list[Trouble]) -> None:
         """Raise `Resting` unless this message may probe every trouble that it meets."""
@@ -116,15 +119,20 @@ class Troubles:
             ):
                 wait_s = max(each.wait_s, self._first_probe_s)
                 raise Resting(
-                    self._pause_s(each.template, wait_s), _reason(each.template, "an operator must repair it")
+                    self._pause_s(each.template, wait_s),
+                    _reason(each.template, "an operator must repair it"),
+                    trouble=each.id,
                 )
 
     async def resolve(self, troubles: list[Trouble]) -> None:
-        """The service has accepted the account again: let everything that waits run."""
+        """The service has accepted the account again: let everything that waits run at once.
+
+        Deleting the trouble waits for messages that are being put back to wait for it (`onceward.settled_message`).
+        """
         for each in troubles:
             async with self._db.transaction(role="engine") as tx:
                 if (row := await tx.fetchrow(RESOLVE, each.id)) is not None:
-                    await _resume(tx, row)
+                    await _resume(tx, row, most=None)
                     log.info("account.accepted", channel=row["channel"], template=row["template"])
 
     async def step(self) -> None:
@@ -139,7 +147,7 @@ class Troubles:
         async with self._db.transaction(role="engine") as tx:
             row = await tx.fetchrow(DUE_NOW, id)
             if row is not None:
-                await _resume(tx, row)
+                await _resume(tx, row, most=PROBES)
         return row is not None
 
     async def probe_installation(self) -> None:
@@ -170,7 +178,7 @@ async def change_template(tx: Transaction, line: Line, template: str, refusal: R
         await tx.execute(ADD, *parked, FIRST_PROBE_S, LONGEST_PROBE_S)
         return
     row = await tx.fetchrow(TEMPLATE_DUE, line.channel, line.owner, template)
-    if row is not None and await _release(tx, row) == 0:
+    if row is not None and await _release(tx, row, most=PROBES) == 0:
         await tx.execute(RESOLVE, row["id"])
 
 
@@ -186,17 +194,20 @@ async def _tell(tx: Transaction, line: Line, template: str | None, refusal: Refu
     await tx.fetchval(NOTIFY, NOTICE, "error", title, details, "admin", group)
 
 
-async def _resume(tx: Transaction, row: Any) -> None:
+async def _resume(tx: Transaction, row: Any, *, most: int | None) -> None:
     if row["template"] is None:
         await resume_line(tx, Line(row["channel"], row["organization_id"]))
-    else:
-        await _release(tx, row)
+    await _release(tx, row, most=most)
 
 
-async def _release(tx: Transaction, row: Any) -> int:
-    """Let the messages of a template run now. Return how many waited."""
-    released = await tx.execute(RELEASE_TEMPLATE, row["channel"], row["template"], row["organization_id"])
-    return int(released.split()[-1])
+async def _release(tx: Transaction, row: Any, *, most: int | None) -> int:
+    """Let the messages that wait for an account or template run at the commit, at most `most`. Return how many."""
+    released = await tx.fetch(
+        RELEASE, queues_of(row["channel"]), row["organization_id"], row["template"], _reason(row["template"], ""), most
+    )
+    for queue in queues_of(row["channel"]):
+        await tx.execute(WAKE, queue)
+    return len(released)
 
 
 def _reason(template: str | None, why: str) -> str:

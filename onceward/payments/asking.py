@@ -139,8 +139,7 @@ class Asking:
                 raise again(page)
             for reading in page.readings:
                 origin = reports.Origin(account["source"], reading.account or account["connected_account"])
-                # Not fenced: a report may be applied twice, and the job of a shared account belongs to no organization.
-                async with job.transaction() as tx:
+                async with job.transaction(fenced=True) as tx:
                     results = await reports.apply_facts(tx, origin, reading.facts)
                 events += 1
                 applied += sum(each not in ("known", reports.FOREIGN) for each in results)

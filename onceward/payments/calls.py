@@ -18,6 +18,13 @@ ACCOUNT_WAIT_S = 900.0
 """How long a call waits for an operator to repair the credentials."""
 
 
+class AccountRefused(Snooze):
+    """The call waits for an operator: the credentials are missing, or the service refuses them."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(ACCOUNT_WAIT_S, reason)
+
+
 async def service_for(services: Services, row: Row) -> PaymentService:
     """Return the service of a payment's account. `row` is a row of `store.GET`, or of an account with
     `organization_id`.
@@ -40,14 +47,14 @@ async def service_of_job(services: Services, row: Row) -> PaymentService:
     try:
         return await service_for(services, row)
     except (NotSet, PaymentError) as error:
-        raise Snooze(ACCOUNT_WAIT_S, str(error)) from error
+        raise AccountRefused(str(error)) from error
 
 
 def again(failure: Failure) -> Exception:
     """Return the error that makes a job repeat a call under the same idempotency key."""
     match failure:
         case Refused(reason, account=True):
-            return Snooze(ACCOUNT_WAIT_S, f"the payment service refuses our credentials: {reason}")
+            return AccountRefused(f"the payment service refuses our credentials: {reason}")
         case Refused(reason, permanent=True):
             return Permanent(f"the payment service refuses the request: {reason}")
         case Refused(reason, retry_after_s=after):

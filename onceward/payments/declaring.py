@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .service import PaymentService
     from .visiting import Visit
 
-HOOKS = ("on_paid", "on_processing", "on_unpaid", "on_refunded", "on_disputed", "on_instalment")
+HOOKS = ("on_paid", "on_processing", "on_declined", "on_unpaid", "on_refunded", "on_disputed", "on_instalment")
 Hook = Callable[[Any, Any], Awaitable[Any]]
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 
@@ -136,6 +136,10 @@ class Declarations:
     def on_processing(self, type: str, /) -> Callable[[F], F]:
         """Run `async def (payment: Payment, tx: Tx)` when a buyer paid by a method that takes days."""
         return self._declare(type, "on_processing")
+
+    def on_declined(self, type: str, /) -> Callable[[F], F]:
+        """Run `async def (payment: Payment, tx: Tx)` when a try to pay failed and the buyer may try again."""
+        return self._declare(type, "on_declined")
 
     def on_unpaid(self, type: str, /) -> Callable[[F], F]:
         """Run `async def (payment: Payment, tx: Tx)` when a payment ended without money."""

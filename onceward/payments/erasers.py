@@ -49,11 +49,19 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="refunds",
         table="onceward.payment_refunds",
-        columns={"reason": "text", "note": "text", "lines": "json", "requested_by": "whole", "key": "text"},
+        columns={
+            "reason": "text",
+            "note": "text",
+            "lines": "json",
+            "metadata": "json",
+            "requested_by": "whole",
+            "key": "text",
+        },
         blank={
             "reason": "'erased'",
             "note": "null",
             "lines": "'[]'::jsonb",
+            "metadata": "'{}'::jsonb",
             "requested_by": "m.mark",
             "key": "null",
         },

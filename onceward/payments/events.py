@@ -8,11 +8,16 @@ from onceward.inbox.event import StoredEvent
 
 from . import reports
 from .declaring import service_class
+from .receiving import Decided
 from .reports import Origin
 
 
-async def apply_event(event: StoredEvent, tx: Any) -> dict[str, Any]:
-    """Read an event into facts, and apply them. An event of other software on the same account is `foreign`."""
+async def apply_event(event: StoredEvent, tx: Any) -> Any:
+    """Read an event into facts, and apply them. An event of other software on the same account is `foreign`.
+
+    The result is that of the app, if it decided about money and gave one.
+    """
     reading = service_class(event.provider).read_event(event.type, event.payload)
     results = await reports.apply_facts(tx, Origin(event.source, reading.account), reading.facts)
-    return {"payments": results}
+    given = (each.result for each in results if isinstance(each, Decided) and each.result is not None)
+    return next(given, {"payments": [str(each) for each in results]})

@@ -12,7 +12,7 @@ from onceward.services.outcome import Absent, Refused
 from onceward.work import Claimed, Job, Retry, RetryPolicy, Task
 
 from . import asking, queueing, receiving, refunds, reports, store, visiting
-from .calls import again, service_of_job
+from .calls import AccountRefused, again, service_of_job
 from .declaring import Subject
 from .service import (
     Disputes,
@@ -29,6 +29,9 @@ Row = Any
 PATIENT = RetryPolicy(max_attempts=1000, first_s=5, factor=2.0, max_wait_s=3600)
 """Calls that move money are repeated for weeks: an outage of the service must not end them."""
 BALANCE_WAIT = timedelta(hours=6)
+ACCOUNT_REFUSED = (
+    "A payment service cannot be called with our credentials: payments and refunds wait until they are repaired"
+)
 
 
 class Jobs:
@@ -132,6 +135,7 @@ class Jobs:
             charge=row["charge"],
             amount=None if refund["is_rest"] else store.money(refund),
             reason=refund["reason"],
+            metadata=refund["metadata"],
         )
         service = await self.service(row)
         age_s = (refund["now"] - called_at).total_seconds()
@@ -221,6 +225,14 @@ async def write(job: Job, row: Row, report: Any) -> str:
 
 def _task(name: str, run: Callable[..., Any], *, retry: RetryPolicy = PATIENT, critical: bool = True) -> Task:
     async def call(work: Claimed, _: Any) -> Any:
-        return await run(Job(work), **work.args)
+        job = Job(work)
+        try:
+            return await run(job, **work.args)
+        except AccountRefused as refused:
+            async with job.transaction() as tx:
+                await tx.notify_admins(
+                    "PAYMENT_ACCOUNT_REFUSED", "fatal", ACCOUNT_REFUSED, {"reason": str(refused)}, audience="accounting"
+                )
+            raise
 
     return Task(name=name, run=call, queue=queueing.QUEUE, retry=retry, timeout_s=90.0, outside=True, critical=critical)

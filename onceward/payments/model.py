@@ -43,6 +43,8 @@ class Accept:
     """The app keeps the money. `shares` says to which accounts of the ledger it belongs; by default to `Books.revenue`."""
 
     shares: Sequence[Share] = ()
+    result: Any = None
+    """The result of the webhook that brought the money, if the app wants another than the machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Return:
     """The app does not want the money: the machine refunds it in full."""
 
     reason: str
+    result: Any = None
+    """As of `Accept`: for example a `Reply` with another status."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.reason) <= 200:
@@ -177,6 +181,10 @@ class Refund:
     lines: Sequence[Any]
     """What the app gave to `refund`."""
     failure: str | None
+    reference: str | None
+    """The id of the refund at the service; None as long as the service has not made it."""
+    attempt: int
+    """How many times the service was asked for it, from 1. Repeating a refund that failed is another attempt."""
     was_done: bool
     """The refund was done before and failed afterwards: the bank returned the money."""
 

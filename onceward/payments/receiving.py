@@ -31,6 +31,19 @@ update onceward.payments set page = null, page_url = null, page_expires_at = nul
 """
 
 
+class Decided(str):
+    """`paid` or `returned`, with the result that the app gives to the webhook."""
+
+    __slots__ = ("result",)
+    result: Any
+
+    @classmethod
+    def by(cls, answer: Accept | Return) -> Decided:
+        decided = cls("paid" if isinstance(answer, Accept) else "returned")
+        decided.result = answer.result
+        return decided
+
+
 async def apply(tx: Any, subject: Subject, row: Row, report: PaymentReport) -> str:
     """Move a payment to what the report says. The caller has locked it. Return what happened, in one word."""
     await store.name_payment(tx, row, [report.page, report.charge, *report.names, report.subscription])
@@ -88,6 +101,7 @@ async def _declined(tx: Any, subject: Subject, row: Row, report: PaymentReport) 
     failure = (report.failure or "declined")[:100]
     if report.is_open or (report.page is not None and row["page"] is not None and report.page != row["page"]):
         await store.change(tx, "payments", row["id"], failure=failure)
+        await _run(tx, subject, "on_declined", row)
         return "declined"
     return await end_unpaid(tx, subject, row, "failed", failure=failure)
 
@@ -153,7 +167,7 @@ async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport) ->
         await refunds.request(tx, row, amount=None, reason=answer.reason, by="payments", key="return")
     else:
         await tx.execute(SUPERSEDE_OTHERS, row["subject_type"], row["subject_id"], row["id"])
-    return "paid" if isinstance(answer, Accept) else "returned"
+    return Decided.by(answer)
 
 
 async def _known(tx: Any, subject: Subject, row: Row, report: PaymentReport) -> str:

@@ -2,14 +2,14 @@
 
     requested ──▶ sent ──▶ pending ──▶ done ──the bank returns it──▶ failed
         └───────────┴──────────┴──▶ failed ──repeat──▶ requested (next attempt)
-                                       └── settle by hand ──▶ settled
+                                       └── settle by hand ──▶ settled     also from requested, sent and pending
 
 Every change locks the payment before the refund.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, assert_never
 from uuid import UUID
@@ -31,8 +31,8 @@ UNFINISHED = ("requested", "sent", "pending")
 ADD = """
 insert into onceward.payment_refunds
     (payment_id, amount, currency, is_rest, reason, requested_by, lines, shares, key, status, reference, ask_at,
-    caused_by)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, onceward.now() + $12, $13) returning *
+    caused_by, metadata)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, onceward.now() + $12, $13, $14) returning *
 """
 UNDER_WAY = """
 select coalesce(sum(amount), 0)::bigint from onceward.payment_refunds
@@ -51,6 +51,7 @@ async def request(
     lines: Sequence[Any] = (),
     shares: Sequence[Share] = (),
     percent: int | None = None,
+    metadata: Mapping[str, str] | None = None,
     key: str | None = None,
 ) -> Row | None:
     """Record a refund of a locked payment and enqueue its call. None: nothing is left of the payment.
@@ -73,8 +74,9 @@ async def request(
     if amount is not None:
         _check(row, amount, left, step)
     return await _add(
-        tx, row, amount or left, amount is None, reason=reason, by=by, lines=lines, shares=shares, key=key
-    )
+        tx, row, amount or left, amount is None, reason=reason, by=by, lines=lines, shares=shares, metadata=metadata,
+        key=key,
+    )  # fmt: skip
 
 
 def _check(row: Row, amount: int, left: int, step: int) -> None:
@@ -100,6 +102,7 @@ async def _add(
     by: str,
     lines: Sequence[Any] = (),
     shares: Sequence[Share] = (),
+    metadata: Mapping[str, str] | None = None,
     key: str | None = None,
     status: str = "requested",
     reference: str | None = None,
@@ -107,7 +110,7 @@ async def _add(
     drawn = [{"account": each.account, "amount": each.amount} for each in shares]
     cause = None if tx.cause is None else tx.cause.id
     values = (row["id"], amount, row["currency"], is_rest, reason[:200], by, list(lines), drawn, key, status, reference)
-    refund = await tx.fetchrow(ADD, *values, FIRST_ASK, cause)
+    refund = await tx.fetchrow(ADD, *values, FIRST_ASK, cause, dict(metadata or {}))
     assert refund is not None
     if status == "requested":
         await call_soon(tx, refund)
@@ -346,12 +349,18 @@ async def restart(tx: Any, row: Row, refund: Row, *, amount: int) -> Row:
 
 
 async def settle(tx: Any, subject: Subject, refund_id: UUID, *, note: str) -> Row:
-    """Record that the buyer got the money another way. The refund never starts again, and a call under way is overtaken."""
+    """Record that the buyer got the money another way. The refund never starts again, and a call under way is overtaken.
+
+    A refund that the service still has as pending is given up: if the service pays it after all, that is a refund of its own.
+    """
     row, refund = await lock(tx, refund_id)
-    if refund["status"] not in ("requested", "sent", "failed"):
+    if refund["status"] not in (*UNFINISHED, "failed"):
         raise NotRefundable(
-            f"refund {refund_id} is {refund['status']}: only one that is requested, sent or failed can be settled by hand"
+            f"refund {refund_id} is {refund['status']}: only one without the money can be settled by hand"
         )
+    if refund["status"] == "pending":
+        note = f"{note[:300]} (pending at the service as {refund['reference']})"
+        refund = await store.change(tx, "payment_refunds", refund_id, reference=None)
     await _finish(tx, subject, row, refund, refund["amount"], status="settled", reference=None, note=note[:500])
     return await tx.fetchrow(store.REFUND, refund_id)
 

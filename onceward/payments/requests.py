@@ -137,6 +137,7 @@ class TxPayments:
         percent: int | None = None,
         lines: Sequence[Any] = (),
         shares: Sequence[Share] = (),
+        metadata: Mapping[str, str] | None = None,
         key: str | None = None,
         by: str = "app",
     ) -> Refund | None:
@@ -144,10 +145,9 @@ class TxPayments:
         left.
 
         `percent` is of what was paid, rounded down to an amount that the service takes. `lines` are for the app, which
-        gets them
-        in `on_refunded`. `shares` say from which accounts of the ledger the money comes; by default in proportion. The
-        same
-        `key` twice is one refund.
+        gets them in `on_refunded`. `shares` say from which accounts of the ledger the money comes; by default in
+        proportion. `metadata` is stored with the refund at the service, for people who read its dashboard. The same `key`
+        twice is one refund.
         """
         if amount is not None and percent is not None:
             raise ValueError("give amount or percent, not both")
@@ -163,6 +163,7 @@ class TxPayments:
             by=by,
             lines=lines,
             shares=shares,
+            metadata=metadata,
             key=key,
         )
         return None if refund is None else store.refund_of(refund, row)

@@ -162,6 +162,8 @@ class RefundOrder:
     amount: Money | None
     """None: everything that remains of the charge at the service when the call arrives. The report says how much it was."""
     reason: str
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further metadata of the app, for people who read the service's dashboard. The machine never reads it back."""
 
 
 # -- what a service answers

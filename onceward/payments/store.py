@@ -121,6 +121,8 @@ def refund_of(row: Row, payment: Row) -> Refund:
         requested_by=row["requested_by"],
         lines=row["lines"],
         failure=row["failure"],
+        reference=row["reference"],
+        attempt=row["attempt"],
         was_done=row["was_done"],
     )
 

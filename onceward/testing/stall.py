@@ -36,7 +36,7 @@ select distinct c.worker, null::bigint from onceward.claims c
 """
 CUT_BLOCKERS = """
 select pg_terminate_backend(s.pid) from pg_stat_activity s
- where s.application_name = $1 and s.state like 'idle in transaction%'
+ where s.application_name = $1 and (s.state like 'idle in transaction%' or s.wait_event = 'ClientRead')
    and exists (select from pg_stat_activity b where s.pid = any(pg_blocking_pids(b.pid)))
 """
 POLL_INTERVAL_S = 0.05
@@ -167,7 +167,7 @@ async def _take_over(scenario: StallScenario[Any], host: Any, db: Database, appl
     """Rescue and finish the work of the frozen process.
 
     If the frozen process holds a lock that blocks this one, its session is terminated, as PostgreSQL does after
-    `idle_in_transaction_session_timeout`.
+    `idle_in_transaction_session_timeout`, and the rescuer if it stopped in the middle of a statement.
     """
 
     async def rescue_and_run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -105,6 +106,8 @@ class Identity:
     session: SessionState | None = None
     permissions: frozenset[Permission] = frozenset()
     """What a key may do in addition to its scopes."""
+    roles: frozenset[str] = frozenset()
+    """What a member of the organization is in the desks of apps: `library.librarian`."""
     limits: KeyLimits | None = None
     """The apps and sources that a key is limited to, or None."""
 
@@ -146,13 +149,13 @@ class Identity:
         """Return the name of this identity in the audit log."""
         return f"{self.kind}:{self.label or self.sub or 'unknown'}"
 
-    def may(self, scope: Scope) -> bool:
-        """Return whether the identity has this scope or a higher one."""
-        return any(RANK[own] >= RANK[scope] for own in self.scopes)
+    def may(self, scope: Scope, *roles: str) -> bool:
+        """Return whether the identity has this scope, a higher one, or one of these roles of a desk."""
+        return any(RANK[own] >= RANK[scope] for own in self.scopes) or not self.roles.isdisjoint(roles)
 
-    def require(self, scope: Scope, permission: Permission | None = None) -> None:
-        """Raise `NotAllowed` unless the identity has this scope, or the permission that is enough here."""
-        if self.may(scope) or (permission is not None and permission in self.permissions):
+    def require(self, scope: Scope, permission: Permission | None = None, *, roles: Iterable[str] = ()) -> None:
+        """Raise `NotAllowed` unless the identity has this scope, or the permission or a role that is enough here."""
+        if self.may(scope, *roles) or (permission is not None and permission in self.permissions):
             return
         own = ", ".join(sorted({*self.scopes, *self.permissions})) or "none"
         needed = f"the scope {scope}" if permission is None else f"the scope {scope} or {permission}"

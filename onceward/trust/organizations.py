@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -18,7 +19,8 @@ from onceward.trust.identity import Identity
 
 SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 MOST_WEIGHT = 100
-Role = Literal["owner", "operator", "viewer"]
+Role = Literal["owner", "operator", "viewer", "member"]
+"""`member` may only do what the roles in the desks of apps allow."""
 
 SAVE_USER = read_statement("trust", "save_user")
 ACT_FOR = "select onceward.act_for($1, $2)"
@@ -234,15 +236,18 @@ async def set_weight(tx: Transaction, organization: UUID, weight: int, *, actor:
     )
 
 
-async def set_member(tx: Transaction, organization: UUID, email: str, role: Role, *, actor: str) -> UUID:
-    """Set the role of a person in an organization, and replace an earlier role. `tx` must run as the engine."""
+async def set_member(
+    tx: Transaction, organization: UUID, email: str, role: Role, *, desk_roles: Sequence[str] = (), actor: str
+) -> UUID:
+    """Set the roles of a person in an organization, and replace earlier ones. `tx` must run as the engine."""
     user_id = await add_user(tx, email, actor=actor)
     await tx.execute(
-        "insert into onceward.memberships (organization_id, user_id, role) values ($1, $2, $3)"
-        " on conflict (organization_id, user_id) do update set role = excluded.role",
+        "insert into onceward.memberships (organization_id, user_id, role, desk_roles) values ($1, $2, $3, $4)"
+        " on conflict (organization_id, user_id) do update set role = excluded.role, desk_roles = excluded.desk_roles",
         organization,
         user_id,
         role,
+        sorted(set(desk_roles)),
     )
     await audit.record(
         tx,
@@ -250,7 +255,7 @@ async def set_member(tx: Transaction, organization: UUID, email: str, role: Role
         entity_type="user",
         entity_id=user_id,
         organization=organization,
-        changes={"role": role},
+        changes={"role": role, "desk_roles": sorted(set(desk_roles))},
         actor=actor,
     )
     return user_id

@@ -14,10 +14,11 @@ from onceward.trust.failures import forget_old
 from onceward.trust.keys import forget_old_addresses
 from onceward.trust.sealer import Sealer
 from onceward.trust.sessions import forget_expired
-from onceward.trust.settings import TrustSettings
 from onceward.work import in_batches
 from onceward.work.settings import WorkSettings
 
+ANCHORS_S = 3600.0
+"""Seconds between two anchors of the audit chain."""
 FORGET_METRICS = read_statement("trust", "forget_metrics")
 
 
@@ -29,7 +30,7 @@ def sealer(context: Context) -> Sealer:
 def anchors(context: Context) -> Anchors:
     """Return the loop that copies the head of the audit chain out of the database."""
     settings = context.settings
-    return Anchors(context.database, anchor_files(settings), every_s=settings.of(TrustSettings).audit_anchor_interval_s)
+    return Anchors(context.database, anchor_files(settings), every_s=ANCHORS_S)
 
 
 def expired_logins(context: Context) -> Loop:

@@ -208,7 +208,10 @@ async def authenticate_session(
     row = await conn.fetchrow(FIND, _hash(token)) if len(token) == TOKEN_LENGTH else None
     if row is None:
         raise NotAuthenticated("the session is unknown or expired")
-    roles: dict[UUID, Scope] = dict(zip(row["organizations"], row["roles"], strict=True))
+    roles: dict[UUID, Scope] = {
+        id: "user" if role == "member" else role for id, role in zip(row["organizations"], row["roles"], strict=True)
+    }
+    desk_roles: dict[UUID | None, str] = dict(zip(row["organizations"], row["desk_roles"], strict=True))
     acting, scopes = _acting(roles, organization, admin=row["admin"])
     is_needed = row["enrolled"] or row["required_everywhere"] or acting in row["requiring"]
     is_pending = is_needed and not row["has_second_factor"]
@@ -222,7 +225,16 @@ async def authenticate_session(
     state = SessionState(
         row["session_id"], row["method"], row["confirmed_s_ago"], is_pending=is_pending, is_enrolled=row["enrolled"]
     )
-    return Identity("session", acting, scopes, sub=user_id, label=user_id, csrf=csrf_token(token), session=state)
+    return Identity(
+        "session",
+        acting,
+        scopes,
+        sub=user_id,
+        label=user_id,
+        csrf=csrf_token(token),
+        session=state,
+        roles=frozenset(desk_roles.get(acting, "").split()),
+    )
 
 
 def _acting(roles: dict[UUID, Scope], requested: UUID | None, *, admin: bool) -> tuple[UUID | None, frozenset[Scope]]:

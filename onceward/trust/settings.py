@@ -26,11 +26,6 @@ class TrustSettings(FeatureSettings):
         description="Command that prints these keys, for example the client of a key service; instead of ONCEWARD_SECRET_KEY. "
         "It runs without a shell when a process starts.",
     )
-    audit_anchor_interval_s: float = Field(
-        default=3600.0,
-        ge=1,
-        description="Seconds between two anchors of the audit chain: each node logs its newest link at level warning.",
-    )
     audit_anchor_url: OptionalText = Field(
         default=None,
         description="Where the newest link of the audit chain is stored as well: `s3://bucket/prefix` or `file:///folder`, best "

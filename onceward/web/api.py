@@ -6,13 +6,14 @@ with `/api/v1`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import cast
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar, cast
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+from onceward.context import Context
 from onceward.db import Database
 from onceward.engine import Engine
 from onceward.health import Health
@@ -24,6 +25,8 @@ from onceward.web.requests import RequestContext
 from onceward.web.settings import WebSettings
 from onceward.web.slashes import SlashRedirect
 
+T = TypeVar("T")
+
 
 def make_api(
     *,
@@ -32,6 +35,7 @@ def make_api(
     engine: Engine,
     health: Health,
     version: str,
+    context: Context | None = None,
     routers: Iterable[APIRouter] = (),
     error_handlers: Iterable[Callable[[FastAPI], None]] = (),
 ) -> FastAPI:
@@ -49,6 +53,7 @@ def make_api(
     api.state.database = database
     api.state.engine = engine
     api.state.settings = settings
+    api.state.context = context
     problems.install(api)
     auth.install(api)
     idempotency.install(api)
@@ -75,6 +80,7 @@ def create_api(
     engine: Engine,
     health: Health,
     version: str,
+    context: Context | None = None,
     routers: Iterable[APIRouter] = (),
     error_handlers: Iterable[Callable[[FastAPI], None]] = (),
 ) -> ASGIApp:
@@ -85,6 +91,7 @@ def create_api(
         engine=engine,
         health=health,
         version=version,
+        context=context,
         routers=routers,
         error_handlers=error_handlers,
     )
@@ -114,3 +121,17 @@ def engine_of(request: Request) -> Engine:
 def settings_of(request: Request) -> Settings:
     """Return the settings of this process. For `Depends`."""
     return cast(Settings, request.app.state.settings)
+
+
+def context_of(request: Request) -> Context:
+    """Return the process that answers the request. For `Depends`."""
+    return cast(Context, request.app.state.context)
+
+
+def part_of(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
+    """Return a dependency that finds the part of this type in the process. For `Depends`."""
+
+    async def find(request: Request) -> T:
+        return context_of(request).part(kind)
+
+    return find

@@ -37,7 +37,7 @@ BURST_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EdgeLimits:
-    """Sizes in bytes, times in seconds. docs/security.md explains each one."""
+    """Sizes in bytes, times in seconds. docs/security.md explains each one. Those without a setting have one right value."""
 
     head_bytes: int = 32 * 1024
     headers: int = 100
@@ -58,18 +58,12 @@ class EdgeLimits:
         """Return the limits from the settings of this process."""
         own = settings.of(WebSettings)
         return cls(
-            head_bytes=own.http_max_head_bytes,
-            headers=own.http_max_headers,
-            url_bytes=own.http_max_url_bytes,
             head_s=own.http_head_timeout_s,
             body_s=own.http_body_timeout_s,
             idle_s=own.http_idle_timeout_s,
             write_s=own.http_write_timeout_s,
             connections=own.http_max_connections,
             connections_per_address=own.http_max_connections_per_address,
-            descriptor_reserve=own.http_descriptor_reserve,
-            frames_per_s=own.websocket_frames_per_s,
-            frames_per_s_per_address=own.websocket_frames_per_s_per_address,
             trusted_proxies=settings.trusted_proxies,
         )
 

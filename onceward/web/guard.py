@@ -132,7 +132,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._unfinished_bytes += size
         if self._unfinished_bytes >= self.edge.limits.head_bytes:
-            limit = f"{self.edge.limits.head_bytes} bytes (ONCEWARD_HTTP_MAX_HEAD_BYTES)"
+            limit = f"{self.edge.limits.head_bytes} bytes"
             self._refuse(431, f"the request head is larger than {limit}", "limit")
 
     def _discard(self, data: bytes) -> None:
@@ -166,9 +166,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         self.url += url
         if len(self.url) > self.edge.limits.url_bytes:
-            raise self._stop(
-                414, f"the URL is longer than {self.edge.limits.url_bytes} bytes (ONCEWARD_HTTP_MAX_URL_BYTES)"
-            )
+            raise self._stop(414, f"the URL is longer than {self.edge.limits.url_bytes} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._part != HEAD:
@@ -196,7 +194,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Refuse an invalid head, and decide whether an `Upgrade` opens a WebSocket or is ignored."""
         self._unfinished_bytes = 0
         if len(self.headers) > self.edge.limits.headers:
-            raise self._stop(431, f"more than {self.edge.limits.headers} headers (ONCEWARD_HTTP_MAX_HEADERS)")
+            raise self._stop(431, f"more than {self.edge.limits.headers} headers")
         if self._is_coded and self.parser.get_http_version() != "1.1":
             raise self._stop(400, "a transfer coding requires HTTP/1.1")
         if not self.parser.should_upgrade():

@@ -50,6 +50,7 @@ def _api_options(context: Context) -> dict[str, Any]:
         "engine": context.engine,
         "health": context.health,
         "version": __version__,
+        "context": context,
         "routers": (*routers, *context.app.routers, icon_router(context.part(Site))),
         "error_handlers": context.features.load("error_handlers"),
     }

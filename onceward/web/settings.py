@@ -21,17 +21,6 @@ class WebSettings(FeatureSettings):
         description="Port on which `worker` and `scheduler` answer `/healthz`, `/readyz` and `/metrics`; if not set, they open no port.",
     )
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024, description="Maximum size of a request body, in bytes.")
-    http_max_head_bytes: int = Field(
-        default=32 * 1024,
-        ge=4096,
-        description="Maximum size of request line and headers together, in bytes; above it: 431.",
-    )
-    http_max_headers: int = Field(
-        default=100, ge=20, description="Maximum number of headers in a request; above it: 431."
-    )
-    http_max_url_bytes: int = Field(
-        default=8 * 1024, ge=1024, description="Maximum length of a request's URL, in bytes; above it: 414."
-    )
     http_head_timeout_s: float = Field(
         default=15.0,
         gt=0,
@@ -60,20 +49,6 @@ class WebSettings(FeatureSettings):
         ge=1,
         description="Maximum number of open connections per client address (for IPv6, per /64); above it: 429. Trusted "
         "proxies are exempt; a WebSocket behind a proxy counts for the forwarded address.",
-    )
-    http_descriptor_reserve: int = Field(
-        default=256,
-        ge=0,
-        description="File descriptors reserved for the database and outgoing calls, which clients cannot use; at most "
-        "half of the process's limit.",
-    )
-    websocket_frames_per_s: float = Field(
-        default=100.0, gt=0, description="WebSocket frames, including pings, that one connection may send per second."
-    )
-    websocket_frames_per_s_per_address: float = Field(
-        default=1000.0,
-        gt=0,
-        description="WebSocket frames that all connections of one client address may send per second.",
     )
     cors_origins: Words = Field(default=(), description="Web origins from which browsers may call the API.")
     metrics_token: OptionalSecret = Field(

@@ -47,15 +47,15 @@ def new_lease() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClaimQuery:
-    """The work that one claim returned, and what it found in each line, without a suspect."""
+    """The work that one claim returned, and what it found in each line."""
 
     lease: int
     work: list[Claimed]
     found: dict[int, Found]
     lanes: bool | None = None
     """Whether work waits in lanes. None: the claim found nothing, so it does not know."""
-    suspect: bool = False
-    """Whether one of the rows, in addition to those asked for, is a suspect."""
+    suspect: Claimed | None = None
+    """The suspect, if the claim took one. Then it took nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,10 @@ async def claim(
     plan: Plan | None = None,
     suspect: bool = False,
 ) -> ClaimQuery:
-    """Claim at most `most` rows of the queue as `plan` says, by default the oldest; with `suspect` also one that two dead workers held."""
+    """Claim at most `most` rows of the queue as `plan` says, by default the oldest.
+
+    With `suspect` it claims one row that two dead workers held instead of them, if there is one.
+    """
     picks, oldest = plan or Plan([Pick(NOBODY, BEGINNING, most)], BEGINNING)
     lines, marks, takes = zip(*picks, strict=True)
     rows = await conn.fetch(CLAIM, queue, oldest, tasks, most, lease, worker, suspect, lines, marks, takes)
@@ -91,12 +94,13 @@ async def claim(
         return ClaimQuery(lease, [], {})
     rows.sort(key=_BY_TIME)  # RETURNING does not keep the order of the select
     work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows]
-    has_suspect = suspect and any(each.suspect for each in work)
-    if len(picks) == 1 and oldest is None and not has_suspect:
+    if suspect and work[0].suspect:
+        return ClaimQuery(lease, work, {}, rows[0]["lanes"], work[0])
+    if len(picks) == 1 and oldest is None:
         found = {lines[0]: Found(len(rows), rows[-1]["sort_at"])}
     else:
         found, work = _by_turns(rows, work)
-    return ClaimQuery(lease, work, found, rows[0]["lanes"], has_suspect)
+    return ClaimQuery(lease, work, found, rows[0]["lanes"])
 
 
 def _by_turns(rows: Sequence[Record], work: list[Claimed]) -> tuple[dict[int, Found], list[Claimed]]:
@@ -104,15 +108,12 @@ def _by_turns(rows: Sequence[Record], work: list[Claimed]) -> tuple[dict[int, Fo
     counts: dict[int, int] = {}
     reached: dict[int, datetime] = {}
     turns: list[int] = []
-    for row, each in zip(rows, work, strict=True):
+    for row in rows:
         line = row["line"]
         turn = counts.get(line, 0)
         turns.append(turn)
-        if (
-            not each.suspect
-        ):  # a suspect is claimed wherever it stands in its line, so its time says nothing about the others
-            counts[line] = turn + 1
-            reached[line] = row["sort_at"]
+        counts[line] = turn + 1
+        reached[line] = row["sort_at"]
     if len(counts) > 1:
         work = [each for _, each in sorted(zip(turns, work, strict=True), key=_BY_TURN)]
     return {line: Found(count, reached[line]) for line, count in counts.items()}, work

@@ -104,7 +104,7 @@ class Claimed:
 
     @property
     def suspect(self) -> bool:
-        """Return whether two workers died while they ran this work. A worker runs one suspect at a time."""
+        """Return whether two workers died while they held this work. It runs alone in its process (`Suspects`)."""
         return self.crashes > 1
 
     @property

@@ -23,8 +23,8 @@ from onceward.work.leases import Leases
 from onceward.work.lines import BEGINNING, Lines, Plan
 from onceward.work.pacing import Pacing
 from onceward.work.shares import Shares
-from onceward.work.slot import SuspectTurn
 from onceward.work.slots import Slots
+from onceward.work.suspects import Suspects
 from onceward.work.task import Kind
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class Feeder:
         slots: Slots,
         pacing: Pacing,
         leases: Leases,
-        suspects: SuspectTurn,
+        suspects: Suspects,
         connections: ClaimConnections,
         kinds: Mapping[str, Kind],
         flags: IdleFlags,
@@ -84,6 +84,7 @@ class Feeder:
         """Let a running claim finish: a cancelled claim may still take rows, and this worker would not know which."""
         self._stopping.set()
         self._work_expected.set()
+        self._suspects.may_claim.set()
         self._slots.pause()
         await self._loop.stop(grace_s=GRACE_S)
         with contextlib.suppress(*FAILED):  # a flag ends with its connection
@@ -96,9 +97,10 @@ class Feeder:
         self._work_expected.set()
 
     def suspect_ended(self) -> None:
-        """A suspect of this queue has ended: this process may claim the next one at once."""
-        self._suspects.taken = False
+        """A suspect of this queue has ended: claim other work at once, and the next suspect after some time."""
+        rest_s = self._suspects.ended()
         self.wake()
+        asyncio.get_running_loop().call_later(rest_s, self.wake)
 
     async def _feed(self) -> None:
         """Claim once, and wait if nothing was due."""
@@ -111,6 +113,10 @@ class Feeder:
     async def _step(self) -> int | None:
         """Wait until the slots need work, then claim. Return how many rows were claimed, or None without a claim."""
         pacing, slots = self._pacing, self._slots
+        if not self._suspects.may_claim.is_set() and not self._stopping.is_set():
+            with self._loop.idle():
+                await self._suspects.may_claim.wait()
+            return None
         pacing.measure()
         room = pacing.room(len(slots.ready), slots.ready.behind)
         if room <= 0:
@@ -141,7 +147,7 @@ class Feeder:
         claimed = 0
         for is_lanes in self._shares.turn():
             share = self._shares.of(room - claimed, is_lanes=is_lanes, freed=self._leases.freed)
-            if share <= 0 or self._stopping.is_set():
+            if share <= 0 or self._stopping.is_set() or not self._suspects.may_claim.is_set():
                 continue
             work = await (self._claim_lanes(conn, share) if is_lanes else self._claim_plain(conn, share))
             claimed += await self._hand_out(conn, work)
@@ -155,12 +161,17 @@ class Feeder:
             try:
                 await self._load(conn, work)
             except BaseException:
-                # The claim is committed, but the connection broke before the bodies came: the claims loop releases the rows.
-                for each in work:
-                    self._leases.give_up(each)
+                # The claim is committed, but the connection broke before the bodies came.
+                self._give_up(work)
                 raise
             self._slots.add(work)
         return len(work)
+
+    def _give_up(self, work: list[Claimed]) -> None:
+        """Release claimed work that did not reach the slots. The claims loop does it."""
+        for each in work:
+            self._leases.give_up(each)
+        self._suspects.take_back(work)
 
     async def _load(self, conn: Connection, work: list[Claimed]) -> None:
         """Load the bodies of work that is not a job, with one statement per kind."""
@@ -211,16 +222,18 @@ class Feeder:
                 left = room - len(work)
                 plan = self._lines.plan(left)
                 taken = await self._claim_once(conn, plan, left)
-                self._lines.took(plan, left, taken.found)
                 work += taken.work
                 lanes = lanes if taken.lanes is None else taken.lanes
-                if plan.oldest is not None or len(work) >= room or self._stopping.is_set():
+                if taken.suspect is not None:  # claimed instead of other work, of which this claim says nothing
+                    break
+                self._lines.took(plan, left, taken.found)
+                is_paused = self._stopping.is_set() or not self._suspects.may_claim.is_set()
+                if plan.oldest is not None or len(work) >= room or is_paused:
                     break
             else:
                 self._work_expected.set()
         except BaseException:
-            for each in work:  # claimed before the connection broke: the claims loop releases the rows
-                self._leases.give_up(each)
+            self._give_up(work)  # claimed before the connection broke
             raise
         self._shares.found_plain(len(work), lanes=lanes)
         return work
@@ -238,7 +251,7 @@ class Feeder:
                 suspect=turn.is_free,
             )
             self._leases.taken(lease, taken.work)
-            turn.used = taken.suspect
+            turn.suspect = taken.suspect
         return taken
 
     async def _look_for_lines(self, conn: Connection) -> None:
@@ -267,7 +280,7 @@ class Feeder:
                 together=self._slots.quick(),
             )
             self._leases.taken(lease, taken.work)
-            turn.used = any(each.suspect for each in taken.work)
+            turn.suspect = next((each for each in taken.work if each.suspect), None)
         # Without work, the next lanes follow at once until every lane has been visited. The order of lanes is that of code points.
         goes_on = taken.visited >= MOST_LANES and taken.cursor > self._cursor
         self._cursor = taken.cursor

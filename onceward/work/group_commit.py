@@ -3,7 +3,9 @@
 While one batch is being committed, the next batch collects. So the batch size follows the load, and no caller waits for a
 timer. A second commit runs in parallel when enough items wait. Both share the items evenly, so that this process prepares
 one batch while PostgreSQL writes the other. If PostgreSQL refuses a batch, it is halved until the bad item is alone: only
-that item fails. The buffer is bounded; when it is full, callers get `Overloaded` at once.
+that item fails. The buffer is bounded; when it is full, callers get `Overloaded` at once. Items may name a line: lines
+take turns when more items wait than a commit takes (`commit_lines.py`), and a line above its share of the buffer gets
+`OverShare`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import structlog
 from onceward.background import Tasks
 from onceward.db import BROKEN, DatabaseError, OutcomeUnknown, Unavailable
 from onceward.errors import OncewardError
+from onceward.work.commit_lines import CommitLines, Line
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +33,14 @@ WHOLE = 16
 
 class Overloaded(OncewardError):
     """The buffer of items that wait for a commit is full: try again later."""
+
+
+class OverShare(Overloaded):
+    """The items of one customer use its share of the buffer; there is room for the items of others."""
+
+
+SHARED: Line = (None, None)
+"""The line of items without a line of their own. It may fill the whole buffer."""
 
 
 Answer = TypeVar("Answer", contravariant=True)
@@ -58,26 +69,29 @@ class GroupCommit(Generic[Item, Result]):
         self._most_at_once = most_at_once
         self._most_waiting = most_waiting
         self._commits_at_once = commits_at_once
-        self._waiting: list[tuple[Item, Waiter[Result]]] = []
+        self._waiting: CommitLines[tuple[Item, Waiter[Result]]] = CommitLines()
         self._running = Tasks("group commit")
         self._working = 0
         self._last = 0
         self._under_way = 0
 
-    async def submit(self, item: Item) -> Result:
+    async def submit(self, item: Item, line: Line = SHARED) -> Result:
         """Commit the item with others and return its result.
 
         Raises the PostgreSQL error of this item, `Unavailable`, `OutcomeUnknown` or `Overloaded`.
         """
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self.submit_to(item, future)
+        self.submit_to(item, future, line)
         return await future
 
-    def submit_to(self, item: Item, waiter: Waiter[Result]) -> None:
+    def submit_to(self, item: Item, waiter: Waiter[Result], line: Line = SHARED) -> None:
         """Commit the item without blocking: `waiter` receives the result. Raises only `Overloaded`."""
-        if len(self._waiting) >= self._most_waiting:
+        free = self._most_waiting - len(self._waiting)
+        if free <= 0:
             raise Overloaded(f"{len(self._waiting)} items are waiting to be committed; try again later")
-        self._waiting.append((item, waiter))
+        if line is not SHARED and not self._waiting.has_room(line, free):
+            raise OverShare("too many items of the same customer are waiting to be committed; try again later")
+        self._waiting.append(line, (item, waiter))
         if self._working < self._commits_at_once:
             self._begin()
 
@@ -92,7 +106,7 @@ class GroupCommit(Generic[Item, Result]):
 
         A commit costs as much as about twenty rows, so a small commit beside a large one slows down all that follow.
         """
-        return bool(self._waiting) and (beside == 0 or 2 * len(self._waiting) >= self._last)
+        return len(self._waiting) > 0 and (beside == 0 or 2 * len(self._waiting) >= self._last)
 
     async def _work(self) -> None:
         try:
@@ -100,7 +114,7 @@ class GroupCommit(Generic[Item, Result]):
             await asyncio.sleep(0)
             while self._worth_a_commit(beside=self._working - 1):
                 size = self._last = self._share()
-                batch, self._waiting = self._waiting[:size], self._waiting[size:]
+                batch = self._waiting.take(size)
                 self._under_way += size
                 self._begin()  # for the remaining items
                 try:
@@ -113,7 +127,7 @@ class GroupCommit(Generic[Item, Result]):
         finally:
             # Not in a done callback, which runs a turn later: no commit would start for items submitted in between.
             self._working -= 1
-            if self._waiting:  # after a failure of this task
+            if len(self._waiting):  # after a failure of this task
                 self._begin()
 
     def _share(self) -> int:

@@ -77,6 +77,7 @@ class Job:
             yield tx
             if fenced:
                 gate("fenced-before-commit")
+                await tx.hand_over("")  # as the engine: the transaction may act for another organization than the job
                 if await tx.fetchval(HOLD_LEASE, self.id, self._work.lease) is None:
                     raise Superseded
         if fenced:

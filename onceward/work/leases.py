@@ -8,7 +8,7 @@ row by row, because other rows with the same lease may be running.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from onceward.work.claim import new_lease
 from onceward.work.claimed import Claimed
@@ -24,6 +24,8 @@ class Leases:
         self._waiting: set[asyncio.Event] = set()
         self.freed = 0
         """The number of pieces of work in lanes that have been settled."""
+        self.on_done: Callable[[], None] | None = None
+        """Called when work was settled or released, while a suspect waits for it."""
 
     def begin(self) -> int:
         """Return a new lease for a claim that is about to be sent."""
@@ -37,10 +39,12 @@ class Leases:
             self._outstanding[lease] = {each.id for each in work}
         else:
             del self._outstanding[lease]
+            self._changed()
 
     def lost(self, lease: int) -> None:
         """Forget the lease of a claim whose reply was lost: it is unknown whether the claim took rows."""
         self._outstanding.pop(lease, None)
+        self._changed()
 
     def give_up(self, work: Claimed) -> None:
         """Keep work that could be neither settled nor released, for the next `take_given_up`."""
@@ -68,6 +72,12 @@ class Leases:
         if not left:
             del self._outstanding[work.lease]
             self._finished.append(work.lease)
+        if self.on_done is not None:
+            self.on_done()
+
+    def holds_only(self, work: Claimed) -> bool:
+        """Return whether no other work is outstanding, and no claim is running."""
+        return self._outstanding == {work.lease: {work.id}}
 
     def holds(self, work: Claimed) -> bool:
         """Return whether the work is neither settled nor released."""
@@ -76,6 +86,10 @@ class Leases:
     def knows(self, lease: int) -> bool:
         """Return whether a claim with this lease is running, or work of this lease is outstanding."""
         return lease in self._outstanding
+
+    def _changed(self) -> None:
+        if self.on_done is not None:
+            self.on_done()
 
     def take_finished(self) -> list[int]:
         finished, self._finished = self._finished, []

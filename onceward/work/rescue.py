@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
-from asyncpg import Record
+from asyncpg import PostgresError, Record
 
 from onceward.db import Connection
-from onceward.work.statements import OBSERVE_WORKERS
+from onceward.db.pool import IDLE_LIMIT_S
+from onceward.work.statements import CUT_STUCK_SESSIONS, OBSERVE_WORKERS
 from onceward.work.worker_locks import WorkerLocks
 
 log = structlog.get_logger(__name__)
 
 OBSERVATIONS = 3
+LOCK_NOT_AVAILABLE = "55P03"
+LOCK_WAIT_S = 2.0
+"""A rescue waits this long for rows that a frozen process has locked, and is tried again at the next step."""
 
 
 @dataclass(slots=True)
@@ -46,8 +50,17 @@ class Rescued:
 class Rescuer:
     """Remembers earlier observations. Each `step` observes once."""
 
-    def __init__(self, *, apart_s: float = 1.5, settle_s: float = 30.0, locks: WorkerLocks | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        apart_s: float = 1.5,
+        settle_s: float = 30.0,
+        stuck_s: float = IDLE_LIMIT_S,
+        locks: WorkerLocks | None = None,
+    ) -> None:
         self._locks = locks
+        self._stuck_s = stuck_s
+        self._cut_at = 0.0
         self._seen: dict[int, _Seen] = {}
         self._apart_s = apart_s
         self._settle_s = settle_s
@@ -58,6 +71,7 @@ class Rescuer:
     async def step(self, conn: Connection, *, own: int | None = None) -> list[Rescued]:
         """Observe every worker, and rescue the work of silent workers."""
         await self._note_server(conn)
+        await self._cut_stuck_sessions(conn)
         rows = await conn.fetch(OBSERVE_WORKERS, self._settle_s)
         now = time.monotonic()
         present = {row["id"] for row in rows}
@@ -65,9 +79,10 @@ class Rescuer:
         rescued: list[Rescued] = []
         for row in rows:
             if row["id"] != own and self._locks is not None and self._locks.is_dead(row["id"]):
-                rescued += await self._rescue(conn, row["id"], row["beat"])
-                self._seen.pop(row["id"], None)
-                self._locks.forget(row["id"])
+                if (released := await self._rescue(conn, row["id"], row["beat"])) is not None:
+                    rescued += released
+                    self._seen.pop(row["id"], None)
+                    self._locks.forget(row["id"])
                 continue
             if row["id"] == own or (row["settling"] and not self._was_heard(row)):
                 self._seen.pop(row["id"], None)
@@ -78,8 +93,11 @@ class Rescuer:
             elif now - seen.at >= self._apart_s:
                 seen.times += 1
                 seen.at = now
-                if seen.times > OBSERVATIONS:
-                    rescued += await self._rescue(conn, row["id"], row["beat"])
+                if (
+                    seen.times > OBSERVATIONS
+                    and (released := await self._rescue(conn, row["id"], row["beat"])) is not None
+                ):
+                    rescued += released
                     self._seen.pop(row["id"], None)
         return rescued
 
@@ -100,7 +118,32 @@ class Rescuer:
                 hint="waiting work was moved by as much; synchronise the clocks of the database servers (NTP)",
             )
 
-    async def _rescue(self, conn: Connection, worker: int, beat: int | None) -> list[Rescued]:
-        rows = await conn.fetch("select * from onceward.rescue($1, $2)", worker, beat)
+    async def _cut_stuck_sessions(self, conn: Connection) -> None:
+        """End what would block every rescue: sessions of frozen processes that PostgreSQL itself never ends."""
+        if time.monotonic() < self._cut_at:
+            return
+        self._cut_at = time.monotonic() + self._stuck_s / 6
+        async with conn.transaction():
+            await conn.execute("set local role none")  # only the login itself may end its sessions
+            cut = await conn.fetch(CUT_STUCK_SESSIONS, self._stuck_s)
+        for row in cut:
+            hint = "a process stopped in the middle of a statement with rows locked: is its machine paused or out of memory?"
+            log.warning("database.session_cut", pid=row["pid"], stuck_s=round(row["stuck_s"], 1), hint=hint)
+
+    async def _rescue(self, conn: Connection, worker: int, beat: int | None) -> list[Rescued] | None:
+        """Release the work of one worker, or return None if rows of it are locked: then the next step tries again."""
+        try:
+            async with conn.transaction():
+                await conn.execute(f"set local lock_timeout = {int(LOCK_WAIT_S * 1000)}")
+                rows = await conn.fetch("select * from onceward.rescue($1, $2)", worker, beat)
+        except PostgresError as error:
+            if error.sqlstate != LOCK_NOT_AVAILABLE:
+                raise
+            log.warning(
+                "worker.rescue_waits",
+                worker=worker,
+                hint="a session holds rows of its work locked; tried again shortly",
+            )
+            return None
         log.warning("worker.lost", worker=worker, held=len(rows), hint="other workers run its work again")
         return [Rescued(row["id"], row["kind"], row["task"], worker, row["crashes"], row["dead"]) for row in rows]

@@ -12,8 +12,9 @@ from onceward.work.feeder import Feeder
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.leases import Leases
 from onceward.work.pacing import Pacing
-from onceward.work.slot import Slot, SuspectTurn
+from onceward.work.slot import Slot
 from onceward.work.slots import Count, Slots
+from onceward.work.suspects import Suspects
 from onceward.work.task import AppRegistry
 from onceward.work.threads import HandlerThreads
 
@@ -31,7 +32,7 @@ class QueueRunner:
         registry: AppRegistry,
         executor: Executor,
         leases: Leases,
-        suspects: SuspectTurn,
+        suspects: Suspects,
         connections: ClaimConnections,
         flags: IdleFlags,
         *,
@@ -52,6 +53,7 @@ class QueueRunner:
             executor,
             leases,
             pacing,
+            suspects,
             registry.tasks,
             own=own,
             queue=queue,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence, Set
 
 from onceward.background import current_supervisor
 from onceward.background.time_limit import IGNORES_S
@@ -192,31 +190,3 @@ class Slot:
         self.group_since = None
         self.batch = self.members = ()
         self.cancelled = frozenset()
-
-
-@dataclass(slots=True)
-class Reserved:
-    """The turn of one claim: `is_free` says whether it may return a suspect, `used` whether it did."""
-
-    is_free: bool
-    used: bool = False
-
-
-class SuspectTurn:
-    """Allows one suspect at a time in this process: if the process dies, the suspect is the cause."""
-
-    __slots__ = ("taken",)
-
-    def __init__(self) -> None:
-        self.taken = False
-
-    @contextmanager
-    def reserve(self) -> Generator[Reserved]:
-        """Reserve the turn during a claim, so that two queues do not claim a suspect each. It stays taken if it was used."""
-        turn = Reserved(not self.taken)
-        self.taken = True
-        try:
-            yield turn
-        finally:
-            if turn.is_free:
-                self.taken = turn.used

@@ -33,6 +33,7 @@ from onceward.work.pacing import Pacing
 from onceward.work.ready import Ready
 from onceward.work.sharing import PATIENCE_S, Ended, Member, WaitedTooLong
 from onceward.work.slot import Slot
+from onceward.work.suspects import Suspects
 from onceward.work.task import Task
 from onceward.work.threads import HandlerThreads
 
@@ -60,6 +61,7 @@ class Slots:
         executor: Executor,
         leases: Leases,
         pacing: Pacing,
+        suspects: Suspects,
         tasks: Mapping[str, Task],
         *,
         own: Collection[Task],
@@ -73,6 +75,9 @@ class Slots:
         self._executor = executor
         self._leases = leases
         self._pacing = pacing
+        self._suspects = suspects
+        self._waiting: list[Claimed] = []
+        """The suspect of this queue that waits for the end of all other work."""
         self._tasks = tasks
         self._queue = queue
         self._suspect_ended = suspect_ended
@@ -115,7 +120,9 @@ class Slots:
 
         Return the work of handlers that could not be stopped: it stays leased, because they run until the process ends.
         """
-        await self._release(self.ready.clear())
+        waiting = [*self.ready.clear(), *self._waiting]
+        self._suspects.take_back(waiting)
+        await self._release(waiting)
         deadline = time.monotonic() + grace_s
         while self._pacing.busy and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -158,6 +165,19 @@ class Slots:
 
     def add(self, work: Sequence[Claimed]) -> None:
         """Give claimed work to the slots."""
+        suspect = self._suspects.held
+        if suspect is None or not any(each is suspect for each in work):
+            self._begin(work)
+            return
+        self._waiting = [suspect]
+        self._begin([each for each in work if each is not suspect])
+        self._suspects.begin_alone(self._begin_suspect)
+
+    def _begin_suspect(self, suspect: Claimed) -> None:
+        self._waiting = []
+        self._begin([suspect])
+
+    def _begin(self, work: Sequence[Claimed]) -> None:
         self.ready.extend(work)
         if not self._stopping:
             self._wake()

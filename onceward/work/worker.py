@@ -37,9 +37,9 @@ from onceward.work.processes import HandlerProcesses
 from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
-from onceward.work.slot import SuspectTurn
 from onceward.work.slots import Count
 from onceward.work.statements import FORGET_UNIQUE_KEYS, WAITING_QUEUES
+from onceward.work.suspects import Suspects
 from onceward.work.task import AppRegistry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
 from onceward.work.unserved import UnservedWalk
@@ -127,7 +127,7 @@ class Worker:
             processes=self._processes,
         )
         self._executor = executor
-        self._suspects = SuspectTurn()
+        self._suspects = Suspects(self._leases)
         self._count = count
         self._claim_connections = ClaimConnections(db)
         only_queues = self._options.only_queues
@@ -323,6 +323,7 @@ class Worker:
     async def _check_deadlines(self) -> None:
         for runner in self._runners:
             runner.check_deadlines()
+        self._suspects.check()
         self._end_if_stuck()
         await self._overdue.report(slot for runner in self._runners for slot in runner.slots)
 

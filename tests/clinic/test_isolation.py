@@ -81,6 +81,19 @@ async def test_stop_to_a_number_of_nobody_stops_every_clinic_that_knows_the_pers
     assert await practice.db.fetchval(stopped) == 2
 
 
+async def test_stop_reaches_a_person_whom_a_clinic_knows_by_another_form_of_the_number(practice: Practice) -> None:
+    """WhatsApp leaves out the ninth digit of a Brazilian number; one clinic has stored it, the other one has not."""
+    other = await practice.add_organization("hill")
+    await practice.inbox.add_source("clinic-whatsapp", provider="whatsapp", options={"verify_token": "t"})
+    for clinic, number in ((practice.organization, "+5511987654321"), (other, "+551187654321")):
+        async with practice.acting(clinic) as tx:
+            await people.contact(tx, number)
+    assert await practice.write("STOP", sender="551187654321") == "opted_out"
+    await practice.drain()
+    rows = await practice.db.fetch("select number from clinic.contacts where opted_out_at is not null order by 1")
+    assert [row["number"] for row in rows] == ["+551187654321", "+5511987654321"]
+
+
 async def test_what_another_clinic_claims_does_not_touch_a_clinics_own_source(practice: Practice) -> None:
     other = await practice.add_organization("hill")
     await practice.sources()

@@ -123,7 +123,7 @@ class House:
             await activity.save_profile(
                 tx,
                 user_id,
-                whatsapp_jid=f"+5511{900000000 + self._numbers}" if number == "" else number,
+                whatsapp_jid=f"+91{9000000000 + self._numbers}" if number == "" else number,
                 locale=locale,
                 preferred_destination=destination,
                 reengagement_opt_out=opted_out or None,

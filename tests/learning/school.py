@@ -12,6 +12,8 @@ from onceward import Engine
 from onceward.db import Database
 from onceward.integrations.stripe import StripeSimulator
 from onceward.messages.settings import MessagesSettings
+from onceward.payments.checks import CHECKS as PAYMENT_CHECKS
+from onceward.payments.due import enqueue_due
 from onceward.schedules import run_here
 from onceward.settings import Settings
 from onceward.testing import TestInbox, drain
@@ -21,6 +23,7 @@ from onceward_apps.learning.app import app
 from onceward_apps.learning.checks import CHECKS
 from onceward_apps.learning.cohorts import NewCohort, create_cohort, set_status
 from onceward_apps.learning.model import CohortStatus
+from onceward_apps.learning.refund_requests import refund_enrollment
 
 SOURCE = "learning-stripe"
 PRICE = 49900
@@ -129,28 +132,48 @@ class School:
         session = await self.start(cohort, student, invite=invite)
         self.stripe.pay(session)
         await self.deliver()
-        enrollment = await self.db.fetchval("select id from learning.enrollments where stripe_session_id = $1", session)
+        enrollment = await self.enrolled(session)
         assert enrollment is not None, "the payment did not enrol"
         return enrollment
 
-    async def pay_without_hold(self, cohort: UUID | str, student: UUID | str, **changes: Any) -> str:
-        """Make a payment that no checkout of ours started, as an old link or a race does. Returns the session."""
-        metadata = {"app": "learning", "cohortId": str(cohort), "userId": str(student)} | changes.pop("metadata", {})
-        session = self.session(metadata={k: v for k, v in metadata.items() if v}, **changes)
-        self.stripe.pay(session["id"])
-        return session["id"]
+    async def enrolled(self, session: str) -> UUID | None:
+        """The enrolment that a payment page bought."""
+        return await self.db.fetchval(
+            "select e.id from onceward.payment_names n join onceward.payments p on p.id = n.payment_id"
+            " and p.decision = 'accepted' join learning.enrollments e on e.id::text = p.subject_id where n.name = $1",
+            session,
+        )
 
-    def session(self, *, metadata: dict[str, str], amount: int = PRICE, currency: str = "eur") -> dict[str, Any]:
-        item = {"quantity": "1", "price_data": {"currency": currency, "unit_amount": str(amount)}}
-        item["price_data"]["product_data"] = {"name": "x"}  # type: ignore[index]
-        fields: dict[str, Any] = {
-            "line_items": {"0": item},
-            "mode": "payment",
-            "success_url": "https://x",
-            "metadata": metadata,
-        }
-        fields["payment_intent_data"] = {"metadata": metadata}
-        return self.stripe.books.new_session(fields, pages_url=self.stripe.url)
+    async def pay_as_stranger(self, cohort: UUID, student: UUID) -> str:
+        """Pay for a person without being signed in: nothing says whether they are enrolled. Returns the session."""
+        started = await checkout.start_checkout(
+            self.engine, self.organization, cohort_id=cohort, user_id=student, is_known=False
+        )
+        session = started.url.rsplit("/", 1)[-1]
+        self.stripe.pay(session)
+        return session
+
+    async def refund(self, enrollment: UUID, *, reason: str = "x", deliver: bool = True) -> list[UUID]:
+        """Refund a student as an operator does."""
+        async with self.transaction() as tx:
+            refunds = await refund_enrollment(tx, enrollment, reason=reason, actor="ops")
+        if deliver:
+            await self.deliver()
+        return refunds
+
+    async def lapse(self) -> None:
+        """Let the engine ask about everything that is due, and everything that waits be due, as time does."""
+        await enqueue_due(self.db, self.engine.waker)
+        await self.db.execute(
+            "update onceward.work set sort_at = now() where kind <> 'message' and lease is null and dead_at is null"
+        )
+        await self.deliver()
+
+    async def lose_holds(self) -> None:
+        """Let the time of all held places end, while their payment pages stay open."""
+        await self.db.execute(
+            "update onceward.capacity_claims set expires_at = now() - interval '1 second' where state = 'held'"
+        )
 
     def events(self, *types: str, fresh: bool = True) -> list[dict[str, Any]]:
         """The events that Stripe has sent so far, oldest first; with `fresh` those that `deliver` has not posted."""
@@ -193,6 +216,13 @@ class School:
             event_id,
         )
 
+    async def results(self) -> list[Any]:
+        """The results of all events. The event that brings money has the app's, the others those of the engine."""
+        rows = await self.db.fetch(
+            "select a.result from onceward.webhook_events e join onceward.attempts a on a.work_id = e.seq order by e.seq"
+        )
+        return [row["result"] for row in rows]
+
     # -- looking -----------------------------------------------------------------------------------------------------
 
     async def status(self, enrollment: UUID) -> str:
@@ -201,6 +231,22 @@ class School:
     async def row(self, table: str, **where: Any) -> Any:
         [(column, value)] = where.items()
         return await self.db.fetchrow(f"select * from learning.{table} where {column} = $1", value)
+
+    async def payments(self, condition: str = "true", *args: Any) -> int:
+        """The number of payments that fulfil a condition."""
+        return await self.db.fetchval(f"select count(*) from onceward.payments where {condition}", *args)
+
+    async def payment(self, session: str) -> Any:
+        """The payment of a page."""
+        return await self.db.fetchrow(
+            "select p.* from onceward.payment_names n join onceward.payments p on p.id = n.payment_id where n.name = $1",
+            session,
+        )
+
+    async def refund_state(self, refund: UUID) -> tuple[str, int]:
+        row = await self.db.fetchrow("select status, attempt from onceward.payment_refunds where id = $1", refund)
+        assert row is not None
+        return row["status"], row["attempt"]
 
     async def count(self, table: str, condition: str = "true", *args: Any) -> int:
         return await self.db.fetchval(f"select count(*) from learning.{table} where {condition}", *args)
@@ -231,7 +277,7 @@ class School:
         )
 
     async def verify(self) -> None:
-        """Every invariant of the app holds."""
-        for check in CHECKS:
+        """Every invariant of the app and of its payments holds."""
+        for check in (*CHECKS, *PAYMENT_CHECKS):
             async with self.db.acquire() as conn:
                 assert await check.run(conn) == [], check.name

@@ -6,7 +6,6 @@ import pytest
 
 from onceward.testing import assert_published, assert_sent
 from onceward_apps.learning import checkout, waitlist
-from onceward_apps.learning.refund_requests import refund_enrollment
 from tests.learning.school import PRICE, School
 from tests.learning.test_refunds import intent, refund_at_stripe
 
@@ -16,8 +15,7 @@ async def test_an_open_dispute_is_noted_and_alerted_and_the_enrolment_stays(scho
     school.stripe.open_dispute(await intent(school, enrollment))
     await school.deliver()
     assert (await school.row("enrollments", id=enrollment))["disputed_at"] is not None
-    assert (await school.row("disputes", enrollment_id=enrollment))["status"] == "open"
-    assert await school.notices() == ["PAYMENT_DISPUTED"]
+    assert await school.notices() == ["DISPUTE_OPEN"]
     assert await school.status(enrollment) == "ACTIVE"
     await school.verify()
 
@@ -30,8 +28,8 @@ async def test_a_won_dispute_changes_nothing(school: School) -> None:
     await school.deliver()
     row = await school.row("enrollments", id=enrollment)
     assert (row["status"], row["disputed_at"]) == ("ACTIVE", None)
-    assert await school.notices() == ["PAYMENT_DISPUTED", "DISPUTE_WON"]
-    assert (await school.row("payments", enrollment_id=enrollment))["charged_back_amount"] == 0
+    assert await school.notices() == ["DISPUTE_OPEN", "DISPUTE_WON"]
+    assert await school.payments("status = 'paid' and withheld = 0") == 1
     await school.verify()
 
 
@@ -47,8 +45,7 @@ async def test_a_lost_dispute_ends_the_enrolment_and_its_place_is_offered(school
     await school.deliver()
     row = await school.row("enrollments", id=enrollment)
     assert (row["status"], row["refund_amount"], row["refund_reason"]) == ("REFUNDED", PRICE, "dispute_lost")
-    payment = await school.row("payments", enrollment_id=enrollment)
-    assert (payment["charged_back_amount"], payment["refunded_amount"]) == (PRICE, 0)
+    assert await school.payments("status = 'lost' and withheld = $1 and refunded = 0", PRICE) == 1
     assert await school.notices() == ["DISPUTE_LOST"]
     assert await school.count("waitlist_invites", "status = 'SENT'") == 1
     assert len(await assert_published(school.engine, "enrollment.refunded")) == 1
@@ -61,11 +58,10 @@ async def test_only_the_rest_of_a_partly_refunded_payment_is_charged_back(school
     enrollment = await school.enrol(await school.cohort())
     payment = await intent(school, enrollment)
     refund_at_stripe(school, payment, 10000)
-    dispute = school.stripe.open_dispute(payment, amount=PRICE)
+    dispute = school.stripe.open_dispute(payment, amount=PRICE - 10000)
     school.stripe.close_dispute(dispute["id"], won=False)
     await school.deliver()
-    row = await school.row("payments", payment_intent_id=payment)
-    assert (row["refunded_amount"], row["charged_back_amount"]) == (10000, PRICE - 10000)
+    assert await school.payments("refunded = 10000 and withheld = $1", PRICE - 10000) == 1
     assert (await school.row("enrollments", id=enrollment))["refund_amount"] == PRICE
     await school.verify()
 
@@ -73,9 +69,7 @@ async def test_only_the_rest_of_a_partly_refunded_payment_is_charged_back(school
 async def test_a_refund_refused_during_a_dispute_is_requested_again_if_it_is_won(school: School) -> None:
     enrollment = await school.enrol(await school.cohort())
     dispute = school.stripe.open_dispute(await intent(school, enrollment))
-    async with school.transaction() as tx:
-        await refund_enrollment(tx, enrollment, reason="x", actor="ops")
-    await school.deliver()
+    await school.refund(enrollment)
     assert await school.status(enrollment) == "REFUND_PENDING"
     school.stripe.close_dispute(dispute["id"], won=True)
     await school.deliver()
@@ -87,9 +81,7 @@ async def test_a_refund_refused_during_a_dispute_is_requested_again_if_it_is_won
 async def test_a_refund_refused_during_a_dispute_is_not_paid_twice_if_it_is_lost(school: School) -> None:
     enrollment = await school.enrol(await school.cohort())
     dispute = school.stripe.open_dispute(await intent(school, enrollment))
-    async with school.transaction() as tx:
-        await refund_enrollment(tx, enrollment, reason="x", actor="ops")
-    await school.deliver()
+    await school.refund(enrollment)
     school.stripe.close_dispute(dispute["id"], won=False)
     await school.deliver()
     assert await school.status(enrollment) == "REFUNDED"
@@ -118,9 +110,47 @@ async def test_a_refund_that_arrives_before_its_extension_is_applied_to_it(schoo
     session = started.url.rsplit("/", 1)[-1]
     school.stripe.pay(session)
     refund_at_stripe(school, school.stripe.books.sessions[session]["payment_intent"])
-    await school.deliver("charge.refunded")
+    await school.deliver("refund.created", "charge.refunded")
     await school.deliver()
-    payment = await school.row("payments", stripe_session_id=session)
-    assert payment["refunded_amount"] == 9900
+    assert (await school.payment(session))["refunded"] == 9900
     assert (await school.row("access_extensions", enrollment_id=enrollment))["status"] == "REVOKED"
+    await school.verify()
+
+
+async def test_a_lost_dispute_about_one_instalment_ends_the_access_and_the_plan(school: School) -> None:
+    cohort = await school.cohort(instalment_price=17000, instalment_count=3)
+    session = await school.start(cohort, await school.student("Ada"), instalments=True)
+    school.stripe.pay(session)
+    await school.deliver()
+    enrollment = await school.enrolled(session)
+    assert enrollment is not None
+    subscription = school.stripe.books.sessions[session]["subscription"]
+    invoice = school.stripe.renew(subscription)
+    await school.deliver()
+    dispute = school.stripe.open_dispute(invoice["payments"]["data"][0]["payment"]["payment_intent"])
+    await school.deliver()
+    assert await school.status(enrollment) == "ACTIVE", "the bank has not decided"
+    school.stripe.close_dispute(dispute["id"], won=False)
+    await school.deliver()
+    row = await school.row("enrollments", id=enrollment)
+    assert (row["status"], row["partial_refund"], row["amount_paid"]) == ("EXPIRED", 17000, 34000)
+    assert school.stripe.billing.subscriptions[subscription]["status"] == "canceled"
+    [mail] = await assert_sent(school.engine, "dispute-lost", to="ada@example.org", count=1)
+    assert mail.data["refundAmount"] == 17000
+    await school.verify()
+
+
+async def test_a_won_dispute_does_not_restart_a_refund_that_was_settled_by_hand(school: School) -> None:
+    enrollment = await school.enrol(await school.cohort())
+    dispute = school.stripe.open_dispute(await intent(school, enrollment))
+    [refund] = await school.refund(enrollment)
+    assert await school.refund_state(refund) == ("failed", 1)
+    async with school.transaction() as tx:
+        await tx.payments.settle(refund, note="paid by bank transfer")
+    assert await school.status(enrollment) == "REFUNDED"
+    school.stripe.close_dispute(dispute["id"], won=True)
+    await school.deliver()
+    await school.lapse()
+    assert await school.refund_state(refund) == ("settled", 1)
+    assert (await school.status(enrollment), len(school.stripe.books.refunds)) == ("REFUNDED", 0)
     await school.verify()

@@ -7,76 +7,131 @@ from uuid import UUID
 
 import pytest
 
-from onceward.testing import drain
+from onceward.runtime import FEATURES
+from onceward.testing import assert_sent
+from onceward.trust.erase import erase
+from onceward_apps.learning import app as learning
+from onceward_apps.learning.app import LearningSettings
 from onceward_apps.learning.cohorts import NewCohort
 from onceward_apps.learning.errors import InvalidRequest, NotEnrollable
-from onceward_apps.learning.refund_requests import refund_enrollment
 from tests.learning.school import School
-from tests.learning.test_refunds import refund_at_stripe
 
 INSTALMENT = 17000
+ERASERS = [each for erasers in FEATURES.plus(learning.features()).load("erasers") for each in erasers]
 
 
 async def cohort_with_instalments(school: School, *, capacity: int = 10, count: int = 3) -> UUID:
     return await school.cohort(capacity=capacity, instalment_price=INSTALMENT, instalment_count=count)
 
 
-async def subscribed(school: School, cohort: UUID) -> tuple[UUID, str]:
-    """Start a subscription, pay its first instalment. Returns the enrolment and the subscription."""
-    session = await school.start(cohort, await school.student(), instalments=True)
+async def subscribed(school: School, cohort: UUID, student: UUID | None = None) -> tuple[UUID, str]:
+    """Start a plan, pay its first instalment. Returns the enrolment and the subscription."""
+    session = await school.start(cohort, student or await school.student(), instalments=True)
     school.stripe.pay(session)
-    await settle(school)
-    row = await school.row("enrollments", stripe_session_id=session)
-    return row["id"], school.stripe.books.sessions[session]["subscription"]
-
-
-async def settle(school: School) -> None:
-    """Deliver everything. An invoice that came before the enrolment waits for some seconds: they pass here."""
     await school.deliver()
-    await school.db.execute("update onceward.work set sort_at = now() where kind <> 'message' and dead_reason is null")
-    await drain(school.engine)
-    await school.deliver()
+    enrollment = await school.enrolled(session)
+    assert enrollment is not None
+    return enrollment, school.stripe.books.sessions[session]["subscription"]
 
 
+async def plan(school: School) -> Any:
+    return await school.db.fetchrow("select * from onceward.payment_plans order by created_at desc limit 1")
+
+
+def at_stripe(school: School, subscription: str) -> str:
+    return school.stripe.billing.subscriptions[subscription]["status"]
+
+
+@pytest.mark.acceptance("processInvoicePaymentSucceeded")
 async def test_the_last_instalment_ends_the_subscription_and_the_access_stays(school: School) -> None:
     enrollment, subscription = await subscribed(school, await cohort_with_instalments(school, count=2))
     end = (await school.row("enrollments", id=enrollment))["access_expires_at"]
-    assert await school.count("payments", "purpose = 'instalment' and amount = $1", INSTALMENT) == 1
     assert not school.stripe.billing.subscriptions[subscription]["cancel_at_period_end"]
     school.stripe.renew(subscription)
-    await settle(school)
-    assert await school.count("payments", "purpose = 'instalment'") == await school.count("instalments") == 2
+    await school.deliver()
+    assert await school.payments("plan_id is not null and decision = 'accepted' and amount = $1", INSTALMENT) == 2
     assert (await school.row("enrollments", id=enrollment))["amount_paid"] == 2 * INSTALMENT
     assert school.stripe.billing.subscriptions[subscription]["cancel_at_period_end"]
     school.stripe.renew(subscription)  # it ends instead
-    await settle(school)
-    row = await school.row("subscriptions", stripe_subscription_id=subscription)
-    assert row["ended_at"] is not None
+    await school.deliver()
+    assert (await plan(school))["status"] == "completed"
     after = await school.row("enrollments", id=enrollment)
     assert (after["status"], after["access_expires_at"] >= end) == ("ACTIVE", True)
     await school.verify()
 
 
-@pytest.mark.slow
+async def test_an_instalment_extends_the_access_to_its_period(school: School) -> None:
+    learning.use_settings(LearningSettings(access_days=0))
+    enrollment, subscription = await subscribed(school, await cohort_with_instalments(school))
+    school.stripe.renew(subscription)
+    invoice = school.stripe.renew(subscription)
+    await school.deliver()
+    learning.use_settings(LearningSettings())
+    until = (await school.row("enrollments", id=enrollment))["access_expires_at"].timestamp()
+    assert until == invoice["lines"]["data"][0]["period"]["end"]
+
+
+@pytest.mark.acceptance("processSubscriptionDeleted")
 async def test_a_subscription_that_ends_too_early_ends_the_access_with_its_period(school: School) -> None:
     enrollment, subscription = await subscribed(school, await cohort_with_instalments(school))
     ended = school.stripe.end_subscription(subscription)
-    await settle(school)
+    await school.deliver()
     until = ended["items"]["data"][0]["current_period_end"]
     assert (await school.row("enrollments", id=enrollment))["access_expires_at"].timestamp() == until
+    await school.verify()
+
+
+@pytest.mark.acceptance("processSubscriptionUpdated")
+async def test_a_late_instalment_is_mailed_and_after_the_grace_the_access_ends_until_it_is_paid(school: School) -> None:
+    cohort = await cohort_with_instalments(school)
+    enrollment, subscription = await subscribed(school, cohort, await school.student("Ada"))
+    before = (await school.row("enrollments", id=enrollment))["access_expires_at"]
+    school.stripe.renew(subscription, declined=True)
+    await school.deliver()
+    assert ((await plan(school))["status"], await school.status(enrollment)) == ("late", "ACTIVE")
+    await assert_sent(school.engine, "instalment-late", to="ada@example.org", count=1)
+    assert "INSTALMENT_LATE" in await school.notices()
+
+    await school.later(days=8)
+    await school.lapse()
+    assert ((await plan(school))["status"], await school.status(enrollment)) == ("unpaid", "EXPIRED")
+    await assert_sent(school.engine, "instalment-unpaid", to="ada@example.org", count=1)
+    assert "INSTALMENT_UNPAID" in await school.notices()
+
+    school.stripe.renew(subscription)
+    await school.deliver()
+    row = await school.row("enrollments", id=enrollment)
+    assert (row["status"], row["amount_paid"]) == ("ACTIVE", 2 * INSTALMENT)
+    assert row["access_expires_at"] >= before
     await school.verify()
 
 
 async def test_a_refund_returns_every_instalment_and_ends_the_subscription(school: School) -> None:
     enrollment, subscription = await subscribed(school, await cohort_with_instalments(school))
     school.stripe.renew(subscription)
-    await settle(school)
-    async with school.transaction() as tx:
-        await refund_enrollment(tx, enrollment, reason="x", actor="ops")
-    await settle(school)
+    await school.deliver()
+    await school.refund(enrollment)
     assert await school.status(enrollment) == "REFUNDED"
     assert sum(refund["amount"] for refund in school.stripe.books.refunds.values()) == 2 * INSTALMENT
-    assert school.stripe.billing.subscriptions[subscription]["status"] == "canceled"
+    assert at_stripe(school, subscription) == "canceled"
+    await school.verify()
+
+
+async def test_a_subscription_whose_end_was_lost_is_ended_later_and_its_instalments_go_back(school: School) -> None:
+    """The job that ends it dies: the plan is asked about until the service says that it has ended."""
+    enrollment, subscription = await subscribed(school, await cohort_with_instalments(school, count=2))
+    await school.refund(enrollment, deliver=False)
+    await school.db.execute("delete from onceward.work where task = 'payments.end_plan'")
+    await school.deliver()
+    assert at_stripe(school, subscription) == "active"
+    for _ in range(3):
+        school.stripe.renew(subscription)
+    await school.deliver()
+    assert await school.payments("plan_id is not null and refunded < received") == 0, "none of the four is kept"
+    await school.later(days=2)
+    await school.lapse()
+    assert at_stripe(school, subscription) == "canceled"
+    assert await school.status(enrollment) == "REFUNDED"
     await school.verify()
 
 
@@ -84,53 +139,46 @@ async def test_a_cancelled_cohort_ends_its_subscriptions(school: School) -> None
     cohort = await cohort_with_instalments(school)
     enrollment, subscription = await subscribed(school, cohort)
     await school.set_status(cohort, "CANCELLED")
-    await settle(school)
+    await school.deliver()
     assert await school.status(enrollment) == "REFUNDED"
-    assert school.stripe.billing.subscriptions[subscription]["status"] == "canceled"
+    assert at_stripe(school, subscription) == "canceled"
     await school.verify()
 
 
 async def test_a_subscription_to_a_full_cohort_is_cancelled_and_its_invoice_refunded(school: School) -> None:
     cohort = await cohort_with_instalments(school, capacity=1)
     session = await school.start(cohort, await school.student(), instalments=True)
-    await school.db.execute("update onceward.capacity_claims set expires_at = now() - interval '1 second'")
+    await school.lose_holds()
     await school.enrol(cohort)
     school.stripe.pay(session)
-    for _ in range(5):
-        await settle(school)
-    subscription = school.stripe.books.sessions[session]["subscription"]
-    assert school.stripe.billing.subscriptions[subscription]["status"] == "canceled"
+    await school.deliver()
+    assert at_stripe(school, school.stripe.books.sessions[session]["subscription"]) == "canceled"
     [refund] = school.stripe.books.refunds.values()
     assert refund["amount"] == INSTALMENT
-    assert await school.count("payments", "reason = 'enrollment_not_found' and refunded_amount = amount") == 1
+    assert (await school.payment(session))["decided_reason"] == "cohort_full"
+    assert await school.count("waitlist_entries", "status = 'ACTIVE'") == 1
     await school.verify()
 
 
-async def test_an_invoice_without_its_payment_is_read_from_the_service(school: School) -> None:
-    enrollment, subscription = await subscribed(school, await cohort_with_instalments(school))
-    school.stripe.renew(subscription)
-    [event] = school.events("invoice.payment_succeeded")
-    del event["data"]["object"]["payments"]  # as Stripe sends it
-    await settle(school)
-    assert await school.result(event["id"]) == {"status": "ASKING_FOR_PAYMENT"}
-    assert await school.count("payments", "purpose = 'instalment' and enrollment_id = $1", enrollment) == 2
+@pytest.mark.parametrize("first", ["checkout.session.completed", "invoice.paid"])
+async def test_a_first_instalment_enrols_whichever_event_comes_first(school: School, first: str) -> None:
+    cohort = await cohort_with_instalments(school)
+    session = await school.start(cohort, await school.student(), instalments=True)
+    school.stripe.pay(session)
+    await school.deliver(first)
+    await school.lapse()  # days may pass
+    await school.deliver()
+    assert await school.enrolled(session) is not None
+    assert school.stripe.books.refunds == {}
     await school.verify()
 
 
-@pytest.mark.slow
-async def test_a_refund_that_arrives_before_its_instalment_is_applied_to_it(school: School) -> None:
-    enrollment, subscription = await subscribed(school, await cohort_with_instalments(school))
-    invoice = school.stripe.renew(subscription)
-    payment = invoice["payments"]["data"][0]["payment"]["payment_intent"]
-    school.stripe.books.charges[school.stripe.books.intents[payment]["latest_charge"]]["metadata"] = {"app": "learning"}
-    refund_at_stripe(school, payment)
-    [event] = school.events("charge.refunded")
-    event["data"]["object"]["metadata"] |= {"enrollmentId": str(enrollment)}
-    await school.deliver("charge.refunded")
-    await settle(school)
-    assert (await school.row("payments", payment_intent_id=payment))["refunded_amount"] == INSTALMENT
-    assert (await school.row("enrollments", id=enrollment))["partial_refund"] == INSTALMENT
-    await school.verify()
+async def test_an_erased_student_pays_no_further_instalment(school: School) -> None:
+    cohort = await cohort_with_instalments(school)
+    _, subscription = await subscribed(school, cohort, await school.student("Ada"))
+    await erase(school.db, "ada@example.org", ERASERS, organization=school.organization, actor="test")
+    await school.lapse()
+    assert at_stripe(school, subscription) == "canceled"
 
 
 async def test_changing_the_way_to_pay_does_not_hold_a_second_place(school: School) -> None:

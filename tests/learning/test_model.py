@@ -1,16 +1,13 @@
-"""The pure rules: states, expiry, reminders, sums of refunds, NPS."""
+"""The pure rules: states, expiry, reminders, NPS."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from onceward_apps.learning.model import (
     COHORT_STATUSES,
-    RefundState,
     can_change,
     expiry_step,
     is_enrollable,
@@ -67,20 +64,6 @@ def test_expiry_applies_an_extension_only_if_it_reaches_beyond_now() -> None:
 )
 def test_the_reminder_depends_on_the_time_left(left: timedelta, template: str | None) -> None:
     assert pre_cohort_template(NOW + left, NOW) == template
-
-
-@given(st.integers(1, 1000), st.lists(st.integers(0, 2000), max_size=8), st.randoms())
-def test_reports_of_refunds_give_the_same_sum_in_any_order(paid: int, reports: list[int], random: object) -> None:
-    state = RefundState(paid, 0)
-    for report in reports:
-        state = state.after(report)
-    shuffled = RefundState(paid, 0)
-    random.shuffle(reports)  # type: ignore[attr-defined]
-    for report in reports:
-        shuffled = shuffled.after(report)
-    assert state == shuffled
-    assert 0 <= state.refunded <= paid
-    assert state.is_full == (state.remainder == 0)
 
 
 def test_nps_is_promoters_minus_detractors() -> None:

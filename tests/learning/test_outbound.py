@@ -20,6 +20,7 @@ from onceward_apps.learning import app as learning
 from onceward_apps.learning.app import HERE
 from onceward_apps.learning.event_types import SAMPLES
 from tests.learning.school import School
+from tests.learning.test_instalments import cohort_with_instalments
 
 TYPES = {
     "enrollment.created",
@@ -90,12 +91,15 @@ def test_every_event_type_has_a_schema_and_a_sample() -> None:
 
 @pytest.mark.acceptance("multiChannelNotification")
 async def test_a_refused_payment_notifies_operators_on_every_channel(school: School) -> None:
-    await school.pay_without_hold(await school.cohort(), await school.student(), amount=1)
+    cohort, student = await cohort_with_instalments(school), await school.student()
+    earlier = await school.start(cohort, student)
+    await school.start(cohort, student, instalments=True)
+    school.stripe.pay(earlier)
     await school.deliver()
     [notice] = await school.db.fetch("select * from onceward.notices")
     assert (notice["type"], notice["severity"], notice["audience"]) == ("PAYMENT_REFUSED", "error", "accounting")
     assert notice["channels"] is None, "no list of channels means mail, Slack and dashboard"
-    assert notice["details"]["reason"] == "amount_mismatch"
+    assert notice["details"]["reason"] == "checkout_replaced"
 
 
 SEED_MAILS = [
@@ -119,6 +123,8 @@ SEED_MAILS = [
     "cohort-confirmed",
     "waitlist-removed",
     "enrollment-refused-refund",
+    "instalment-late",
+    "instalment-unpaid",
 ]
 
 

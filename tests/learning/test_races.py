@@ -3,49 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from onceward.services import Unknown
-from onceward.testing import drain
-from onceward_apps.learning import checkout, enrollments, waitlist
-from onceward_apps.learning.cohorts import set_status
-from onceward_apps.learning.enrollments import PaidSession
+from onceward.capacity import reap
+from onceward.integrations.stripe.payment_reports import session_report
+from onceward.payments.reports import Origin, apply_fact
+from onceward_apps.learning import app as learning
+from onceward_apps.learning import waitlist
+from onceward_apps.learning.cohorts import set_capacity, set_status
 from onceward_apps.learning.errors import CohortFull, LearningError, PaymentUnavailable
-from onceward_apps.learning.refund_requests import fail, refund_enrollment, retry_refund
-from onceward_apps.learning.store import payments
-from tests.learning.school import PRICE, School
+from onceward_apps.learning.refund_requests import retry_refund
+from onceward_apps.learning.store import checkouts
+from tests.learning.school import SOURCE, School
+from tests.learning.test_waitlist import token
 
 BUYERS = 6
 
 
-def paid(cohort: UUID, student: UUID, number: int) -> PaidSession:
-    return PaidSession(
-        id=f"cs_{number}",
-        payment_intent=f"pi_{number}",
-        amount=PRICE,
-        currency="EUR",
-        user_id=str(student),
-        cohort_id=str(cohort),
-    )
+async def paid_pages(school: School, cohort: UUID, students: list[UUID]) -> list[str]:
+    """Let each person pay on a page of a cohort with one place, which nobody holds any more. Nothing is reported yet."""
+    sessions = [await school.pay_as_stranger(cohort, each) for each in students]
+    await school.lose_holds()
+    await reap(school.db)
+    async with school.transaction() as tx:
+        await set_capacity(tx, cohort, 1, actor="test")
+    return sessions
+
+
+async def report(school: School, session: str) -> str:
+    """Apply what Stripe says about a page, as its webhook does."""
+    report = session_report(school.stripe.books.sessions[session])
+    async with school.engine.transaction() as tx:
+        return await apply_fact(tx, Origin(SOURCE), report)
 
 
 @pytest.mark.acceptance("updateEnrollmentCount")
 async def test_the_last_place_is_sold_once_however_many_pay(school: School) -> None:
-    cohort = await school.cohort(capacity=1)
+    cohort = await school.cohort(capacity=BUYERS)
     students = [await school.student() for _ in range(BUYERS)]
-
-    async def pay(number: int) -> str:
-        async with school.transaction() as tx:
-            return (await enrollments.enrol_paid(tx, paid(cohort, students[number], number)))["status"]
-
-    results = await asyncio.gather(*[pay(number) for number in range(BUYERS)])
-    assert sorted(results) == ["SUCCESS"] + ["WAITLISTED"] * (BUYERS - 1)
+    sessions = await paid_pages(school, cohort, students)
+    results = await asyncio.gather(*[report(school, each) for each in sessions])
+    assert sorted(results) == ["paid"] + ["returned"] * (BUYERS - 1)
     assert await school.count("enrollments") == 1
-    assert await school.count("refunds") == BUYERS - 1
+    assert await school.payments("decided_reason = 'cohort_full'") == BUYERS - 1
     await school.verify()
 
 
@@ -72,15 +75,14 @@ async def test_twin_counting_rows_instead_of_claiming_oversells(school: School) 
 
 
 async def test_two_payments_of_one_person_enrol_once_and_refund_once(school: School) -> None:
-    cohort = await school.cohort()
-    student = await school.student()
-
-    async def pay(number: int) -> str:
-        async with school.transaction() as tx:
-            return (await enrollments.enrol_paid(tx, paid(cohort, student, number)))["status"]
-
-    assert sorted(await asyncio.gather(pay(1), pay(2))) == ["REFUNDED", "SUCCESS"]
-    assert await school.count("payments", "reason = 'already_enrolled'") == 1
+    cohort, student = await school.cohort(), await school.student()
+    first = await school.pay_as_stranger(cohort, student)
+    await school.db.execute("update learning.checkouts set status = 'waiting'")  # as if it took days
+    second = await school.pay_as_stranger(cohort, student)
+    results = await asyncio.gather(report(school, first), report(school, second))
+    assert sorted(results) == ["paid", "returned"]
+    assert await school.payments("decided_reason = 'already_enrolled'") == 1
+    assert (await school.count("enrollments"), await school.free(cohort)) == (1, 9)
     await school.verify()
 
 
@@ -115,22 +117,10 @@ async def test_twin_without_the_lock_of_the_person_only_the_index_prevents_a_sec
 
     async def start() -> None:
         async with school.transaction() as tx:
-            minute = timedelta(minutes=1)
-            assert await payments.started_checkout(tx, student, cohort, "enrollment", minute) is None
+            assert await checkouts.started(tx, student, cohort) is None
             await both_looked.wait()
-            await payments.add_checkout(
-                tx,
-                checkout_id=uuid4(),
-                kind="enrollment",
-                user_id=student,
-                cohort_id=cohort,
-                enrollment_id=None,
-                invite_id=None,
-                claim_id=None,
-                amount=PRICE,
-                currency="EUR",
-                expires_at=datetime.now(UTC) + minute,
-                page_lifetime=minute,
+            await checkouts.add(
+                tx, checkout_id=uuid4(), user_id=student, cohort_id=cohort, invite_id=None, claim_id=None
             )
 
     results = await asyncio.gather(start(), start(), return_exceptions=True)
@@ -140,49 +130,38 @@ async def test_twin_without_the_lock_of_the_person_only_the_index_prevents_a_sec
 async def test_a_request_that_stopped_before_its_page_opened_is_repeated_with_the_same_checkout(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cohort = await school.cohort()
-    student = await school.student()
+    cohort, student = await school.cohort(), await school.student()
 
-    async def stop(*_: Any) -> Any:
+    async def stop(*_: Any, **__: Any) -> Any:
         raise ConnectionError("the process stops here")
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkout, "_create_session", stop)
+        patched.setattr(learning.payments, "visit", stop)
         with pytest.raises(ConnectionError):
             await school.start(cohort, student)
     await school.start(cohort, student)
     assert (await school.count("checkouts"), await school.free(cohort)) == (1, 9)
-    # Later the payment service would refuse so short a page: the place of the old checkout is given back.
-    await school.db.execute("update learning.checkouts set payment_url = null, page_expires_at = now()")
-    await school.start(cohort, student)
-    assert (await school.count("checkouts", "status = 'started'"), await school.free(cohort)) == (1, 9)
 
 
 async def test_a_page_that_cannot_be_opened_for_a_second_request_leaves_the_checkout_of_the_first(
-    school: School, monkeypatch: pytest.MonkeyPatch
+    school: School,
 ) -> None:
-    cohort = await school.cohort()
-    student = await school.student()
+    cohort, student = await school.cohort(), await school.student()
     page = await school.start(cohort, student)
-    await school.db.execute("update learning.checkouts set payment_url = null")  # the first request is not done yet
-
-    async def refuse(*_: Any) -> Any:
-        return Unknown("the key is in use")
-
-    monkeypatch.setattr(checkout, "_create_session", refuse)
+    await school.db.execute("update onceward.payments set page_url = null")  # the first request is not done yet
+    school.stripe.drop_before_send(10)
     with pytest.raises(PaymentUnavailable):
         await school.start(cohort, student)
-    monkeypatch.undo()
+    school.stripe.clear_faults()
     assert await school.start(cohort, student) == page
     assert (await school.count("checkouts"), await school.free(cohort)) == (1, 9)
 
 
 async def failed_refund(school: School) -> UUID:
-    """A refund that failed, with its payment not refunded."""
+    """A refund that the bank returned, with its payment not refunded."""
     enrollment = await school.enrol(await school.cohort())
-    async with school.transaction() as tx:
-        [refund] = await refund_enrollment(tx, enrollment, reason="ill", actor="ops")
-        await fail(tx, refund, "account closed", again=False)
+    school.stripe.books.next_refund_statuses.append("failed")
+    [refund] = await school.refund(enrollment)
     return refund
 
 
@@ -195,21 +174,7 @@ async def test_two_operators_who_retry_a_refund_at_once_start_one_attempt(school
 
     results = await asyncio.gather(*[retry() for _ in range(4)], return_exceptions=True)
     assert [result for result in results if not isinstance(result, LearningError)] == [2]
-    assert (await school.row("refunds", id=refund))["attempt"] == 2
-
-
-async def test_twin_a_refund_that_is_read_before_the_lock_looks_failed_to_both(school: School) -> None:
-    refund = await failed_refund(school)
-    both_read = asyncio.Barrier(2)
-
-    async def retry() -> tuple[str, bool]:
-        async with school.transaction() as tx:
-            row = await payments.refund(tx, refund)
-            await both_read.wait()
-            payment = await payments.lock_by_id(tx, row["payment_id"])
-            return row["status"], await payments.refund_again(tx, refund, payment["refunded_amount"]) is not None
-
-    assert sorted(await asyncio.gather(retry(), retry())) == [("failed", False), ("failed", True)]
+    assert await school.refund_state(refund) == ("requested", 2)
 
 
 async def test_promotions_at_once_invite_each_person_once_and_never_more_than_places(school: School) -> None:
@@ -230,35 +195,37 @@ async def test_promotions_at_once_invite_each_person_once_and_never_more_than_pl
 
 
 async def test_a_payment_and_the_cancellation_at_once_leave_no_active_enrolment(school: School) -> None:
-    for number in range(4):
+    for _ in range(4):
         cohort = await school.cohort()
-        student = await school.student()
-
-        async def pay(cohort: UUID = cohort, student: UUID = student, number: int = number) -> None:
-            async with school.transaction() as tx:
-                await enrollments.enrol_paid(tx, paid(cohort, student, number))
+        session = await school.start(cohort, await school.student())
+        school.stripe.pay(session)
 
         async def cancel(cohort: UUID = cohort) -> None:
             async with school.transaction() as tx:
                 await set_status(tx, cohort, "CANCELLED", actor="ops")
 
-        await asyncio.gather(pay(), cancel())
-    await drain(school.engine)
+        await asyncio.gather(report(school, session), cancel())
+    await school.deliver()
     assert await school.count("enrollments", "status in ('ACTIVE', 'EXPIRED')") == 0
-    assert await school.count("refunds") == await school.count("payments") == 4
+    assert await school.payments("refunded = received") == await school.payments() == 4
+    await school.verify()
 
 
 async def test_the_place_of_an_invite_is_not_sold_to_another_person(school: School) -> None:
     cohort = await school.cohort(capacity=1)
+    other = await school.start(cohort, await school.student())
+    await school.lose_holds()
     invited = await school.student()
     async with school.transaction() as tx:
         await waitlist.join(tx, cohort, invited)
         await waitlist.promote(tx, cohort)
     with pytest.raises(LearningError):
         await school.start(cohort, await school.student())
-    async with school.transaction() as tx:
-        result = await enrollments.enrol_paid(tx, paid(cohort, await school.student(), 1))
-    assert result["status"] == "WAITLISTED"
-    async with school.transaction() as tx:
-        assert (await enrollments.enrol_paid(tx, paid(cohort, invited, 2)))["status"] == "SUCCESS"
+    school.stripe.pay(other)
+    await school.deliver()
+    assert (await school.payment(other))["decided_reason"] == "cohort_full"
+    session = await school.start(cohort, invited, invite=await token(school, invited))
+    school.stripe.pay(session)
+    await school.deliver()
+    assert await school.enrolled(session) is not None
     await school.verify()

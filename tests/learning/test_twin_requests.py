@@ -10,17 +10,20 @@ from uuid import UUID
 
 import pytest
 
+from onceward.desk.fields import version
 from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import until
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import checks, link_tokens, waitlist
 from onceward_apps.learning.cohorts import NewSession
+from onceward_apps.learning.desk import PlacesForm
 from onceward_apps.learning.store import certificates, curriculum
 from tests import twins
 from tests.learning.server import PUBLIC, STUDENT, Server, running
 from tests.twins import Case, Cases
 
 STAFF = "/api/v1/learning"
+DESK = "/dashboard/learning"
 PRICE = 49900
 NEVER_OPENED = "select count(*) from learning.sign_in_links where used_at is null"
 VALID = {
@@ -33,10 +36,10 @@ VALID = {
     "enrolments": "select count(*) from learning.enrollments where status = 'ACTIVE'",
     "places taken": "select count(*) from onceward.capacity_claims where state in ('held', 'sold')",
     "payable checkouts": "select count(*) from learning.checkouts where status = 'started'",
-    "payments": "select count(*) from learning.payments",
-    "refunds": "select count(*) from learning.refunds",
-    "attempts of refunds": "select coalesce(sum(attempt), 0) from learning.refunds",
-    "refunded": "select coalesce(sum(refunded_amount), 0) from learning.payments",
+    "payments": "select count(*) from onceward.payments",
+    "refunds": "select count(*) from onceward.payment_refunds",
+    "attempts of refunds": "select coalesce(sum(attempt), 0) from onceward.payment_refunds",
+    "refunded": "select coalesce(sum(refunded), 0) from onceward.payments",
     "waiting": "select count(*) from learning.waitlist_entries where status in ('ACTIVE', 'INVITED')",
     "priority of those who wait": "select coalesce(sum(priority), 0) from learning.waitlist_entries",
     "certificates": "select count(*) from learning.certificates where revoked_at is null",
@@ -120,16 +123,14 @@ class Stage(twins.Stage):
         return await until(lambda: self.db.fetchval(query, cohort))
 
     async def failed_refund(self) -> UUID:
-        """A refund that the payment service could not make, with no attempt left."""
+        """A refund that the bank returned. The next attempt waits for an hour."""
         enrollment = await self.paid()
         self.stripe.books.next_refund_statuses.append("failed")
         path = f"{STAFF}/enrollments/{enrollment}/refund"
         await self.server.call("POST", path, {"reason": "ill"}, token=self.server.key)
-        again = "select id from learning.refunds where enrollment_id = $1 and attempt = 2"
-        refund = await until(lambda: self.db.fetchval(again, enrollment))
-        # As if the next attempt, which waits for an hour, had failed as well.
-        await self.db.execute("update learning.refunds set status = 'failed', failed_at = now() where id = $1", refund)
-        return refund
+        failed = "select r.id from onceward.payment_refunds r join onceward.payments p on p.id = r.payment_id"
+        failed += " where p.subject_id = $1::uuid::text and r.status = 'failed'"
+        return await until(lambda: self.db.fetchval(failed, enrollment))
 
     async def message(self) -> tuple[str, dict[str, str]]:
         """The path of a chat message, and the headers of its author."""
@@ -250,9 +251,45 @@ async def retry(stage: Stage) -> Case:
     return Case(f"{STAFF}/refunds/{await stage.failed_refund()}/retry", {}, [{"n": 1}], stage.staff)
 
 
-async def retry_on_the_dashboard(stage: Stage) -> Case:
-    body = {"refund": str(await stage.failed_refund())}
-    return Case("/dashboard/learning/retry-refund", body, [{**body, "n": "1"}], stage.staff, form=True)
+def on_the_desk(stage: Stage, action: str, *others: dict[str, str], ids: object = "", **given: str) -> Case:
+    body = {"ids": str(ids), "step": "run", **given}
+    return Case(f"{DESK}/{action}", body, [{**body, **each} for each in others], stage.staff, form=True)
+
+
+async def create_on_the_desk(stage: Stage) -> Case:
+    given = {"starts_at": "2031-05-01T09:00", "ends_at": "2031-06-01T09:00", "price": "499", "price.currency": "EUR"}
+    more = {"max_capacity": "10", "required_attendance_percentage": "80"}
+    return on_the_desk(
+        stage, "cohorts/do/create", {"description": "other"}, name=f"Desk {next(stage.numbers)}", **given, **more
+    )
+
+
+async def resize_on_the_desk(stage: Stage) -> Case:
+    cohort = await stage.cohort()
+    places = await stage.db.fetchval("select max_capacity from learning.cohorts where id = $1", cohort)
+    stamp = version(PlacesForm(max_capacity=places))
+    return on_the_desk(stage, "cohorts/do/resize", ids=cohort, stamp=stamp, max_capacity="12")
+
+
+async def change_state_on_the_desk(stage: Stage) -> Case:
+    cohort = await stage.cohort()
+    return on_the_desk(
+        stage, "cohorts/do/change_state", {"reason": "other"}, ids=cohort, status="CANCELLED", reason="few students"
+    )
+
+
+async def refund_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "enrolments/do/refund", {"reason": "other"}, ids=await stage.paid(), reason="ill")
+
+
+async def move_on_the_desk(stage: Stage) -> Case:
+    _, enrollment, _ = await stage.enrolled(begun=False)
+    name = await stage.db.fetchval("select name from learning.cohorts where id = $1", await stage.cohort())
+    return on_the_desk(stage, "enrolments/do/move", {"reason": "other"}, ids=enrollment, cohort=name, reason="asked")
+
+
+async def repeat_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "refunds/do/repeat", {"n": "1"}, ids=await stage.failed_refund())
 
 
 async def checkout(stage: Stage) -> Case:
@@ -386,7 +423,12 @@ CASES: Cases[Stage] = {
     f"PUT {STAFF}/surveys/{{survey_id}}": survey,
     f"POST {STAFF}/enrollments/{{enrollment_id}}/refund": refund,
     f"POST {STAFF}/refunds/{{refund_id}}/retry": retry,
-    "POST /dashboard/learning/retry-refund": retry_on_the_dashboard,
+    f"POST {DESK}/cohorts/do/create": create_on_the_desk,
+    f"POST {DESK}/cohorts/do/resize": resize_on_the_desk,
+    f"POST {DESK}/cohorts/do/change_state": change_state_on_the_desk,
+    f"POST {DESK}/enrolments/do/refund": refund_on_the_desk,
+    f"POST {DESK}/enrolments/do/move": move_on_the_desk,
+    f"POST {DESK}/refunds/do/repeat": repeat_on_the_desk,
     f"POST {PUBLIC}/cohorts/{{cohort_id}}/checkout": checkout,
     f"POST {PUBLIC}/cohorts/{{cohort_id}}/checkout (free)": free_checkout,
     f"POST {PUBLIC}/cohorts/{{cohort_id}}/waitlist": join,

@@ -1,9 +1,13 @@
-"""A worker in a process of its own, to be killed: `python -m tests.messages.sending_process DATABASE_URL SMTP_PORT BREVO_URL
-SLACK_URL`."""
+"""Workers in processes of their own, to be killed. The parent has imported everything, so a worker starts quickly.
+
+Each line `DATABASE_URL SMTP_PORT BREVO_URL SLACK_URL` on stdin starts one; `ready PID` on stdout says that it works.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +22,7 @@ from onceward.integrations.smtp.channel import SmtpChannel
 from onceward.integrations.smtp.client import Relay, Smtp
 from onceward.messages import Sender
 from onceward.work import Worker, WorkerOptions
+from tests.child import die_with_parent
 
 
 async def main(url: str, smtp_port: int, brevo_url: str, slack_url: str) -> None:
@@ -36,9 +41,15 @@ async def main(url: str, smtp_port: int, brevo_url: str, slack_url: str) -> None
     options = WorkerOptions(concurrency=8, poll_s=0.1, beat_s=0.1, observe_s=0.2, settle_s=0.0)
     await engine.start()
     await Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx).start()
-    print("ready", flush=True)
+    print(f"ready {os.getpid()}", flush=True)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel forgets a worker as soon as it has ended
+    for line in sys.stdin:
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            die_with_parent()
+            url, smtp_port, brevo_url, slack_url = line.split()
+            asyncio.run(main(url, int(smtp_port), brevo_url, slack_url))

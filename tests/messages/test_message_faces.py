@@ -122,6 +122,16 @@ async def test_a_link_without_login_changes_topics_and_channels_until_it_ends(ru
         await client.post(path, data={"newsletter|email": "on"})
         await client.post(path, data={"newsletter|sms": "on", "other|email": "on"})
         assert await rows() == [("email", "newsletter"), ("whatsapp", "newsletter")]
+        habits = {"newsletter|sms": "on", "digest|newsletter": "weekly", "quiet_from": "21:00", "quiet_to": "07:30"}
+        page = await (await client.post(path, data=habits)).text()
+        assert ('value="weekly" selected' in page, 'value="21:00"' in page) == (True, True)
+        assert await db.fetchval("select period from onceward.digest_choices where recipient = 'u1'") == "weekly"
+        habits |= {"digest|newsletter": "single", "quiet_from": "late"}
+        page = await (await client.post(path, data=habits)).text()
+        assert ('value="single" selected' in page, 'value="21:00"' in page) == (True, True), "nobody can read `late`"
+        assert 'value="21:00"' not in await (await client.post(path, data={"quiet_from": "", "quiet_to": ""})).text()
+        assert await db.fetchval("select count(*) from onceward.digest_choices") == 0
+        await client.post(path, data={"newsletter|sms": "on"})
         assert (await client.get(short)).status == 404
         assert (await client.post(short, data={})).status == 404
         async with running.engine.transaction() as tx:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -22,6 +23,7 @@ from onceward.messages import Limit, Sender, Sending
 from onceward.messages.limits import Limits
 from onceward.services import load_integration_settings
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.work import Worker, WorkerOptions
 from onceward.work.statements import CLAIM
 from tests.child import ROOT, command, end_all
@@ -33,46 +35,60 @@ PATIENCE_S = 150 + COUNT // 50
 CONCURRENCY = 8
 
 
+class Nursery:
+    """Starts worker processes and kills them."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._ready: asyncio.Queue[int] = asyncio.Queue()
+        # All that they print is read, or they would stop when the pipe is full.
+        self._reading = asyncio.create_task(self._read())
+        self.workers: list[int] = []
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            if line.startswith(b"ready "):
+                self._ready.put_nowait(int(line.split()[1]))
+
+    async def start(self, url: str, smtp: int, brevo: str, slack: str) -> int:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{url} {smtp} {brevo} {slack}\n".encode())
+        async with asyncio.timeout(30):
+            self.workers.append(await self._ready.get())
+        return self.workers[-1]
+
+    async def kill(self, worker: int) -> None:
+        self.workers.remove(worker)
+        os.kill(worker, signal.SIGKILL)
+        await until(lambda: not Path(f"/proc/{worker}").exists())
+
+
 @pytest.fixture
-async def started() -> AsyncIterator[list[asyncio.subprocess.Process]]:
+async def nursery() -> AsyncIterator[Nursery]:
     """Whatever becomes of the test, its processes end with it."""
-    processes: list[asyncio.subprocess.Process] = []
-    yield processes
-    await end_all(processes)
-
-
-async def start_process(
-    started: list[asyncio.subprocess.Process], url: str, smtp: int, brevo: str, slack: str
-) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        *command("tests.messages.sending_process", url, str(smtp), brevo, slack),
+        *command("tests.messages.sending_process"),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )
-    started.append(process)
-    assert process.stdout is not None
-    async with asyncio.timeout(30):
-        while b"ready" not in (line := await process.stdout.readline()):
-            assert line, "the worker process did not start"
-    # Somebody must read what it says, or it would stop when the pipe is full.
-    drains.append(asyncio.create_task(process.stdout.read()))
-    return process
-
-
-drains: list[asyncio.Task[bytes]] = []
+    yield Nursery(process)
+    await end_all([process])
 
 
 @pytest.mark.timeout(PATIENCE_S + 60)
 async def test_with_workers_killed_at_random_nothing_is_lost_and_nothing_goes_out_twice(
-    database_url: str, db: Database, sims, started: list[asyncio.subprocess.Process]
+    database_url: str, db: Database, sims, nursery: Nursery
 ) -> None:
     app = Onceward("t")
     app.templates(Path(__file__).parent / "templates")
     engine = Engine(db, app.registry)
     half = [Sending(to="#ops", key=f"slack-{n}", data={"name": f"s{n}"}) for n in range(COUNT)]
     keyed = [Sending(to=f"u{n}@example.org", key=f"mail-{n}", data={"name": f"m{n}"}) for n in range(COUNT)]
-    where = (started, database_url, 0, sims.brevo.url, sims.slack.webhook_url)
-    running = [await start_process(*where) for _ in range(2)]
+    where = (database_url, 0, sims.brevo.url, sims.slack.webhook_url)
+    for _ in range(2):
+        await nursery.start(*where)
     dice = random.Random(7)
     for part in range(KILLS):
         # Every trigger fires three times.
@@ -81,15 +97,14 @@ async def test_with_workers_killed_at_random_nothing_is_lost_and_nothing_goes_ou
                 await tx.send_many("hello", half[part::KILLS], channel="slack")
                 await tx.send_many("hello", keyed[part::KILLS], channel="email")
         await asyncio.sleep(dice.uniform(0.02, 0.2))
-        victim = running.pop(dice.randrange(2))
-        victim.kill()
-        await victim.wait()
-        running.append(await start_process(*where))
+        await nursery.kill(nursery.workers[dice.randrange(2)])
+        await nursery.start(*where)
     assert await db.fetchval("select count(*) from onceward.messages") == 2 * COUNT
     async with asyncio.timeout(PATIENCE_S):
         while await db.fetchval("select count(*) from onceward.work where dead_reason is null"):
             await asyncio.sleep(0.05)
-    await end_all(running)
+    for worker in list(nursery.workers):
+        await nursery.kill(worker)
 
     states = Counter(
         {
@@ -123,15 +138,15 @@ class SilentRelay(SmtpSimulator):
 
 
 async def test_a_killed_worker_leaves_unknown_only_the_mails_that_it_was_transferring(
-    database_url: str, db: Database, sims, started: list[asyncio.subprocess.Process]
+    database_url: str, db: Database, sims, nursery: Nursery
 ) -> None:
     """Six of the eight mails wait for one of two connections: the service has not seen them, so they are sent later."""
     app = Onceward("t")
     app.templates(Path(__file__).parent / "templates")
     engine = Engine(db, app.registry)
     async with SilentRelay() as relay:
-        where = (started, database_url, relay.port, sims.brevo.url, sims.slack.webhook_url)
-        victim = await start_process(*where)
+        where = (database_url, relay.port, sims.brevo.url, sims.slack.webhook_url)
+        victim = await nursery.start(*where)
         async with engine.transaction() as tx:
             await tx.send_many(
                 "hello", [Sending(to=f"u{n}@example.org", key=f"{n}", data={"name": "x"}) for n in range(8)]
@@ -143,10 +158,9 @@ async def test_a_killed_worker_leaves_unknown_only_the_mails_that_it_was_transfe
             ):
                 await asyncio.sleep(0.02)
         begun = await db.fetchval("select count(*) from onceward.messages where sending is not null")
-        victim.kill()
-        await victim.wait()
+        await nursery.kill(victim)
         relay.silent = False
-        await start_process(*where)
+        await nursery.start(*where)
         async with asyncio.timeout(30):
             while await db.fetchval("select count(*) from onceward.work"):
                 await asyncio.sleep(0.05)

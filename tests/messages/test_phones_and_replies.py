@@ -60,6 +60,11 @@ def test_a_number_is_found_in_all_its_spellings() -> None:
 def test_a_number_tells_the_time_zone_if_its_country_has_one() -> None:
     assert zone_of("+5511987654321") == "America/Sao_Paulo"
     assert zone_of("+6591234567") == "Asia/Singapore"
+    assert zone_of("+12125550123") == "America/New_York"
+    assert zone_of("+18005550123") is None, "a number of the whole country, which has several"
+    assert zone_of("+12083250123") is None, "a place with two zones"
+    assert zone_of("+12089350123") == "America/Los_Angeles"
+    assert zone_of("+870773111632") is None, "a satellite phone"
     assert zone_of("ada@example.org") is None
 
 

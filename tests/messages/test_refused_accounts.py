@@ -14,6 +14,8 @@ from onceward.integrations.whatsapp import WhatsAppSimulator
 from onceward.messages import Limit
 from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.channel import ChannelSetup
+from onceward.messages.errors import Resting
+from onceward.messages.lines import own_secrets
 from onceward.messages.notifications import SlackChannels
 from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.troubles import Troubles
@@ -213,3 +215,48 @@ async def test_an_own_account_that_is_unreachable_parks_its_own_lanes(office, wi
     assert not await db.fetchval("select count(*) from onceward.lanes where failures > 0"), (
         "the breaker is closed again"
     )
+
+
+@pytest.mark.parametrize("channel", ["email", "sms", "whatsapp", "slack"])
+async def test_a_message_whose_account_was_removed_leaves_by_no_other(office, wires, accounts, db, channel) -> None:
+    """It waits, and the owners of the account get the notice."""
+    clinic = await organization(db, "clinic", own=False)
+    secret = own_secrets(channel)[0]
+    async with db.transaction(organization=clinic) as tx:
+        await put_secret(tx, BOX, secret, "x")
+    place = await office(wires.smtp, wires.sms, wires.whatsapp, wires.slack, own_channels=accounts)
+    to = {"email": "ada@example.org", "slack": "#ops"}.get(channel, PHONE)
+    async with place.engine.transaction(organization=clinic) as tx:
+        queued = await tx.send("hello", to=to, channel=channel, key="k", data={"name": "A"})
+    await db.execute("delete from onceward.secrets where organization_id = $1", clinic)
+    await place.start_worker()
+
+    async def refused() -> bool:
+        return (
+            await db.fetchval("select organization_id from onceward.account_troubles where channel = $1", channel)
+            == clinic
+        )
+
+    await until(refused)
+    assert (await place.message(queued.id))["status"] == "pending"
+    sims = place.sims
+    assert [*sims.smtp.mails, *sims.twilio.messages, *sims.whatsapp.messages, *sims.slack.messages] == []
+    assert await db.fetchval("select organization_id from onceward.notices") == clinic
+
+
+async def test_a_message_that_is_put_back_to_wait_after_the_repair_does_not_wait(office, db) -> None:
+    """The repair found it in the hands of a worker, so only the worker's own commit can end the wait."""
+
+    class Late(Troubles):
+        late = True
+
+        async def wait_for_probe(self, troubles) -> None:
+            if self.late:
+                self.late = False
+                raise Resting(3600, "the account is refused: an operator must repair it", trouble=1)
+
+    place = await office(troubles=Late(db))
+    message = await place.send()
+    await place.start_worker()
+    await place.until(message, "success")
+    assert await db.fetchval("select count(*) from onceward.attempts where outcome = 'snoozed'") == 1

@@ -71,6 +71,28 @@ async def test_mails_at_once_use_no_more_connections_than_allowed(relay) -> None
     assert relay.connections <= 3
 
 
+async def test_a_connection_that_is_being_opened_counts(relay, monkeypatch) -> None:
+    """A mail begins while another one opens its connection, and finds the one that a third has left."""
+    smtp = Smtp(Relay(relay.host, relay.port, encryption="none", max_connections=3))
+    slow, connect = asyncio.Event(), smtp._connect
+    async with smtp.turn():
+
+        async def connect_slowly():
+            await slow.wait()
+            return await connect()
+
+        monkeypatch.setattr(smtp, "_connect", connect_slowly)
+        second = asyncio.create_task(send(smtp, key="m:2"))
+        while smtp._turns < 2:
+            await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        assert isinstance(await send(smtp, key="m:3"), Accepted)
+    slow.set()
+    assert isinstance(await second, Accepted)
+    await smtp.aclose()
+    assert relay.connections == 2
+
+
 async def test_a_connection_is_retired_after_its_share_of_mails(relay) -> None:
     smtp = Smtp(Relay(relay.host, relay.port, encryption="none", mails_per_connection=2))
     for number in range(4):

@@ -116,6 +116,28 @@ async def test_a_settled_refund_is_settled_for_good(till: Till) -> None:
             await tx.payments.repeat(refund_id)
 
 
+@pytest.mark.parametrize("end", ["failed", "succeeded"])
+async def test_a_pending_refund_can_be_settled_and_what_the_service_does_later_is_booked(till: Till, end: str) -> None:
+    payment_id, charge = await till.buy()
+    till.world.pending_refunds = True
+    refund_id = await refund(till, payment_id, 5300)
+    await till.work()
+    async with till.tx() as tx:
+        settled = await tx.payments.settle(refund_id, note="bank transfer")
+    assert (settled.status, await till.cash()) == ("settled", {"EUR": 10600})
+    [reference] = till.world.refunds
+    till.world.move_refund(reference, end)
+    await till.deliver()
+    await till.deliver(*till.world.log)
+    paid_twice = end == "succeeded"
+    assert till.world.refunded(charge) == (5300 if paid_twice else 0)
+    assert await till.cash() == {"EUR": 5300 if paid_twice else 10600} == till.world.balance()
+    assert (await till.payment(payment_id)).refunded == (10600 if paid_twice else 5300)
+    async with till.tx() as tx:
+        kinds = await tx.fetch("select type from onceward.notices where type = 'REFUND_FAILED'")
+    assert len(kinds) == (1 if paid_twice else 0)
+
+
 async def test_a_refund_that_a_dispute_forbids_starts_again_when_it_is_won(till: Till) -> None:
     payment_id, charge = await till.buy()
     refund_id = await refund(till, payment_id)

@@ -9,8 +9,10 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from onceward import Engine, Job, Onceward
 from onceward.db import Database, Transaction
 from onceward.runtime import FEATURES
+from onceward.testing import drain
 from onceward.trust import AlreadyActing, UnknownOrganization, act_for, list_entries, record
 from onceward.trust.checks import (
     check_app_role_cannot_bypass,
@@ -240,6 +242,35 @@ async def test_acting_for_a_second_organization_is_an_error(db: Database, two: T
     async with db.transaction(organization=two.b) as tx:
         with pytest.raises(AlreadyActing):
             await act_for(tx, two.a)
+
+
+async def test_a_platform_wide_job_that_acts_for_an_organization_is_fenced_by_its_own_lease(
+    db: Database, two: Two
+) -> None:
+    app = Onceward("t")
+    lost: list[int] = []
+
+    @app.job(outside=True)
+    async def look(job: Job) -> str:
+        async with job.transaction(fenced=True) as tx:
+            await tx.act_for(two.a)
+            await _insert_job(tx)
+            if lost:
+                await db.execute("update onceward.work set lease = lease + 1 where id = $1", job.id)
+        return "done"
+
+    engine = Engine(db, app.registry)
+    found = await engine.enqueue(look)
+    await drain(engine)
+    finished = await engine.result(found)
+    assert finished is not None
+    assert (finished.outcome, finished.result) == ("success", "done")
+    written = "select array_agg(organization_id) from onceward.jobs where task = 't'"
+    assert await db.fetchval(written) == [two.a]
+    lost.append(1)
+    await engine.enqueue(look)
+    await drain(engine)
+    assert await db.fetchval(written) == [two.a]  # the other attempt lost its lease, and wrote nothing
 
 
 @pytest.mark.parametrize("organization", [uuid4(), "not-a-uuid", "'; drop table x"])

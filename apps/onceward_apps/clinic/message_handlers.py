@@ -13,7 +13,15 @@ from pydantic import BaseModel, Field
 
 from onceward import Event, Tx
 from onceward.integrations.whatsapp import WhatsAppReceived
-from onceward.messages import BadNumber, SenderKind, list_senders, organization_of_sender, read_number, read_reply
+from onceward.messages import (
+    BadNumber,
+    SenderKind,
+    list_senders,
+    organization_of_sender,
+    read_number,
+    read_reply,
+    variants,
+)
 from onceward_apps.clinic import correspondence, jobs
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.correspondence import Inbound
@@ -120,6 +128,6 @@ async def _stop_anyway(tx: Tx, sender: str, texts: tuple[str, ...]) -> str:
     if tx.organization is not None:
         await correspondence.stop(tx, number)
         return "opted_out"
-    clinics = await people.organizations_of_contact(tx, number)
-    await tx.enqueue_many([jobs.stop.call(clinic=clinic, number=number) for clinic in clinics])
+    clinics = {each for form in variants(number) for each in await people.organizations_of_contact(tx, form)}
+    await tx.enqueue_many([jobs.stop.call(clinic=clinic, number=number) for clinic in sorted(clinics)])
     return "opted_out" if clinics else "not_ours"

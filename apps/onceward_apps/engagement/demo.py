@@ -47,6 +47,13 @@ WORDS = {"answers help": "ajuda", "answers later": "depois", "answers stop": "pa
 FAST = {"goodbye_hours": 0.02, "remind_days": 0.002, "retry_days": 0.001}
 
 
+def _awake(utc_hour: int) -> str:
+    """Return the first digits of numbers where it is day now: messages are sent from 09:00 to 20:00 local time."""
+    if 12 <= utc_hour < 23:
+        return "+5511981"  # Brazil
+    return "+6591" if 1 <= utc_hour < 12 else "+6799"  # Singapore, Fiji
+
+
 class EngagementDemo:
     """A part of the process. Without a `crowd` the only users are calls of `visit`."""
 
@@ -124,7 +131,7 @@ class EngagementDemo:
     async def add_user(self, *, inactive: timedelta, number: str | None = None) -> tuple[UUID, str]:
         """Create a user whose last activity was so long ago; return the id and the number."""
         user_id = uuid4()
-        number = number or f"+55119{self.dice.randrange(10_000_000, 99_999_999)}"
+        number = number or f"{_awake(datetime.now(UTC).hour)}{self.dice.randrange(100_000, 999_999)}"
         async with self.engine.transaction(organization=self.organization) as tx:
             await activity.save_profile(
                 tx,

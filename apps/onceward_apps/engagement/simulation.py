@@ -192,7 +192,8 @@ class _Simulation:
                 await activity.save_profile(
                     tx,
                     user_id,
-                    whatsapp_jid=f"+5511{900_000 + number:06}{'000' if broken else '001'}",
+                    # In India the runs at 06:00 and 09:00 UTC fall into the hours of the templates.
+                    whatsapp_jid=f"+919{number:06}{'000' if broken else '001'}",
                     locale=self._dice.choice(("pt-BR", "en")),
                     last_activity_at=self._clock.at - timedelta(days=self._dice.uniform(0, 13)),
                 )

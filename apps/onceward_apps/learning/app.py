@@ -7,8 +7,15 @@ from pathlib import Path
 from pydantic import Field
 
 from onceward import FeatureSettings, Onceward, SealedColumn
+from onceward.payments import Books
 
 HERE = Path(__file__).parent
+ACCOUNT = "learning"
+"""The name of the payment account. An organization without an account of this name uses the installation's."""
+ENROLMENT = "enrolment"
+"""What a payment is for: its subject is a checkout, and the enrolment of the same id once it is paid."""
+EXTENSION = "extension"
+"""What a payment is for: more access to the course of an enrolment, whose id is the subject."""
 
 
 class LearningSettings(FeatureSettings):
@@ -25,6 +32,9 @@ class LearningSettings(FeatureSettings):
     )
     max_expired_invites: int = Field(
         default=3, ge=1, le=100, description="Expired invites after which a person is removed from the waitlist."
+    )
+    instalment_grace_days: int = Field(
+        default=7, ge=0, le=90, description="Days that an instalment may be late before the access ends."
     )
     access_days: int = Field(default=30, ge=0, le=3650, description="Days of access after the end of a cohort.")
     refunds_per_second: int = Field(
@@ -53,7 +63,7 @@ app = Onceward(
     functions=HERE / "functions",
     settings=LearningSettings,
     commands=("onceward_apps.learning.commands:register",),
-    pages="onceward_apps.learning.pages:PAGES",
+    pages="onceward_apps.learning.desk:PAGES",
     checks="onceward_apps.learning.checks:CHECKS",
     erasers="onceward_apps.learning.erasers:ERASERS",
     metrics="onceward_apps.learning.metrics",
@@ -61,6 +71,8 @@ app = Onceward(
     sealed=(SIGNING_KEY, BADGE_KEY),
 )
 app.templates(HERE / "templates")
+app.payments.books(Books(revenue="course_fees"))
+app.payments.account(ACCOUNT, service="stripe", source="learning-stripe")
 
 
 def settings() -> LearningSettings:

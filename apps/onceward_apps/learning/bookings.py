@@ -17,7 +17,7 @@ from onceward.services import Accepted, NotSet, Refused, ServiceAnswer, Throttle
 from onceward_apps.learning import activity
 from onceward_apps.learning.app import app
 from onceward_apps.learning.store import bookings as rows
-from onceward_apps.learning.student_mails import mail
+from onceward_apps.learning.student_mails import mail, preferences_url
 
 PATIENCE = timedelta(minutes=10)
 """A person may book right after paying: how long a booking waits for its enrolment before it is cancelled."""
@@ -282,6 +282,7 @@ async def observe_meeting_end(
         "sessionDate": known["starts_at"].isoformat(),
         "recordingUrl": recording_url or known["recording_url"],
         "resourcesUrl": f"{app.services.settings.url}/learn/home/{known['enrollment_id']}",
+        "preferencesUrl": await preferences_url(tx, known, app.services.settings.url),
     }
     await mail(tx, "session-followup", known, key=f"booking:{uid}:followup", data=data)
     return {"status": "SUCCESS"}

@@ -117,5 +117,5 @@ async def render_certificate(job: Job, *, certificate_id: UUID) -> dict[str, int
     values = (row["snapshot"], row["credential_id"], row["url"], row["issued_at"])
     document = await asyncio.to_thread(certificate_pdf.render, *values)
     async with job.transaction() as tx:
-        await rows.keep_document(tx, certificate_id, document)
-    return {"bytes": len(document)}
+        kept = await rows.keep_document(tx, certificate_id, document)
+    return {"bytes": len(document) if kept else 0}

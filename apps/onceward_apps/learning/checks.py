@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from onceward.trust import Check, finds_nothing
 
-# Every paid intent is exactly one of: enrolment, extension, instalment, refund.
+# Every payment that was accepted bought exactly one thing. Those that were returned are checked by the engine.
 PAYMENTS = """
-select format('payment %s bought an enrolment, but enrolment %s does not name it', p.payment_intent_id, p.enrollment_id)
-  from learning.payments p left join learning.enrollments e on e.id = p.enrollment_id
- where p.purpose = 'enrollment' and e.payment_intent_id is distinct from p.payment_intent_id
+select format('payment %s of %s was accepted, but there is no enrolment', p.id, p.subject_id)
+  from onceward.payments p
+ where p.subject_type = 'enrolment' and p.decision = 'accepted'
+   and not exists (select from learning.enrollments e where e.id::text = p.subject_id and e.organization_id = p.organization_id)
 union all
-select format('enrolment %s was paid by %s, which is not recorded as its payment', e.id, e.payment_intent_id)
+select format('enrolment %s: %s was paid, but its payments are %s', e.id, e.amount_paid, coalesce(sum(p.received), 0))
   from learning.enrollments e
- where e.payment_intent_id is not null
-   and not exists (select from learning.payments p where p.payment_intent_id = e.payment_intent_id
-                      and p.organization_id = e.organization_id and p.enrollment_id = e.id and p.purpose = 'enrollment')
+  left join onceward.payments p on p.organization_id = e.organization_id and p.subject_type = 'enrolment'
+       and p.subject_id = e.id::text and p.decision = 'accepted'
+ group by e.id having e.amount_paid <> coalesce(sum(p.received), 0)
 union all
-select format('payment %s bought an extension, but there is none', p.payment_intent_id)
-  from learning.payments p
- where p.purpose = 'extension'
-   and not exists (select from learning.access_extensions x where x.payment_intent_id = p.payment_intent_id
-                      and x.organization_id = p.organization_id)
-union all
-select format('payment %s paid an instalment, but there is none', p.payment_intent_id)
-  from learning.payments p
- where p.purpose = 'instalment'
-   and not exists (select from learning.instalments i where i.payment_intent_id = p.payment_intent_id
-                      and i.organization_id = p.organization_id)
-union all
-select format('payment %s was refused (%s), but nobody refunds it', p.payment_intent_id, p.reason)
-  from learning.payments p
- where p.purpose = 'refused' and p.refunded_amount + p.charged_back_amount < p.amount
-   and not exists (select from learning.refunds r where r.payment_id = p.id)
+select format('payment %s bought an extension, but there is none', p.id)
+  from onceward.payments p
+ where p.subject_type = 'extension' and p.decision = 'accepted'
+   and not exists (select from learning.access_extensions x where x.payment_id = p.id and x.organization_id = p.organization_id)
 limit $1
 """
 PLACES = """
@@ -61,27 +50,21 @@ select format('entry %s is INVITED, but has no open invite', w.id)
 limit $1
 """
 REFUNDED = """
-select format('enrolment %s is REFUNDED, but %s of %s went back', e.id, sum(p.refunded_amount + p.charged_back_amount), sum(p.amount))
-  from learning.enrollments e join learning.payments p on p.enrollment_id = e.id and p.purpose in ('enrollment', 'instalment')
- where e.status = 'REFUNDED' group by e.id having sum(p.refunded_amount + p.charged_back_amount) < sum(p.amount)
+with back as (
+    select organization_id, subject_id, subject_type, received, status,
+           least(received, refunded + case when status = 'lost' then withheld else 0 end) as back
+      from onceward.payments where subject_type in ('enrolment', 'extension') and decision = 'accepted'
+)
+select format('enrolment %s is REFUNDED, but %s of %s went back', e.id, sum(p.back), sum(p.received))
+  from learning.enrollments e
+  join back p on p.organization_id = e.organization_id and p.subject_type = 'enrolment' and p.subject_id = e.id::text
+ where e.status = 'REFUNDED' group by e.id having sum(p.back) < sum(p.received)
 union all
-select format('payment %s: %s was refunded, our confirmed refunds are %s', p.payment_intent_id, p.refunded_amount, sum(r.amount))
-  from learning.payments p join learning.refunds r on r.payment_id = p.id and r.status = 'done'
- group by p.id having sum(r.amount) > p.refunded_amount
-limit $1
-"""
-DISPUTES = """
-select format('payment %s: %s is charged back, its lost disputes are %s', p.payment_intent_id, p.charged_back_amount,
-              coalesce(sum(d.amount) filter (where d.status = 'lost'), 0))
-  from learning.payments p left join learning.disputes d on d.payment_id = p.id
- group by p.id
-having p.charged_back_amount > coalesce(sum(d.amount) filter (where d.status = 'lost'), 0)
-    or (p.charged_back_amount = 0 and p.refunded_amount < p.amount and bool_or(d.status = 'lost'))
-union all
-select format('payment %s %s an open dispute, but is marked otherwise', p.payment_intent_id, case when d.open then 'has' else 'has not' end)
-  from learning.payments p
- cross join lateral (select exists (select from learning.disputes d where d.payment_id = p.id and d.status = 'open') as open) d
- where d.open <> (p.disputed_at is not null)
+select format('enrolment %s is REFUND_PENDING, but nothing is left to refund', e.id)
+  from learning.enrollments e
+ where e.status = 'REFUND_PENDING'
+   and not exists (select from back p where p.organization_id = e.organization_id and p.subject_id = e.id::text
+                      and p.back < p.received)
 limit $1
 """
 CANCELLED = """
@@ -112,11 +95,10 @@ limit $1
 
 
 CHECKS: tuple[Check, ...] = (
-    finds_nothing("learning.a_payment_bought_one_thing_or_is_refunded", PAYMENTS, table="learning.enrollments"),
+    finds_nothing("learning.a_payment_bought_one_thing", PAYMENTS, table="learning.enrollments"),
     finds_nothing("learning.an_enrolment_has_one_place", PLACES, table="learning.enrollments"),
     finds_nothing("learning.invites_match_their_entries", INVITES, table="learning.enrollments"),
     finds_nothing("learning.refunds_add_up", REFUNDED, table="learning.enrollments"),
-    finds_nothing("learning.lost_disputes_are_charged_back", DISPUTES, table="learning.enrollments"),
     finds_nothing("learning.cancelled_cohorts_are_empty", CANCELLED, table="learning.enrollments"),
     finds_nothing("learning.the_history_of_a_cohort_is_complete", HISTORY, table="learning.enrollments"),
     finds_nothing("learning.refunded_enrolments_have_no_certificate", CERTIFICATES, table="learning.enrollments"),

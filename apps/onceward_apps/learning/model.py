@@ -22,17 +22,10 @@ Refusal = Literal[
     "cohort_not_enrollable",
     "already_enrolled",
     "checkout_replaced",
-    "cohort_not_found",
-    "user_not_found",
-    "metadata_missing",
     "amount_mismatch",
-    "currency_mismatch",
-    "enrollment_not_found",
     "enrollment_refunded",
+    "user_erased",
 ]
-
-APP = "learning"
-"""The value of `metadata.app` on every checkout session and payment of this app."""
 
 TRANSITIONS: dict[CohortStatus, tuple[CohortStatus, ...]] = {
     "DRAFT": ("OPEN", "CANCELLED"),
@@ -84,26 +77,15 @@ def expiry_step(access_expires_at: datetime, extends_until: datetime | None, now
 
 
 @dataclass(frozen=True, slots=True)
-class RefundState:
-    """What is known about the refunds of a payment. `refunded` is cumulative; it never exceeds `paid`.
-
-    Money that a lost dispute took back is not part of `paid`: it cannot be refunded any more.
-    """
+class Tuition:
+    """What was paid for an enrolment, and how much of it went back by refunds and lost disputes."""
 
     paid: int
-    refunded: int
+    back: int
 
     @property
-    def remainder(self) -> int:
-        return self.paid - self.refunded
-
-    @property
-    def is_full(self) -> bool:
-        return self.refunded >= self.paid
-
-    def after(self, amount_refunded: int) -> RefundState:
-        """Return the state after a report of a cumulative amount. Reports may arrive in any order: the largest counts."""
-        return RefundState(self.paid, min(self.paid, max(self.refunded, amount_refunded)))
+    def is_back(self) -> bool:
+        return self.back >= self.paid
 
 
 def pre_cohort_template(starts_at: datetime, now: datetime, sent: frozenset[str] = frozenset()) -> str | None:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward.capacity import look
+from onceward.payments import Payment
 from onceward_apps.learning import link_tokens, links
 from onceward_apps.learning.model import Refusal, pool_key
 from onceward_apps.learning.store import enrollments as rows
@@ -19,13 +20,9 @@ TITLES: dict[Refusal, str] = {
     "cohort_not_enrollable": "A payment came for a cohort that is not open",
     "already_enrolled": "A person paid twice for a cohort",
     "checkout_replaced": "A payment came for a checkout that the person had replaced by another one",
-    "cohort_not_found": "A payment names a cohort that does not exist",
-    "user_not_found": "A payment names a user that does not exist",
-    "metadata_missing": "A payment of ours does not say what it is for",
     "amount_mismatch": "A payment has another amount than the price",
-    "currency_mismatch": "A payment has another currency than the price",
-    "enrollment_not_found": "A payment names an enrolment that does not exist",
     "enrollment_refunded": "A payment came for an enrolment that was refunded",
+    "user_erased": "A payment came from a person whose data was erased",
 }
 EXPECTED: tuple[Refusal, ...] = ("cohort_full", "cohort_not_enrollable", "already_enrolled")
 """Refusals that happen in a normal sale. The others need a look, so operators are notified."""
@@ -62,22 +59,18 @@ async def welcome(tx: Tx, enrollment: Any) -> None:
     await broadcast(tx, enrollment, "ENROLLMENT_CREATED", enrolledAt=enrollment["enrolled_at"].isoformat())
 
 
-async def refused(tx: Tx, payment: Any, user: Any, cohort: Any, reason: Refusal) -> None:
+async def refused(tx: Tx, payment: Payment, user: Any, cohort: Any, reason: Refusal) -> None:
     """Tell the payer that the money comes back, and operators where a person has to look."""
-    if user is not None and cohort is not None:
-        if reason == "cohort_full":
-            data: dict[str, Any] = {"cohortName": cohort["name"], "name": user["name"]}
-            data |= {"refundAmount": payment["amount"], "currency": payment["currency"]}
-            key = f"payment:{payment['id']}:waitlisted"
-            await mail(tx, "cohort-full-waitlist", user, key=key, data=data)
-        else:
-            data = {"cohortName": cohort["name"], "name": user["name"], "reason": reason}
-            data |= {"refundAmount": payment["amount"], "currency": payment["currency"]}
-            key = f"payment:{payment['id']}:refused"
-            await mail(tx, "enrollment-refused-refund", user, key=key, data=data)
+    paid = {"amount": payment.received, "currency": payment.amount.currency}
+    data: dict[str, Any] = {"cohortName": cohort["name"], "name": user["name"]}
+    data |= {"refundAmount": paid["amount"], "currency": paid["currency"]}
+    if reason == "cohort_full":
+        await mail(tx, "cohort-full-waitlist", user, key=f"payment:{payment.id}:waitlisted", data=data)
+    else:
+        data["reason"] = reason
+        await mail(tx, "enrollment-refused-refund", user, key=f"payment:{payment.id}:refused", data=data)
     if reason not in EXPECTED:
-        details = {"reason": reason, "payment": payment["payment_intent_id"], "cohort": str(payment["cohort_id"] or "")}
-        details |= {"amount": payment["amount"], "currency": payment["currency"]}
+        details = {"reason": reason, "payment": str(payment.id), "cohort": str(cohort["id"]), **paid}
         await tx.notify_admins("PAYMENT_REFUSED", "error", TITLES[reason], details, audience="accounting")
 
 
@@ -115,6 +108,13 @@ async def refunded(tx: Tx, enrollment: Any, *, by_mail: bool, by_bank: bool = Fa
         key=f"enrollment:{enrollment['id']}:refunded",
     )
     await broadcast(tx, enrollment, "ENROLLMENT_REFUNDED", isFullRefund=True)
+
+
+async def charged_back(tx: Tx, enrollment: Any, payment: Payment) -> None:
+    """Tell a student that a bank took an instalment back, and the access with it."""
+    data = {"name": enrollment["user_name"], "cohortName": enrollment["cohort_name"], "refundAmount": payment.withheld}
+    data |= {"currency": payment.amount.currency, "refundReason": "dispute_lost"}
+    await mail(tx, "dispute-lost", enrollment, key=f"payment:{payment.id}:lost", data=data)
 
 
 async def updated(tx: Tx, enrollment: Any, change: str, *, key: str | None = None, **more: Any) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from onceward import Run, Skip, Tx
-from onceward.capacity import release
 from onceward_apps.learning import extensions, links, waitlist
 from onceward_apps.learning.app import app
 from onceward_apps.learning.cohorts import set_status
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import pre_cohort_template
-from onceward_apps.learning.refund_requests import follow_refund
-from onceward_apps.learning.store import cohorts, due, enrollments, payments
+from onceward_apps.learning.store import cohorts, due, enrollments
 from onceward_apps.learning.student_mails import mail
 from onceward_apps.learning.surveys import survey_url
 
@@ -114,22 +112,3 @@ async def end_cohort(row: Any, tx: Tx) -> None:
     if cohort["status"] != "IN_PROGRESS":
         raise Skip
     await set_status(tx, row["id"], "COMPLETED", actor=ACTOR)
-
-
-@app.every(3600, name="learning.follow_refunds")
-async def follow_refunds(run: Run) -> None:
-    """Ask about refunds that are not final, and end checkouts whose pages are over: webhooks may be lost."""
-    await run.each(await run.fetch(due.REFUNDS_TO_FOLLOW), ask_about_refund)
-    await run.each(await run.fetch(due.STALE_CHECKOUTS), end_checkout)
-
-
-async def ask_about_refund(row: Any, tx: Tx) -> None:
-    await tx.enqueue(follow_refund.unique(f"follow:{row['id']}"), refund_id=row["id"])
-
-
-async def end_checkout(row: Any, tx: Tx) -> None:
-    ended = await payments.end_checkout(tx, row["id"], "expired")
-    if ended is None:
-        raise Skip
-    if ended["claim_id"] is not None and await release(tx, [ended["claim_id"]]):
-        await promote_soon(tx, ended["cohort_id"])

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Tx
-from onceward.messages import Sending
+from onceward.messages import Recipient, Sending, preference_link, save_recipient
 from onceward_apps.learning.store import users
 
 CONFIRMATIONS = frozenset({"student-sign-in", "enrollment-welcome", "waitlist-spot-available"})
@@ -47,6 +47,14 @@ async def mail_many(
     if sendings:
         await tx.send_many(template, sendings)
     return len(sendings)
+
+
+async def preferences_url(tx: Tx, student: Any, public_url: str) -> str:
+    """Return a link to the page on which the student chooses what to get, single mails or a digest."""
+    person = _recipient(student)
+    if student["erased_at"] is None:
+        await save_recipient(tx, Recipient(ref=person["id"], email=person["email"], locale=person["locale"]))
+    return await preference_link(tx, person["id"], public_url=public_url)
 
 
 def _user_id(student: Any) -> UUID:

@@ -16,13 +16,15 @@ from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run, settings_here
 
 if TYPE_CHECKING:
+    from onceward.inbox.source_limits import RejectedRequests
     from onceward.inbox.sources import Listed
 
 COLUMNS = ("name", "provider", "app", "mode", "url", "paused_at", "origin")
 NO_SOURCES = "no source exists: `onceward sources add NAME --provider PROVIDER` adds one"
 
 group = typer.Typer(
-    no_args_is_help=True, help="Senders of webhooks: `add`, `ls`, `assign`, `rotate`, `pause`, `resume`."
+    no_args_is_help=True,
+    help="Senders of webhooks: `add`, `ls`, `show`, `assign`, `limit`, `rotate`, `pause`, `resume`.",
 )
 
 SecretOption = Annotated[
@@ -31,6 +33,16 @@ SecretOption = Annotated[
 ]
 SecretFile = Annotated[
     Path | None, typer.Option("--secret-file", exists=True, dir_okay=False, help="A file that contains the secret.")
+]
+PerSecond = Annotated[
+    float | None,
+    typer.Option(
+        "--requests-per-s", help="Accept at most this many requests per second in each process; above it: 429."
+    ),
+]
+AtOnce = Annotated[
+    int | None,
+    typer.Option("--requests-at-once", help="Accept at most this many requests at the same time; above it: 429."),
 ]
 Name = Annotated[str, typer.Argument(help="Name of the source.")]
 
@@ -78,6 +90,8 @@ def add(
     rate: Annotated[
         float | None, typer.Option("--rate", help="Handle at most this many events per second; others wait.")
     ] = None,
+    requests_per_s: PerSecond = None,
+    requests_at_once: AtOnce = None,
     max_body: Annotated[int, typer.Option("--max-body-bytes", help="Largest body that is accepted.")] = 1 << 20,
     retention: Annotated[int | None, typer.Option("--retention-days", help="Days to keep bodies.")] = None,
     app: Annotated[
@@ -116,6 +130,8 @@ def add(
                 public_url=public_url or settings.public_url,
                 ordering=ordering,
                 rate_per_s=rate,
+                requests_per_s=requests_per_s,
+                requests_at_once=requests_at_once,
                 max_body_bytes=max_body,
                 retention_days=retention,
                 app=app,
@@ -144,6 +160,51 @@ def ls(as_json: JsonOption = False) -> None:
 
     base = _base()
     listing([_row(each, base) for each in run(work())], columns=COLUMNS, as_json=as_json, empty=NO_SOURCES)
+
+
+@group.command("show")
+def show(name: Name, as_json: JsonOption = False) -> None:
+    """Show a source with its limits, and how many of its requests were rejected in the last 24 hours, by reason."""
+
+    async def work() -> tuple[Listed, list[RejectedRequests]]:
+        from onceward.inbox import source_limits, sources
+
+        async with opened_database() as db, db.acquire() as conn:
+            source = await sources.find(conn, name)
+            return source, await source_limits.rejected(conn, source.name)
+
+    source, rejected = run(work())
+    row = {**_row(source, _base()), "rejected": [asdict(each) for each in rejected]}
+    if as_json:
+        document(row)
+        return
+    for key, value in row.items():
+        if key != "rejected":
+            say(f"{key:18} {'-' if value is None else value}")
+    columns = ("reason", "status", "requests", "last_at")
+    listing(row["rejected"], columns=columns, as_json=False, empty="no request was rejected in the last 24 hours")
+
+
+@group.command("limit")
+def limit(name: Name, requests_per_s: PerSecond = None, requests_at_once: AtOnce = None) -> None:
+    """Set how many requests of a source each process accepts. A limit that is not given is removed."""
+
+    async def work() -> Listed:
+        from onceward.inbox import source_limits
+        from onceward.webhooks.provider import ConfigError
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            try:
+                return await source_limits.limit(
+                    tx, name, requests_per_s=requests_per_s, requests_at_once=requests_at_once, actor="operator:cli"
+                )
+            except ConfigError as error:
+                raise CommandFailed(str(error)) from None
+
+    source = run(work())
+    per_s = "any number of" if source.requests_per_s is None else f"{source.requests_per_s:g}"
+    at_once = "any number" if source.requests_at_once is None else source.requests_at_once
+    say(f"{source.name}: each process accepts {per_s} requests per second, and {at_once} at the same time")
 
 
 @group.command("rotate")

@@ -13,6 +13,8 @@ create table onceward.sources (
     tolerance_s int not null default 300 check (tolerance_s between 1 and 86400),
     ordering boolean not null default false,
     rate_per_s double precision check (rate_per_s is null or (rate_per_s > 0 and mode = 'ack')),
+    requests_per_s double precision check (requests_per_s > 0),  -- accept at most this many requests per second in each process
+    requests_at_once int check (requests_at_once > 0),
     max_body_bytes int not null default 1048576 check (max_body_bytes between 1024 and 33554432),
     retention_days int check (retention_days > 0),
     origin text not null default 'stored' check (origin in ('stored', 'environment', 'builtin')),
@@ -29,7 +31,7 @@ comment on table onceward.sources is
     'Senders of webhooks. A source without an organization belongs to the platform; its handlers choose the organization they act for.';
 select onceward.protect('onceward.sources');
 revoke select, insert, update, delete on onceward.sources from onceward_app;
-grant select (webhook_id, organization_id, name, provider, app, mode, public_url, ordering, rate_per_s, max_body_bytes,
+grant select (webhook_id, organization_id, name, provider, app, mode, public_url, ordering, rate_per_s, requests_per_s, requests_at_once, max_body_bytes,
               retention_days, origin, paused_at, created_at, deleted_at) on onceward.sources to onceward_app;
 
 insert into onceward.sources (webhook_id, name, provider, mode, origin)

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from onceward.context import Context
-from onceward.inbox import Inbox
 from onceward.inbox.routes.events import router as events_router
-from onceward.inbox.routes.sources import sources_router
+from onceward.inbox.routes.sources import router as sources_router
 
 
-def routers(context: Context) -> Sequence[APIRouter]:
-    return (sources_router(context.part(Inbox), context.box), events_router)
+def routers(_context: Context) -> Sequence[APIRouter]:
+    return (sources_router, events_router)

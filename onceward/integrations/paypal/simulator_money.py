@@ -255,6 +255,8 @@ class PayPalMoney(PayPalRequests):
     def close_dispute(self, dispute_id: str, *, won: bool, outcome: str | None = None) -> Json:
         """Decide a dispute for the seller (`won`) or for the buyer, with another outcome code if there is one."""
         dispute = self.existing(self.books.disputes, dispute_id)
+        if dispute["status"] == "RESOLVED":
+            raise unprocessable("DISPUTE_ALREADY_RESOLVED")
         held = Decimal(self.books.held.pop(dispute_id, 0))
         code = outcome or ("RESOLVED_SELLER_FAVOUR" if won else "RESOLVED_BUYER_FAVOUR")
         dispute.update(

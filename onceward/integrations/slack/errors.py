@@ -53,8 +53,9 @@ ERRORS = ErrorTable(
         }
     ),
     throttled={"ratelimited": None, "rate_limited": None},
-    passing=frozenset({"service_unavailable", "team_added_to_org", "accesslimited"}),
-    unsure=frozenset({"internal_error", "fatal_error", "request_timeout"}),
+    # request_timeout: the body was missing or truncated, so nothing was posted.
+    passing=frozenset({"service_unavailable", "team_added_to_org", "accesslimited", "request_timeout"}),
+    unsure=frozenset({"internal_error", "fatal_error"}),
 )
 
 WEBHOOK_ERRORS = ErrorTable(

@@ -68,6 +68,7 @@ class Smtp:
         self._slots = asyncio.Semaphore(relay.max_connections)
         self._turns = 0
         self._sending = 0
+        self._opening = 0
 
     @property
     def host(self) -> str:
@@ -127,11 +128,18 @@ class Smtp:
             await self._idle.popleft().session.quit()
 
     async def _open_enough(self) -> ServiceAnswer | None:
-        """Open a connection if there are fewer than turns. Return why it could not be opened."""
+        """Open a connection if there are fewer than turns. Return why it could not be opened.
+
+        One that is being opened counts: otherwise a turn that begins meanwhile would open one too many.
+        """
         await self._close_expired()
-        if len(self._idle) + self._sending >= self._turns:
+        if len(self._idle) + self._sending + self._opening >= self._turns:
             return None
-        connection = await self._connect()
+        self._opening += 1
+        try:
+            connection = await self._connect()
+        finally:
+            self._opening -= 1
         if not isinstance(connection, _Connection):
             return connection
         connection.idle_since = time.monotonic()

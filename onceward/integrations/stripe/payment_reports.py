@@ -145,6 +145,19 @@ def intent_report(intent: Json) -> PaymentReport | None:
     return report
 
 
+def charge_report(charge: Json) -> PaymentReport | None:
+    """Return how a charge stands; None if it is not of ours. It carries the metadata of its payment intent."""
+    if our_id(charge) is None or charge.get("status") != "succeeded" or charge.get("captured") is False:
+        return None
+    return PaymentReport(
+        state="paid",
+        payment_id=our_id(charge),
+        charge=_charge_of(charge),
+        names=(str(charge["id"]),),
+        received=money(charge.get("amount_captured") or charge["amount"], charge),
+    )
+
+
 def refund_report(refund: Json) -> RefundReport:
     state = REFUND_STATES[str(refund["status"])]
     failure = (refund.get("failure_reason") or str(refund["status"])) if state == "failed" else None
@@ -252,6 +265,7 @@ _READERS: Final[dict[str, Callable[[Json], Fact | None]]] = {
     "checkout.session.expired": session_report,
     "payment_intent.succeeded": intent_report,
     "payment_intent.payment_failed": intent_report,
+    "charge.succeeded": charge_report,
     "charge.refunded": lambda charge: RefundsChanged(_charge_of(charge), our_id(charge)),
     "charge.refund.updated": refund_report,
     "refund.created": refund_report,

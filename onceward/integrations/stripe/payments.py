@@ -127,7 +127,8 @@ class StripePayments:
             amount = None if order.amount is None else to_stripe(order.amount.amount, order.amount.currency)
         except ValueError as error:
             return Refused(str(error), permanent=True)
-        metadata = {PAYMENT_ID: str(order.payment_id), "onceward_refund": str(order.refund_id)}
+        ours = {PAYMENT_ID: str(order.payment_id), "onceward_refund": str(order.refund_id)}
+        metadata = {"reason": order.reason[:500], **order.metadata, **ours}
         answer = await _past_stored_failures(
             key,
             lambda call_key: self.stripe.create_refund(

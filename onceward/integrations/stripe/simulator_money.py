@@ -11,6 +11,7 @@ from onceward.integrations.stripe.simulator_objects import Json, StripeError, ge
 from onceward.integrations.stripe.simulator_requests import DEFAULT_RETRY_DELAYS_S, StripeRequests
 
 INQUIRY = ("warning_needs_response", "warning_under_review")
+OPEN_DISPUTE = ("needs_response", "under_review")
 """The states in which the bank only asks: it has taken no money, and the charge can be refunded."""
 
 
@@ -130,6 +131,7 @@ class StripeMoney(StripeRequests):
     def answer_dispute(self, dispute_id: str) -> Json:
         """Submit evidence, as a person does in the dashboard."""
         dispute = self.act_on(self.books.disputes, dispute_id, "dispute")
+        self._require_undecided(dispute)
         before = dispute["status"]
         dispute["status"] = "warning_under_review" if before in INQUIRY else "under_review"
         self.emit("charge.dispute.updated", dispute, previous={"status": before})
@@ -141,6 +143,7 @@ class StripeMoney(StripeRequests):
         if dispute["status"] in INQUIRY:
             self._close_inquiry(dispute)
             return dispute
+        self._require_undecided(dispute)
         dispute["status"] = "won" if won else "lost"
         if won:
             dispute["is_charge_refundable"] = True
@@ -153,6 +156,10 @@ class StripeMoney(StripeRequests):
         if won:
             self.emit("charge.dispute.funds_reinstated", dispute)
         return dispute
+
+    def _require_undecided(self, dispute: Json) -> None:
+        if dispute["status"] not in (*INQUIRY, *OPEN_DISPUTE):
+            raise StripeError(f"Dispute {dispute['id']} is closed: its status is {dispute['status']}.")
 
     def _withdraw(self, dispute: Json) -> None:
         taken = self.balance.move(

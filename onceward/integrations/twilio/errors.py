@@ -16,12 +16,14 @@ ERRORS = ErrorTable(
         20006: _CREDENTIALS,
         20008: "The credentials are Twilio's test credentials: set the live ones.",
         20403: _SUSPENDED,
+        21601: _SENDER,
         21603: _SENDER,
         21606: _SENDER,
         21659: _SENDER,
         21660: _SENDER,
+        21661: _SENDER,
         21701: _SENDER,
-        21703: "Add a phone number to the messaging service in the Twilio Console.",
+        21702: "Open the messaging service in the Twilio Console: it sends no new messages.",
         21704: "Add a phone number to the messaging service in the Twilio Console.",
         21705: _SENDER,
         30002: _SUSPENDED,
@@ -30,9 +32,12 @@ ERRORS = ErrorTable(
         63020: "Link the WhatsApp sender to your Meta business in the Twilio Console.",
         90010: _SUSPENDED,
     },
-    recipient=frozenset({21211, 21214, 21217, 21408, 21608, 21612, 21614, 30003, 30004, 30005, 30006, 63003, 63024}),
+    # 21703: no sender of the messaging service can reach this destination; others can still be reached.
+    recipient=frozenset(
+        {21211, 21214, 21217, 21408, 21608, 21612, 21614, 21703, 30003, 30004, 30005, 30006, 63003, 63024}
+    ),
     opted_out=frozenset({21610}),
-    message=frozenset({21602, 21605, 21609, 21617, 21619, 21620, 21623, 30007, 63005, 63013, 63016, 63021}),
+    message=frozenset({21602, 21605, 21609, 21617, 21618, 21619, 21620, 21623, 30007, 63005, 63013, 63016, 63021}),
     throttled={14107: None, 20429: None, 21611: None, 30001: None, 63017: None, 63018: None},
     passing=frozenset({21730}),
 )

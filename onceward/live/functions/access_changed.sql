@@ -24,7 +24,7 @@ create or replace trigger access_changed after delete on onceward.sessions
     for each row execute function onceward.access_changed('session');
 create or replace trigger access_changed after delete or update of disabled_at, admin on onceward.users
     for each row execute function onceward.access_changed('user');
-create or replace trigger access_changed after delete or update of role on onceward.memberships
+create or replace trigger access_changed after delete or update of role, desk_roles on onceward.memberships
     for each row execute function onceward.access_changed('user');
 create or replace trigger access_changed after delete or update of second_factor_required on onceward.organizations
     for each row execute function onceward.access_changed('organization');

@@ -47,6 +47,14 @@ begin
                           else m.sending end,
            unsure_since = case when v_status <> 'success' then m.unsure_since end
      where m.id = p_id;
+    -- The message waits for a refused account or template. It need not wait if that was repaired since the message was loaded.
+    -- The lock makes the repair wait for this commit, so that it finds the message.
+    if p_outcome = 'snoozed' and p_error ? 'trouble' then
+        perform from onceward.account_troubles t where t.id = (p_error ->> 'trouble')::bigint for key share;
+        if not found then
+            update onceward.work w set sort_at = onceward.now() where w.id = p_id and w.lease is null;
+        end if;
+    end if;
     if v.notification is not null and v.status in ('pending', 'processing') and v_status not in ('pending', 'processing') then
         perform onceward.finish_notification(p_id, v.notification, v_status = 'success');
     end if;

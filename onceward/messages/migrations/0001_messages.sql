@@ -192,6 +192,31 @@ create index preference_links_recipient on onceward.preference_links (recipient)
 create index preference_links_expired on onceward.preference_links (expires_at);
 select onceward.protect('onceward.preference_links');
 
+-- Recipients who get the mails of a topic together. See messages/digests.py.
+create table onceward.digest_choices (
+    organization_id uuid,
+    recipient text not null,                -- as in opt_outs
+    category text not null,
+    period text not null check (period in ('daily', 'weekly')),
+    changed_at timestamptz not null default onceward.now()
+);
+comment on table onceward.digest_choices is 'Topics of which a recipient gets one mail a day or a week instead of single ones.';
+create unique index digest_choices_key on onceward.digest_choices
+    (recipient, category, coalesce(organization_id, '00000000-0000-0000-0000-000000000000'));
+select onceward.protect('onceward.digest_choices');
+
+create table onceward.digest_entries (
+    message bigint primary key,             -- it ends as the digest does
+    digest bigint not null,                 -- a message too
+    organization_id uuid,
+    is_included boolean not null default false,   -- set when the digest is closed
+    created_at timestamptz not null default onceward.now()
+);
+comment on table onceward.digest_entries is 'Messages that wait for the digest of their recipient.';
+create index digest_entries_digest on onceward.digest_entries (digest);
+create index digest_entries_created on onceward.digest_entries (created_at);
+select onceward.protect('onceward.digest_entries');
+
 -- Addresses that get no more mail. The hash decides; an erasure removes the address and keeps the hash.
 create table onceward.suppressions (
     organization_id uuid,

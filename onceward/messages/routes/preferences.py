@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import time
 from html import escape
 from typing import Annotated, Any
 
@@ -18,8 +19,10 @@ from onceward.messages.preference_page import (
     Topic,
     cells_of,
     chosen,
+    digests_of,
     open_link,
     save_choice,
+    save_habits,
     topics_of,
 )
 from onceward.messages.settings import MessagesSettings
@@ -76,7 +79,12 @@ async def _answer(
         form = await request.form(max_fields=1000)
         wanted = [cell for cell in cells if form.get(_name(cell)) == "on"]
         await save_choice(db, link, cells, wanted)
-    content = _form(topics, link, await chosen(db, link, cells), words, is_saved=is_saving)
+        await save_habits(db, link, _digests(form, topics), _quiet(form, link))
+        link = await open_link(db, token) or link
+    zone = link.timezone or own.default_timezone
+    content = _form(
+        topics, link, await chosen(db, link, cells), await digests_of(db, link), words, zone, is_saved=is_saving
+    )
     return _page(locale, words, own.brand, content)
 
 
@@ -93,14 +101,48 @@ def _name(cell: Cell) -> str:
     return f"{cell[0]}|{cell[1]}"
 
 
-def _form(topics: Collection[Topic], link: OpenedLink, on: set[Cell], words: dict[str, Any], *, is_saved: bool) -> str:
+def _digests(form: Mapping[str, Any], topics: Collection[Topic]) -> dict[str, str | None]:
+    """Return the digest of each topic in the form. A topic that the form does not name stays as it is."""
+    chosen = {topic.name: form.get(f"digest|{topic.name}") for topic in topics if topic.is_digestible}
+    return {
+        name: None if period == "single" else str(period)
+        for name, period in chosen.items()
+        if period in ("single", "daily", "weekly")
+    }
+
+
+def _quiet(form: Mapping[str, Any], link: OpenedLink) -> tuple[time, time] | None:
+    """Return the quiet hours in the form; what cannot be read changes nothing."""
+    texts = [form.get("quiet_from"), form.get("quiet_to")]
+    if texts == ["", ""]:
+        return None
+    try:
+        start, end = (time.fromisoformat(str(text)) for text in texts)
+    except ValueError:
+        return link.quiet
+    return start, end
+
+
+def _form(
+    topics: Collection[Topic],
+    link: OpenedLink,
+    on: set[Cell],
+    digests: Mapping[str, str],
+    words: dict[str, Any],
+    zone: str,
+    *,
+    is_saved: bool,
+) -> str:
     parts = [f'<p role="status" class="saved">{escape(words["saved"])}</p>'] if is_saved else []
     parts.append(f"<p>{escape(words['intro'])}</p><form method=post>")
     for topic in topics:
         boxes = "".join(
             _box((topic.name, channel), words[channel], (topic.name, channel) in on) for channel in link.channels
         )
+        if topic.is_digestible and "email" in link.channels:
+            boxes += _select(topic.name, digests.get(topic.name, "single"), words)
         parts.append(f"<fieldset><legend>{escape(topic.title)}</legend>{boxes}</fieldset>")
+    parts.append(_quiet_hours(link, words, zone))
     parts.append(f'<button>{escape(words["save"])}</button></form><p class="note">{escape(words["note"])}</p>')
     return "".join(parts)
 
@@ -110,6 +152,25 @@ def _box(cell: Cell, label: str, is_on: bool) -> str:
     return f'<label><input type=checkbox name="{escape(_name(cell))}"{checked}> {escape(label)}</label>'
 
 
+def _select(topic: str, period: str, words: dict[str, Any]) -> str:
+    options = "".join(
+        f'<option value="{each}"{" selected" if each == period else ""}>{escape(words[each])}</option>'
+        for each in ("single", "daily", "weekly")
+    )
+    return f'<label>{escape(words["digest"])} <select name="{escape(f"digest|{topic}")}">{options}</select></label>'
+
+
+def _quiet_hours(link: OpenedLink, words: dict[str, Any], zone: str) -> str:
+    start, end = (each.isoformat("minutes") for each in link.quiet) if link.quiet else ("", "")
+    note = escape(words["quiet_note"].format(zone=zone))
+    return (
+        f"<fieldset><legend>{escape(words['quiet'])}</legend>"
+        f'<label>{escape(words["quiet_from"])} <input type=time name=quiet_from value="{start}"></label>'
+        f'<label>{escape(words["quiet_to"])} <input type=time name=quiet_to value="{end}"></label>'
+        f'<p class="note">{note}</p></fieldset>'
+    )
+
+
 STYLE = """
 :root{color-scheme:light dark;--ink:#1f2937;--soft:#4b5563;--page:#f9fafb;--card:#fff;--line:#d1d5db;--link:#1d4ed8}
 @media (prefers-color-scheme:dark){:root{--ink:#e5e7eb;--soft:#d1d5db;--page:#111827;--card:#1f2937;--line:#4b5563;--link:#1d4ed8}}
@@ -117,7 +178,9 @@ body{font:16px/1.6 system-ui,sans-serif;background:var(--page);color:var(--ink);
 main{max-width:34rem;margin:3rem auto;padding:0 1rem}h1{font-size:1.5rem;margin:0 0 1rem}.brand,.note{color:var(--soft);font-size:.9rem}
 fieldset{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0 0 1rem;padding:.6rem 1rem 1rem}
 legend{font-weight:600;padding:0 .4rem}label{display:inline-flex;align-items:center;gap:.5rem;min-height:44px;margin-right:1.5rem}
-input{width:1.25rem;height:1.25rem}button{font:inherit;padding:.7rem 1.4rem;border:0;border-radius:8px;background:var(--link);color:#fff}
+input[type=checkbox]{width:1.25rem;height:1.25rem}
+input[type=time],select{font:inherit;min-height:44px;padding:0 .5rem;background:var(--page);color:var(--ink);border:1px solid var(--line);border-radius:6px}fieldset label{flex-wrap:wrap}
+button{font:inherit;padding:.7rem 1.4rem;border:0;border-radius:8px;background:var(--link);color:#fff}
 .saved{border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem;background:var(--card)}
 """
 

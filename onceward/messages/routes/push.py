@@ -52,37 +52,34 @@ class PushSubscription(BaseModel):
     keys: PushKeys
 
 
-def push_router() -> APIRouter:
-    """Return the routes under `/api/v1/push`."""
-    router = APIRouter(prefix="/api/v1/push", tags=["web push"])
+router = APIRouter(prefix="/api/v1/push", tags=["web push"])
 
-    @router.get("/public-key")
-    @exposed(credential=ANYBODY)
-    async def read_push_key(settings: TheSettings) -> PublicKey:  # pyright: ignore[reportUnusedFunction]
-        """Return the public key. Needs no authentication."""
-        private_key: SecretStr | None = load_integration_settings("webpush", settings).private_key
-        if private_key is None:
-            raise Problem(
-                404, "Web Push is not configured: set ONCEWARD_WEBPUSH_PRIVATE_KEY and ONCEWARD_WEBPUSH_SUBJECT"
-            )
-        return PublicKey(public_key=VapidKey(private_key.get_secret_value()).public)
 
-    @router.put("/subscription", status_code=204)
-    @exposed("nothing")
-    async def save_push_subscription(db: Db, identity: User, new: PushSubscription) -> None:  # pyright: ignore[reportUnusedFunction]
-        """Save the browser of the signed-in user. It replaces an earlier one; messages over `push` to the user id reach it."""
-        push = {"endpoint": new.endpoint, "p256dh": new.keys.p256dh, "auth": new.keys.auth}
-        async with transaction_for(db, identity) as tx:
-            await save_recipient(tx, Recipient(ref=_user(identity), push=push))
+@router.get("/public-key")
+@exposed(credential=ANYBODY)
+async def read_push_key(settings: TheSettings) -> PublicKey:
+    """Return the public key. Needs no authentication."""
+    private_key: SecretStr | None = load_integration_settings("webpush", settings).private_key
+    if private_key is None:
+        raise Problem(404, "Web Push is not configured: set ONCEWARD_WEBPUSH_PRIVATE_KEY and ONCEWARD_WEBPUSH_SUBJECT")
+    return PublicKey(public_key=VapidKey(private_key.get_secret_value()).public)
 
-    @router.delete("/subscription", status_code=204)
-    @exposed("nothing")
-    async def delete_push_subscription(db: Db, identity: User) -> None:  # pyright: ignore[reportUnusedFunction]
-        """Remove the browser of the signed-in user. Messages over `push` then fail for this user."""
-        async with transaction_for(db, identity) as tx:
-            await forget_push(tx, _user(identity))
 
-    return router
+@router.put("/subscription", status_code=204)
+@exposed("nothing")
+async def save_push_subscription(db: Db, identity: User, new: PushSubscription) -> None:
+    """Save the browser of the signed-in user. It replaces an earlier one; messages over `push` to the user id reach it."""
+    push = {"endpoint": new.endpoint, "p256dh": new.keys.p256dh, "auth": new.keys.auth}
+    async with transaction_for(db, identity) as tx:
+        await save_recipient(tx, Recipient(ref=_user(identity), push=push))
+
+
+@router.delete("/subscription", status_code=204)
+@exposed("nothing")
+async def delete_push_subscription(db: Db, identity: User) -> None:
+    """Remove the browser of the signed-in user. Messages over `push` then fail for this user."""
+    async with transaction_for(db, identity) as tx:
+        await forget_push(tx, _user(identity))
 
 
 def _user(identity: Identity) -> str:

@@ -8,4 +8,4 @@ on conflict (channel, organization_id, template) do update
         probe_at = greatest(t.probe_at, clock_timestamp() + make_interval(
             secs => case when t.probe_at > clock_timestamp() then 0
                          else least($7::float8, $6::float8 * 2 ^ least(t.probes, 20)) end))
-returning extract(epoch from probe_at - clock_timestamp())::float8 as wait_s, xmax = 0 as is_new
+returning id, extract(epoch from probe_at - clock_timestamp())::float8 as wait_s, xmax = 0 as is_new

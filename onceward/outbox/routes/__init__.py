@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from onceward.context import Context
 from onceward.outbox import Outbox
-from onceward.outbox.routes.api import outbound_router
+from onceward.outbox.routes import deliveries, endpoint_actions, endpoints, event_types, resends
 from onceward.outbox.routes.errors import add_error_handlers
 from onceward.outbox.routes.portal import portal_router
 
@@ -16,5 +16,5 @@ __all__ = ["add_error_handlers", "routers"]
 
 
 def routers(context: Context) -> Sequence[APIRouter]:
-    outbox = context.part(Outbox)
-    return (outbound_router(outbox), portal_router(outbox))
+    modules = (event_types, endpoints, endpoint_actions, deliveries, resends)
+    return (*(module.router for module in modules), portal_router(context.part(Outbox)))

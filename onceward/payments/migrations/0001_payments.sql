@@ -116,6 +116,7 @@ create table onceward.payment_refunds (
     reason text not null,
     requested_by text not null,
     lines jsonb not null default '[]',
+    metadata jsonb not null default '{}',         -- of the app, stored at the service
     shares jsonb not null default '[]',           -- from which shares it takes, if the app says so
     key text,                                     -- of the request: the same key twice is one refund
     attempt int not null default 1,

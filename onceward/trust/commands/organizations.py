@@ -116,7 +116,14 @@ def add_user(
     organization: Annotated[
         str | None, typer.Option("--organization", "-o", help="Slug or id of the organization.")
     ] = None,
-    role: Annotated[Literal["owner", "operator", "viewer"], typer.Option(help="Role in the organization.")] = "viewer",
+    role: Annotated[
+        Literal["owner", "operator", "viewer", "member"],
+        typer.Option(help="Role in the organization; member: only what --desk-role allows."),
+    ] = "viewer",
+    desk_role: Annotated[
+        list[str] | None,
+        typer.Option("--desk-role", help="Role in the desk of an app, such as tickets.door; repeatable."),
+    ] = None,
     admin: Annotated[
         bool, typer.Option("--admin", help="Make the person an administrator of the whole instance.")
     ] = False,
@@ -132,7 +139,7 @@ def add_user(
             user_id = await trust.add_user(tx, email, admin=True if admin else None, actor=ACTOR)
             if organization is not None:
                 row = await find_organization(tx.conn, organization)
-                await trust.set_member(tx, row.organization_id, email, role, actor=ACTOR)
+                await trust.set_member(tx, row.organization_id, email, role, desk_roles=desk_role or (), actor=ACTOR)
             return await _login_url(tx.conn, await create_link(tx, user_id, actor=ACTOR))
 
     if organization is None and not admin:

@@ -44,7 +44,8 @@ grant select, insert, update, delete on onceward.users to onceward_engine;
 create table onceward.memberships (
     organization_id uuid not null references onceward.organizations on delete cascade,
     user_id uuid not null references onceward.users on delete cascade,
-    role text not null check (role in ('owner', 'operator', 'viewer')),
+    role text not null check (role in ('owner', 'operator', 'viewer', 'member')),   -- member: only what its desk roles allow
+    desk_roles text[] not null default '{}' check (array_to_string(desk_roles, ' ') ~ '^([a-z0-9_]+[.][a-z0-9_]+ ?)*$'),
     created_at timestamptz not null default onceward.now(),
     primary key (organization_id, user_id)
 );

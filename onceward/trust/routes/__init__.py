@@ -8,10 +8,10 @@ from fastapi import APIRouter
 
 from onceward.context import Context
 from onceward.trust.routes.access import router as access_router
-from onceward.trust.routes.evidence import evidence_router
+from onceward.trust.routes.evidence import router as evidence_router
 from onceward.trust.routes.login import login_router
 from onceward.trust.routes.passkeys import passkeys_router
-from onceward.trust.routes.secrets import secrets_router
+from onceward.trust.routes.secrets import router as secrets_router
 from onceward.trust.routes.single_sign_on import single_sign_on_router
 
 
@@ -23,6 +23,6 @@ def routers(context: Context) -> Sequence[APIRouter]:
         passkeys_router(context),
         *optional,
         access_router,
-        secrets_router(context),
-        evidence_router(context.box),
+        secrets_router,
+        evidence_router,
     )

@@ -9,15 +9,16 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 
+from onceward.context import Context
 from onceward.db import Database
 from onceward.trust import AuditEntry, Identity, list_entries, transaction_for
 from onceward.trust.chain import Head, prove
-from onceward.trust.secrets import SecretBox
-from onceward.web.api import database_of
+from onceward.web.api import context_of, database_of
 from onceward.web.auth import require
 from onceward.web.fields import Moment, Number
 from onceward.web.problems import Problem
 
+TheContext = Annotated[Context, Depends(context_of)]
 Db = Annotated[Database, Depends(database_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Admin = Annotated[Identity, Depends(require("admin"))]
@@ -49,68 +50,69 @@ class SystemMetric(BaseModel):
     timestamp: datetime
 
 
-def evidence_router(box: SecretBox) -> APIRouter:
-    """`/api/v1/audit`, `/audit/verify`, `/system-metrics`."""
-    router = APIRouter(prefix="/api/v1", tags=["evidence"])
+router = APIRouter(prefix="/api/v1", tags=["evidence"])
 
-    @router.get("/audit")
-    async def audit(  # pyright: ignore[reportUnusedFunction]
-        db: Db,
-        identity: Viewer,
-        action: str | None = None,
-        entity_type: str | None = None,
-        entity_id: str | None = None,
-        before: Number | None = None,
-        limit: Limit = 100,
-    ) -> list[AuditEntry]:
-        async with transaction_for(db, identity) as tx:
-            return await list_entries(
-                tx,
-                organization=identity.organization,
-                action=action,
-                entity_type=entity_type,
-                entity_id=entity_id,
-                before=before,
-                limit=limit,
-            )
 
-    @router.get("/audit/verify")
-    async def audit_verify(db: Db, _identity: Admin, head: str | None = None, full: bool = False) -> Proof:  # pyright: ignore[reportUnusedFunction]
-        """Prove that no sealed entry was changed. Continues after the last proof; `full` checks every entry again."""
-        try:
-            known = [] if head is None else [Head.parse(head)]
-        except ValueError as error:
-            raise Problem(400, str(error)) from error
-        async with db.acquire() as conn:
-            report = await prove(conn, box, known=known, full=full)
-        return Proof(
-            ok=report.ok,
-            head=str(report.head),
-            entries=report.entries,
-            earlier=report.earlier,
-            pending=report.pending,
-            problems=list(report.problems),
+@router.get("/audit")
+async def audit(
+    db: Db,
+    identity: Viewer,
+    action: str | None = None,
+    entity_type: str | None = None,
+    entity_id: str | None = None,
+    before: Number | None = None,
+    limit: Limit = 100,
+) -> list[AuditEntry]:
+    async with transaction_for(db, identity) as tx:
+        return await list_entries(
+            tx,
+            organization=identity.organization,
+            action=action,
+            entity_type=entity_type,
+            entity_id=entity_id,
+            before=before,
+            limit=limit,
         )
 
-    @router.get("/system-metrics")
-    async def system_metrics(  # pyright: ignore[reportUnusedFunction]
-        db: Db,
-        _identity: Admin,
-        event_type: str | None = None,
-        severity: str | None = None,
-        until: Moment | None = None,
-        limit: Limit = 100,
-    ) -> list[SystemMetric]:
-        """List failures of the engine, newest first. `until` is the `timestamp` of the last one of the previous page."""
-        rows = await db.fetch(
-            "select * from onceward.system_metrics where ($1::text is null or event_type = $1)"
-            " and ($2::text is null or severity = $2) and ($4::timestamptz is null or timestamp < $4)"
-            " order by timestamp desc limit $3",
-            event_type,
-            severity,
-            limit,
-            until,
-        )
-        return [SystemMetric(**dict(row)) for row in rows]
 
-    return router
+@router.get("/audit/verify")
+async def audit_verify(
+    context: TheContext, db: Db, _identity: Admin, head: str | None = None, full: bool = False
+) -> Proof:
+    """Prove that no sealed entry was changed. Continues after the last proof; `full` checks every entry again."""
+    try:
+        known = [] if head is None else [Head.parse(head)]
+    except ValueError as error:
+        raise Problem(400, str(error)) from error
+    async with db.acquire() as conn:
+        report = await prove(conn, context.box, known=known, full=full)
+    return Proof(
+        ok=report.ok,
+        head=str(report.head),
+        entries=report.entries,
+        earlier=report.earlier,
+        pending=report.pending,
+        problems=list(report.problems),
+    )
+
+
+@router.get("/system-metrics")
+async def system_metrics(
+    db: Db,
+    _identity: Admin,
+    event_type: str | None = None,
+    severity: str | None = None,
+    until: Moment | None = None,
+    limit: Limit = 100,
+) -> list[SystemMetric]:
+    """List failures of the engine, newest first. `until` is the `timestamp` of the last one of the previous page."""
+    rows = await db.fetch(
+        "select * from onceward.system_metrics where ($1::text is null or event_type = $1)"
+        " and ($2::text is null or severity = $2) and ($4::timestamptz is null or timestamp < $4)"
+        " order by timestamp desc limit $3",
+        event_type,
+        severity,
+        limit,
+        until,
+    )
+    return [SystemMetric(**dict(row)) for row in rows]

@@ -18,11 +18,12 @@ from onceward.trust.organization_secrets import (
     set_secret,
 )
 from onceward.trust.routes.access import organization_of
-from onceward.web.api import database_of
+from onceward.web.api import context_of, database_of
 from onceward.web.auth import require
 from onceward.web.exposure import exposed
 from onceward.web.fields import example
 
+TheContext = Annotated[Context, Depends(context_of)]
 Db = Annotated[Database, Depends(database_of)]
 Owner = Annotated[Identity, Depends(require("owner"))]
 RecentOwner = Annotated[Identity, Depends(require("owner", recent=True))]
@@ -37,30 +38,28 @@ class NewSecret(BaseModel):
     custom: bool = False
 
 
-def secrets_router(context: Context) -> APIRouter:
-    """`/api/v1/secrets`."""
-    router = APIRouter(prefix="/api/v1/secrets", tags=["access"])
-    services = context.app.services
+router = APIRouter(prefix="/api/v1/secrets", tags=["access"])
 
-    @router.get("")
-    async def listed(db: Db, identity: Owner) -> list[StoredSecret]:  # pyright: ignore[reportUnusedFunction]
-        return await list_secrets(db, organization_of(identity))
 
-    @router.put("/{name}", status_code=204)
-    @exposed("nothing")
-    async def put(db: Db, identity: RecentOwner, name: str, new: NewSecret) -> None:  # pyright: ignore[reportUnusedFunction]
-        organization = organization_of(identity)
-        async with db.transaction(organization=organization) as tx:
-            value = new.value.get_secret_value()
-            await set_secret(tx, context.box, name, value, actor=identity, custom=new.custom)
-        services.forget_secrets(organization)
+@router.get("")
+async def listed(db: Db, identity: Owner) -> list[StoredSecret]:
+    return await list_secrets(db, organization_of(identity))
 
-    @router.delete("/{name}", status_code=204)
-    @exposed("nothing")
-    async def remove(db: Db, identity: Owner, name: str) -> None:  # pyright: ignore[reportUnusedFunction]
-        organization = organization_of(identity)
-        async with db.transaction(organization=organization) as tx:
-            await remove_secret(tx, name, actor=identity)
-        services.forget_secrets(organization)
 
-    return router
+@router.put("/{name}", status_code=204)
+@exposed("nothing")
+async def put(context: TheContext, db: Db, identity: RecentOwner, name: str, new: NewSecret) -> None:
+    organization = organization_of(identity)
+    async with db.transaction(organization=organization) as tx:
+        value = new.value.get_secret_value()
+        await set_secret(tx, context.box, name, value, actor=identity, custom=new.custom)
+    context.app.services.forget_secrets(organization)
+
+
+@router.delete("/{name}", status_code=204)
+@exposed("nothing")
+async def remove(context: TheContext, db: Db, identity: Owner, name: str) -> None:
+    organization = organization_of(identity)
+    async with db.transaction(organization=organization) as tx:
+        await remove_secret(tx, name, actor=identity)
+    context.app.services.forget_secrets(organization)

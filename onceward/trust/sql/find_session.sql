@@ -8,9 +8,10 @@ select u.user_id, u.email, u.name, u.admin, s.session_id, s.method,
            select from onceward.organizations o where o.second_factor_required) as required_everywhere,
        exists (select from onceward.second_factors f
                where f.user_id = u.user_id and f.confirmed_at is not null) as enrolled,
-       m.organizations, m.roles, m.requiring
+       m.organizations, m.roles, m.desk_roles, m.requiring
 from onceward.sessions s join onceward.users u using (user_id),
 lateral (select coalesce(array_agg(m.organization_id), '{}') as organizations, coalesce(array_agg(m.role), '{}') as roles,
+                coalesce(array_agg(array_to_string(m.desk_roles, ' ')), '{}') as desk_roles,
                 coalesce(array_agg(m.organization_id) filter (where o.second_factor_required), '{}') as requiring
          from onceward.memberships m join onceward.organizations o using (organization_id)
          where m.user_id = u.user_id) m

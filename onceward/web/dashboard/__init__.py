@@ -1,5 +1,6 @@
 """The frame of the dashboard. Features and apps add pages to it, and live queries keep the pages current."""
 
+from onceward.web.dashboard import frame
 from onceward.web.dashboard.action import Action, ActionRefused, Done, back, local_path, reason_of
 from onceward.web.dashboard.contribution import Figure, Pages, Reason, Status
 from onceward.web.dashboard.formats import many, number
@@ -23,6 +24,7 @@ __all__ = [
     "View",
     "back",
     "dashboard_router",
+    "frame",
     "icon_router",
     "identify",
     "local_path",

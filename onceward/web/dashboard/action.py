@@ -37,6 +37,8 @@ class Action:
     causes: tuple[Effect, ...]
     """What it can cause outside of the database, for the table of routes in docs/security.md."""
     scope: Scope = "operator"
+    roles: tuple[str, ...] = ()
+    """Roles of a desk that are enough, without the scope."""
     instance: bool = False
     recent: bool = False
     """Whether the person must have proven who they are a short time ago: for keys, secrets and exports."""

@@ -25,7 +25,7 @@ def part_query(site: Site) -> QueryDefinition[..., Any]:
 
     def allowed(caller: Caller) -> bool:
         page = site.pages.get(str(caller.arguments.get("page")))
-        if page is None or caller.identity is None or not caller.identity.may(page.scope):
+        if page is None or caller.identity is None or not caller.identity.may(page.scope, *page.roles):
             return False
         if caller.organization is None:
             return caller.identity.may("admin")

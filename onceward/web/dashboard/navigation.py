@@ -26,6 +26,8 @@ class Section:
     group: Group = "Apps"
     order: int = 100
     """Smaller numbers come first within the group."""
+    roles: tuple[str, ...] = ()
+    """Roles of a desk that are enough, without the scope."""
 
 
 def navigation(
@@ -35,7 +37,9 @@ def navigation(
     visible = [
         each
         for each in sorted(sections, key=lambda each: each.order)
-        if each.table in tables and identity.may(each.scope) and (not each.instance or identity.organization is None)
+        if each.table in tables
+        and identity.may(each.scope, *each.roles)
+        and (not each.instance or identity.organization is None)
     ]
     groups = [(group, [each for each in visible if each.group == group]) for group in GROUPS]
     return [(group, entries) for group, entries in groups if entries]

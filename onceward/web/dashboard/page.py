@@ -64,6 +64,8 @@ class Page:
     load: Loader
     section: str = ""
     scope: Scope = "viewer"
+    roles: tuple[str, ...] = ()
+    """Roles of a desk that are enough, without the scope: `library.librarian`."""
     instance: bool = False
     """Whether the page shows data of no organization, for administrators of the instance only."""
     part: str = ""

@@ -105,10 +105,12 @@ def icon_router(site: Site) -> APIRouter:
     return router
 
 
-async def identify(request: Request, scope: Scope, *, instance: bool = False, allow_pending: bool = False) -> Identity:
-    """Return the viewer, who has at least this scope. For a change by a session, the CSRF token has been checked."""
+async def identify(
+    request: Request, scope: Scope, *, instance: bool = False, allow_pending: bool = False, roles: tuple[str, ...] = ()
+) -> Identity:
+    """Return the viewer, who has at least this scope or one of these roles. For a change by a session, the CSRF token has been checked."""
     identity = await authenticator_of(request).identify(request, allow_pending=allow_pending)
-    identity.require(scope)
+    identity.require(scope, roles=roles)
     if scope != "user" and identity.organization is None and not identity.may("admin"):
         raise NotAllowed("choose the organization to act for")
     if instance and identity.organization is not None:
@@ -116,17 +118,18 @@ async def identify(request: Request, scope: Scope, *, instance: bool = False, al
     return identity
 
 
-def _credential_text(scope: Scope, *, instance: bool, recent: bool = False) -> str:
+def credential_text(scope: Scope, *, instance: bool = False, recent: bool = False, roles: tuple[str, ...] = ()) -> str:
     """Return what `identify` asks for, as the table of routes in docs/security.md shows it."""
     text = "session" if scope == "user" else f"session or key: {scope}"
+    text += "".join(f", or {role.replace('.', ' ')}" for role in roles)
     text += " of the instance" if instance and scope != "admin" else ""
     return f"{text}; proven again recently" if recent else text
 
 
 def _page(site: Site, page: Page) -> Handler:
-    @exposed(credential=_credential_text(page.scope, instance=page.instance))
+    @exposed(credential=credential_text(page.scope, instance=page.instance, roles=page.roles))
     async def show(request: Request) -> Response:
-        identity = await identify(request, page.scope, instance=page.instance)
+        identity = await identify(request, page.scope, instance=page.instance, roles=page.roles)
         params = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
         params.pop("organization", None)
         async with transaction_for(site.database, identity) as tx:
@@ -150,10 +153,12 @@ def _page(site: Site, page: Page) -> Handler:
 def _action(site: Site, action: Action) -> Handler:
     @exposed(
         *action.causes,
-        credential=_credential_text(action.scope, instance=action.instance, recent=action.recent),
+        credential=credential_text(action.scope, instance=action.instance, recent=action.recent, roles=action.roles),
     )
     async def act(request: Request) -> Response:
-        identity = await identify(request, action.scope, instance=action.instance, allow_pending=action.allow_pending)
+        identity = await identify(
+            request, action.scope, instance=action.instance, allow_pending=action.allow_pending, roles=action.roles
+        )
         if action.recent:
             identity.require_recent(site.settings.of(TrustSettings).reauthentication_minutes)
         form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}

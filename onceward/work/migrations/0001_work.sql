@@ -24,7 +24,7 @@ create table onceward.work (
     sort_at timestamptz not null,          -- due time minus the head start of the priority
     attempts smallint not null default 0,  -- attempts that ended in failure
     earlier smallint not null default 0,   -- the number of its last attempt before it was replayed or sent again
-    crashes smallint not null default 0,   -- workers that died while running it: 2 make it a suspect, 3 a dead letter
+    crashes smallint not null default 0,   -- workers that died while they held it: after 2 it runs alone, and the next makes a dead letter
     max_attempts smallint,                 -- null: the limit of its task
     lease bigint,                          -- random number of the claim; every write of an outcome is fenced by it
     claimed_at timestamptz,                -- real time of the claim

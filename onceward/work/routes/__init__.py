@@ -10,8 +10,8 @@ from onceward.context import Context
 from onceward.work.routes.dead_letters import router as dead_letters_router
 from onceward.work.routes.jobs import router as jobs_router
 from onceward.work.routes.queues import router as queues_router
-from onceward.work.routes.trace import trace_router
+from onceward.work.routes.trace import router as trace_router
 
 
-def routers(context: Context) -> Sequence[APIRouter]:
-    return (dead_letters_router, jobs_router, queues_router, trace_router(context))
+def routers(_context: Context) -> Sequence[APIRouter]:
+    return (dead_letters_router, jobs_router, queues_router, trace_router)

@@ -1,7 +1,8 @@
 -- Claim due work of one queue: at most $4 rows. First from the lines $8 in their order, at most $10 rows of each from its
 -- watermark $9 on; then the oldest rows of all organizations from the watermark $2 on (null: none). onceward/work/lines.py chooses.
 -- Skips rows that another worker is claiming, and everything that is paused: the queue, or the source of an event.
--- With $7 it also claims one suspect, which two dead workers held. It runs as the only suspect: if this worker dies too, it is the cause.
+-- With $7 and a suspect, which two dead workers held, it claims that alone (onceward/work/suspects.py): if this worker dies too, it is
+-- the cause.
 -- The column `lanes` says whether work waits in lanes, which onceward.claim_lanes claims.
 with queue as materialized (
     select not exists (select from onceward.queues q
@@ -23,7 +24,7 @@ with queue as materialized (
      cross join lateral (
         select ctid
           from onceward.work
-         where queue = $1 and line = l.line and sort_at >= l.mark and sort_at <= onceward.now()
+         where not exists (select from suspect) and queue = $1 and line = l.line and sort_at >= l.mark and sort_at <= onceward.now()
            and lease is null and lane is null and dead_reason is null
            and crashes < 2 and task = any($3::text[])
            and (select is_open from queue)
@@ -35,7 +36,7 @@ with queue as materialized (
 ), oldest as materialized (
     select ctid
       from onceward.work
-     where queue = $1 and line <> 0 and sort_at >= $2 and sort_at <= onceward.now()
+     where not exists (select from suspect) and queue = $1 and line <> 0 and sort_at >= $2 and sort_at <= onceward.now()
        and lease is null and lane is null and dead_reason is null
        and crashes < 2 and task = any($3::text[])
        and (select is_open from queue)

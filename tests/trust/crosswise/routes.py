@@ -182,6 +182,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ),
     ("POST", f"{API}/sources/{{source}}/secret"): Ask(fill=SOURCE, json={"secret": "whsec_mine_now"}),
     ("PUT", f"{API}/sources/{{source}}/app"): Ask(fill=SOURCE, json={"app": "mine"}),
+    ("PUT", f"{API}/sources/{{source}}/limits"): Ask(fill=SOURCE, json={"requests_per_s": 1, "requests_at_once": 1}),
     ("POST", f"{API}/sources/{{source}}/pause"): Ask(fill=SOURCE),
     ("POST", f"{API}/sources/{{source}}/resume"): Ask(fill=SOURCE),
     ("POST", f"{API}/events/replay"): Ask(json={"source": "$source", **WHY}),

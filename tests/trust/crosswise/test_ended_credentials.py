@@ -14,6 +14,7 @@ from onceward import Engine
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import remove_member, set_disabled, set_member
 from onceward.trust.session_cookie import SESSION
+from onceward.trust.sessions import link_for
 from onceward_apps.learning import link_tokens, sign_in
 from onceward_apps.learning.routes.requests import SESSION_COOKIE
 from tests.trust.crosswise.dashboard_routes import ROUTES
@@ -36,11 +37,26 @@ BUYERS = ("GET", "/api/tickets")
 PORTAL = ("GET", "/portal/endpoints/{endpoint_id}")
 HOME, INBOX = ("GET", "/learn/home/{enrollment_id}"), ("GET", f"{API}/inbox")
 EXTENSION = ("GET", "/learn/extensions/{token}")
+INVITE, SIGN_IN = ("GET", "/learn/invites/{token}"), ("GET", "/learn/sign-in/{token}")
+UNSUBSCRIBE, LOGIN = ("POST", "/unsubscribe/{token}"), ("POST", "/login")
+LINKS = {EXTENSION, INVITE, SIGN_IN, UNSUBSCRIBE, LOGIN}
+"""Routes whose credential is the token of a link, in the path or in the form."""
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 STAFF = {EVENTS, KEYS, DASHBOARD, REPLAY}
 ACTS = {PUBLISH, TELL, SCAN, REPEAT, COURSE_REFUND}
-SAMPLE = {*STAFF, *ACTS, ORDER, BUYERS, TICKET, PORTAL, HOME, INBOX, EXTENSION}
-REFUSED = {303, 401, 403, 404}
-"""303: a page that asks for a sign-in."""
+SAMPLE = {*STAFF, *ACTS, ORDER, BUYERS, TICKET, PORTAL, HOME, INBOX, *LINKS}
+REFUSED = {303, 401, 403, 404, 410}
+"""303: a page that asks for a sign-in. The answer to a valid login link is a 303 too: only 401 refuses that."""
+
+INVITED = """
+with person as (insert into learning.users (email, name) values ($2 || '@example.org', 'Ida') returning id),
+course as (insert into learning.cohorts (name, starts_at, ends_at, max_capacity, status, price, currency)
+           values ('Next', now() + interval '9 days', now() + interval '10 days', 10, 'OPEN', 0, 'EUR') returning id),
+entry as (insert into learning.waitlist_entries (cohort_id, user_id, status)
+          select c.id, p.id, 'INVITED' from person p, course c returning id, user_id, cohort_id)
+insert into learning.waitlist_invites (waitlist_entry_id, user_id, cohort_id, token_hash, expires_at)
+select id, user_id, cohort_id, $1, now() + interval '1 day' from entry returning id
+"""
 
 Route = tuple[str, str]
 Act = Callable[[], Awaitable[object]]
@@ -55,7 +71,8 @@ class Held:
     headers: dict[str, str] = field(default_factory=dict)
     cookies: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
-    path: dict[str, str] = field(default_factory=dict)
+    token: str = UNKNOWN
+    """The token of the link, for the routes in `LINKS` that it opens."""
     keeps: frozenset[Route] = frozenset()
     """What it opens after its end, because the answer is about the caller alone."""
 
@@ -138,20 +155,61 @@ class Holders:
         return Held({TICKET}, again, query={"access": a.ids["holder_token"]})
 
     async def extension(self, monkeypatch: pytest.MonkeyPatch) -> Held:
-        async def make() -> dict[str, str]:
+        async def make() -> str:
             async with self.engine.transaction(organization=self.a.id) as tx:
-                token = await link_tokens.enrollment_token(tx, "extension", UUID(self.a.ids["enrollment"]))
-            return {"token": token}
+                return await link_tokens.enrollment_token(tx, "extension", UUID(self.a.ids["enrollment"]))
 
-        held = Held({EXTENSION}, self._nothing, path=await make())
+        held = Held({EXTENSION}, self._nothing, token=await make())
 
         async def expire() -> None:
             with monkeypatch.context() as earlier:
                 earlier.setattr(link_tokens, "LINK_DAYS", -1)
-                held.path = await make()
+                held.token = await make()
 
         held.end = expire
         return held
+
+    async def invite(self, end: str) -> Held:
+        """An invite from the waitlist of a person of its own. `end` is the change of its row."""
+        token = link_tokens.new_token()
+        async with self.engine.transaction(organization=self.a.id) as tx:
+            invite = await tx.fetchval(INVITED, link_tokens.hash_token(token), token)
+
+        async def finish() -> None:
+            async with self.engine.transaction(organization=self.a.id) as tx:
+                await tx.execute(f"update learning.waitlist_invites set {end} where id = $1", invite)
+
+        return Held({INVITE}, finish, token=token)
+
+    async def sign_in_link(self) -> Held:
+        """A student's link, which ends when it was used."""
+        async with self.engine.transaction(organization=self.a.id) as tx:
+            token = await sign_in.send_link(tx, UUID(self.a.ids["student"]))
+        return Held({SIGN_IN}, lambda: sign_in.redeem(self.engine, token), token=token)
+
+    async def login_link(self) -> Held:
+        """A link to the dashboard. The first request uses it, so nothing else has to end it."""
+        async with self.world.db.transaction(role="engine") as tx:
+            await set_member(tx, self.a.id, "linked@example.org", "viewer", actor="test")
+            token = await link_for(tx, "linked@example.org", actor="test")
+
+        async def used() -> None:
+            assert (
+                await self.world.db.fetchval(
+                    "select count(*) from onceward.sessions s join onceward.users u using (user_id) where u.email = 'linked@example.org'"
+                )
+                == 1
+            )
+
+        return Held({LOGIN}, used, token=token)
+
+    def unsubscribe(self) -> Held:
+        """It works as long as the message is kept: a person can always stop messages."""
+        a = self.a
+        forget: Act = lambda: self.world.db.execute(  # noqa: E731
+            "delete from onceward.messages where token = $1", UUID(a.ids["unsubscribe"])
+        )
+        return Held({UNSUBSCRIBE}, forget, token=a.ids["unsubscribe"])
 
     async def student(self) -> Held:
         """A student with a cookie. Their page's token for live queries ends with the session."""
@@ -184,18 +242,23 @@ class Holders:
         raise AssertionError("the holder has set no end")
 
 
+def is_refused(route: Route, status: int) -> bool:
+    return status == 401 if route == LOGIN else status in REFUSED
+
+
 async def reached(world: World, held: Held) -> dict[Route, int]:
     """Ask every route of the sample for a thing of the credential's own organization, and return the statuses."""
     found: dict[Route, int] = {}
     await world.db.execute("delete from onceward.auth_failures")  # the limit of wrong credentials is another test's
     for method, path in sorted(SAMPLE):
         known = ROUTES[method, path]
+        token = held.token if (method, path) in held.opens else UNKNOWN
         ask = Ask(
-            fill={**known.fill, **held.path} if (method, path) == EXTENSION else known.fill,
+            fill={"token": token} if "{token}" in path else known.fill,
             # Tables of routes name the links of the caller; here only the credential itself counts.
             query={**{k: v for k, v in known.query.items() if not v.startswith("@")}, **held.query},
             json=known.json,
-            form=known.form,
+            form={"token": token} if (method, path) == LOGIN else known.form,
         )
         answer = await send(
             world, method, path, ask, asked=world.a, asking=world.a, headers=held.headers, cookies=held.cookies
@@ -226,6 +289,11 @@ async def test_a_credential_opens_its_own_routes_until_it_ends_and_no_others(
         "link of an order": make.order(),
         "link of a transferred ticket": make.holder(),
         "link of an extension": await make.extension(monkeypatch),
+        "invite of a waitlist, expired": await make.invite("expires_at = now() - interval '1 second'"),
+        "invite of a waitlist, withdrawn": await make.invite("status = 'REVOKED'"),
+        "sign-in link of a student": await make.sign_in_link(),
+        "login link": await make.login_link(),
+        "unsubscribe link": make.unsubscribe(),
         "session of a student": await make.student(),
         "session": make.session(),
     }
@@ -233,18 +301,18 @@ async def test_a_credential_opens_its_own_routes_until_it_ends_and_no_others(
     for name, held in holders.items():
         before = await reached(world, held)
         problems += [
-            f"{name} does not open {route}: {before[route]}" for route in held.opens if before[route] in REFUSED
+            f"{name} does not open {route}: {before[route]}" for route in held.opens if is_refused(route, before[route])
         ]
         problems += [
             f"{name} opens {route}: {status}"
             for route, status in before.items()
-            if route not in held.opens and status not in REFUSED
+            if route not in held.opens and not is_refused(route, status)
         ]
         await held.end()
         after = await reached(world, held)
         problems += [
             f"{name} opens {route} after its end: {status}"
             for route, status in after.items()
-            if route not in held.keeps and status not in REFUSED
+            if route not in held.keeps and not is_refused(route, status)
         ]
     assert not problems, "\n".join(problems)

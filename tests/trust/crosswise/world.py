@@ -43,10 +43,12 @@ COURSE_ROWS = {
     " select $1, $2, $3, $5 where $4::uuid is not null returning id",
     "waiting": "insert into learning.waitlist_entries (organization_id, cohort_id, user_id, ended_reason)"
     " select $1, $2, $3, $5 where $4::uuid is not null returning id",
-    "course_refund": "with paid as (insert into learning.payments (organization_id, payment_intent_id, amount, currency,"
-    " purpose, user_id, cohort_id, enrollment_id) values ($1, 'pi_' || $5, 5000, 'EUR', 'enrollment', $3, $2, $4) returning id)"
-    " insert into learning.refunds (organization_id, payment_id, enrollment_id, cohort_id, amount, refunded_before, currency,"
-    " reason, status, failure, failed_at) select $1, id, $4, $2, 5000, 0, 'EUR', $5, 'failed', $5, now() from paid returning id",
+    "course_refund": "with account as (select id from onceward.payment_account('learning', 'stripe', 'learning-stripe')),"
+    " paid as (insert into onceward.payments (organization_id, account_id, subject_type, subject_id, status, amount, currency,"
+    " title, expires_at, received, charge, decision, paid_at) select $1, account.id, 'enrolment', $4::uuid::text, 'paid', 5000,"
+    " 'EUR', $5, now(), 5000, 'pi_' || $5, 'accepted', now() from account where $2::uuid <> $3::uuid returning id)"
+    " insert into onceward.payment_refunds (organization_id, payment_id, status, amount, currency, reason, requested_by,"
+    " failure) select $1, id, 'failed', 5000, 'EUR', $5, $5, $5 from paid returning id",
     "certificate": "insert into learning.certificates (organization_id, cohort_id, user_id, enrollment_id, credential_id,"
     " url, document, snapshot) values ($1, $2, $3, $4, 'OW-' || $5, '', '%PDF-1', jsonb_build_object('studentName', $5,"
     " 'cohortName', $5, 'organizationName', $5, 'completionPercentage', 100, 'attendancePercentage', null)) returning id",

@@ -37,6 +37,10 @@ create table learning.users (
 );
 create unique index users_by_email on learning.users (organization_id, lower(email));
 create index users_by_change on learning.users (organization_id, changed_by);
+-- The lists of the desk: newest first, and by the beginnings of words.
+create index users_newest on learning.users (organization_id, created_at, id);
+create index users_words on learning.users
+    using gin (to_tsvector('simple', coalesce(coalesce(nullif(name, ''), email), '') || ' ' || coalesce(email, '')));
 select onceward.protect('learning.users');
 
 create table learning.cohorts (
@@ -75,6 +79,7 @@ create unique index cohorts_one_of_a_name on learning.cohorts (organization_id, 
 comment on index learning.cohorts_one_of_a_name is 'A request that is sent twice creates one cohort.';
 create index cohorts_to_start on learning.cohorts (starts_at) where status in ('OPEN', 'CONFIRMED');
 create index cohorts_to_end on learning.cohorts (ends_at) where status = 'IN_PROGRESS';
+create index cohorts_newest on learning.cohorts (organization_id, starts_at, id);
 select onceward.protect('learning.cohorts');
 
 create table learning.cohort_status_history (
@@ -114,8 +119,6 @@ create table learning.enrollments (
     cohort_id uuid not null,
     status text not null default 'ACTIVE' check (status in ('ACTIVE', 'REFUND_PENDING', 'REFUNDED', 'EXPIRED')),
     enrolled_at timestamptz not null default onceward.now(),
-    payment_intent_id text,                     -- null: nothing was to be paid
-    stripe_session_id text,
     amount_paid bigint not null check (amount_paid >= 0),   -- all instalments so far; extensions are not part of it
     currency text not null check (currency ~ '^[A-Z]{3}$'),
     claim_id bigint,                            -- its place in the capacity pool `cohort:<id>`; null once the place is free again
@@ -146,181 +149,35 @@ create table learning.enrollments (
 );
 create unique index enrollments_one_live on learning.enrollments (user_id, cohort_id) where status <> 'REFUNDED';
 comment on index learning.enrollments_one_live is 'A user has at most one enrolment in a cohort that was not refunded.';
-create unique index enrollments_by_payment on learning.enrollments (organization_id, payment_intent_id)
-    where payment_intent_id is not null;
-create unique index enrollments_by_session on learning.enrollments (organization_id, stripe_session_id)
-    where stripe_session_id is not null;
 create index enrollments_by_cohort on learning.enrollments (cohort_id, status);
 create index enrollments_to_expire on learning.enrollments (access_expires_at) where status = 'ACTIVE';
 create index enrollments_active_by_day on learning.enrollments (organization_id, enrolled_at) include (amount_paid, currency)
     where status = 'ACTIVE';
 create index enrollments_refund_pending on learning.enrollments (organization_id) where status = 'REFUND_PENDING';
 create index enrollments_by_change on learning.enrollments (organization_id, changed_by);
+create index enrollments_newest on learning.enrollments (organization_id, enrolled_at, id);
 select onceward.protect('learning.enrollments');
 
--- A started checkout: the place that it holds and the payment page of the service.
+-- A place that is held for a person who pays. The payments of the enrolment have the same id as their subject, and so will the
+-- enrolment. Payments, refunds, disputes and instalments are in `onceward.payments` and the tables around it.
 create table learning.checkouts (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
-    kind text not null default 'enrollment' check (kind in ('enrollment', 'extension', 'subscription')),
     user_id uuid not null,
     cohort_id uuid not null,
-    enrollment_id uuid,                         -- of an extension
     invite_id uuid,
-    claim_id bigint,                            -- the place that it holds; null: the invite's claim, or nothing is held
-    amount bigint not null check (amount >= 0),
-    currency text not null check (currency ~ '^[A-Z]{3}$'),
-    status text not null default 'started' check (status in ('started', 'waiting', 'completed', 'expired', 'failed', 'refused',
-                                                              'replaced')),  -- replaced: by another way to pay; its payment is refunded
-    stripe_session_id text,
-    payment_url text,                           -- null: the page is being opened
-    page_expires_at timestamptz not null,       -- by the real clock: the payment service has its own
-    expires_at timestamptz not null,
+    claim_id bigint,                            -- the place that it holds; null: the invite's claim
+    status text not null default 'started' check (status in ('started', 'waiting', 'ended')),  -- waiting: for a bank debit
     created_at timestamptz not null default onceward.now(),
     ended_at timestamptz,
     unique (id, organization_id),
     foreign key (user_id, organization_id) references learning.users (id, organization_id),
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
 );
-create unique index checkouts_one_started on learning.checkouts (user_id, cohort_id, (kind = 'extension')) where status = 'started';
-comment on index learning.checkouts_one_started is 'A person holds one place and has one payment page for a cohort, and one for its extension.';
-create unique index checkouts_by_session on learning.checkouts (organization_id, stripe_session_id)
-    where stripe_session_id is not null;
-create index checkouts_by_user on learning.checkouts (user_id, cohort_id) where status in ('started', 'waiting');
+create unique index checkouts_one_started on learning.checkouts (user_id, cohort_id) where status = 'started';
+comment on index learning.checkouts_one_started is 'A person holds one place in a cohort while they pay.';
+create index checkouts_waiting on learning.checkouts (user_id, cohort_id) where status = 'waiting';
 select onceward.protect('learning.checkouts');
-
--- Every payment that arrived. Each is exactly one of: enrolment, extension, instalment, refused (and then refunded).
--- A payment whose cohort is unknown belongs to no organization if its webhook came from the platform's source.
-create table learning.payments (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid default onceward.organization(),
-    payment_intent_id text not null,
-    stripe_session_id text,
-    amount bigint not null check (amount > 0),
-    currency text not null check (currency ~ '^[A-Z]{3}$'),
-    purpose text not null check (purpose in ('enrollment', 'extension', 'instalment', 'refused')),
-    reason text,                                -- why it was refused
-    user_id uuid,
-    cohort_id uuid,
-    enrollment_id uuid,
-    refunded_amount bigint not null default 0 check (refunded_amount between 0 and amount),
-    charged_back_amount bigint not null default 0 check (charged_back_amount >= 0),    -- taken back by lost disputes
-    refund_reason text,
-    refund_failed_at timestamptz,               -- the service's time: older reports of a refunded amount do not count
-    disputed_at timestamptz,                    -- null once no dispute is open
-    received_at timestamptz not null default onceward.now(),
-    check ((purpose = 'refused') = (reason is not null)),
-    check ((purpose = 'refused') or (enrollment_id is not null)),
-    check (refunded_amount + charged_back_amount <= amount),
-    unique nulls not distinct (organization_id, payment_intent_id),
-    unique (id, organization_id)
-);
-create index payments_by_enrollment on learning.payments (enrollment_id);
-create index payments_by_intent on learning.payments (payment_intent_id);
-select onceward.protect('learning.payments');
-
--- Refunds that we ask the payment service for.
-create table learning.refunds (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid default onceward.organization(),
-    payment_id uuid not null references learning.payments (id),
-    enrollment_id uuid,
-    cohort_id uuid,
-    amount bigint not null check (amount > 0),
-    refunded_before bigint not null check (refunded_before >= 0),  -- what had been refunded when this was requested
-    currency text not null,
-    reason text not null,
-    cohort_cancelled boolean not null default false,
-    -- pending: not yet accepted by the service; requested: accepted, not final; done: confirmed;
-    -- failed: the person does not have the money, and operators were notified.
-    status text not null default 'pending' check (status in ('pending', 'requested', 'done', 'failed')),
-    attempt int not null default 1 check (attempt > 0),
-    provider_refund_id text,
-    earlier_references text[] not null default '{}',  -- ids of attempts that failed at the service
-    failure text,
-    requested_at timestamptz not null default onceward.now(),
-    attempted_at timestamptz not null default onceward.now(),
-    done_at timestamptz,
-    failed_at timestamptz,
-    foreign key (payment_id, organization_id) references learning.payments (id, organization_id)
-);
-create unique index refunds_one_open on learning.refunds (payment_id) where status in ('pending', 'requested');
-comment on index learning.refunds_one_open is 'A payment has at most one refund under way, so that nobody is paid back twice.';
-create index refunds_by_payment on learning.refunds (payment_id);
-create index refunds_by_enrollment on learning.refunds (enrollment_id);
-create index refunds_by_cohort on learning.refunds (cohort_id) where cohort_cancelled;
-create index refunds_by_service_id on learning.refunds (provider_refund_id);
-create index refunds_to_follow on learning.refunds (attempted_at) where status in ('pending', 'requested');
-select onceward.protect('learning.refunds');
-
--- Payments that a student's bank wants back. The money of a lost dispute counts as `charged_back_amount` of the payment.
-create table learning.disputes (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid default onceward.organization(),
-    payment_id uuid not null references learning.payments (id),
-    enrollment_id uuid,
-    provider_dispute_id text not null,
-    amount bigint not null check (amount > 0),
-    currency text not null check (currency ~ '^[A-Z]{3}$'),
-    reason text not null default '',
-    provider_status text not null,
-    status text not null default 'open' check (status in ('open', 'won', 'lost')),
-    opened_at timestamptz not null default onceward.now(),
-    closed_at timestamptz,
-    unique (payment_id, provider_dispute_id),
-    foreign key (payment_id, organization_id) references learning.payments (id, organization_id)
-);
-create index disputes_by_enrollment on learning.disputes (enrollment_id) where status = 'open';
-select onceward.protect('learning.disputes');
-
--- Refunds of payments that are not known yet: webhooks arrive in any order. The enrolment takes them over.
-create table learning.refunds_seen (
-    organization_id uuid not null default onceward.organization(),
-    payment_intent_id text not null,
-    amount_refunded bigint not null check (amount_refunded > 0),       -- cumulative: the largest seen
-    reason text,
-    received_at timestamptz not null default onceward.now(),
-    applied_at timestamptz,
-    primary key (organization_id, payment_intent_id)
-);
-select onceward.protect('learning.refunds_seen');
-
-create table learning.subscriptions (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
-    stripe_subscription_id text not null,
-    user_id uuid,
-    cohort_id uuid,
-    enrollment_id uuid,
-    status text not null,                       -- as the payment service names it
-    plan text,
-    current_period_end timestamptz,
-    cancel_at_period_end boolean not null default false,
-    ended_at timestamptz,
-    instalment_count int not null default 0,    -- after so many instalments it is cancelled; 0: it has no last one
-    mirrored_at timestamptz not null,           -- the service's time of the newest event; older ones are ignored
-    created_at timestamptz not null default onceward.now(),
-    unique (organization_id, stripe_subscription_id),
-    unique (id, organization_id)
-);
-create index subscriptions_by_enrollment on learning.subscriptions (enrollment_id);
-select onceward.protect('learning.subscriptions');
-
-create table learning.instalments (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
-    subscription_id uuid,
-    enrollment_id uuid,
-    stripe_invoice_id text not null,
-    payment_intent_id text,
-    amount bigint not null check (amount >= 0),
-    currency text not null,
-    period_end timestamptz,
-    paid_at timestamptz not null default onceward.now(),
-    unique (organization_id, stripe_invoice_id)
-);
-create index instalments_by_enrollment on learning.instalments (enrollment_id);
-select onceward.protect('learning.instalments');
 
 create table learning.access_extensions (
     id uuid primary key default gen_random_uuid(),
@@ -328,16 +185,15 @@ create table learning.access_extensions (
     enrollment_id uuid not null,
     extends_until timestamptz not null,
     status text not null default 'ACTIVE' check (status in ('ACTIVE', 'APPLIED', 'REVOKED')),
-    payment_intent_id text,
-    stripe_session_id text,
+    payment_id uuid,                            -- in `onceward.payments`
     amount_paid bigint not null default 0 check (amount_paid >= 0),
     currency text not null,
     bought_at timestamptz not null default onceward.now(),
     applied_at timestamptz,
     foreign key (enrollment_id, organization_id) references learning.enrollments (id, organization_id)
 );
-create unique index access_extensions_by_payment on learning.access_extensions (organization_id, payment_intent_id)
-    where payment_intent_id is not null;
+create unique index access_extensions_by_payment on learning.access_extensions (organization_id, payment_id)
+    where payment_id is not null;
 create index access_extensions_to_apply on learning.access_extensions (enrollment_id) where status = 'ACTIVE';
 select onceward.protect('learning.access_extensions');
 
@@ -360,6 +216,7 @@ create unique index waitlist_entries_one_live on learning.waitlist_entries (user
     where status in ('ACTIVE', 'INVITED');
 create index waitlist_entries_next on learning.waitlist_entries (cohort_id, priority desc, expired_invites, added_at, id)
     where status = 'ACTIVE';
+create index waitlist_entries_newest on learning.waitlist_entries (organization_id, added_at, id);
 select onceward.protect('learning.waitlist_entries');
 
 create table learning.waitlist_invites (
@@ -387,6 +244,5 @@ select onceward.watch('learning.cohorts', 'id');
 select onceward.watch('learning.cohort_status_history', 'cohort_id');
 select onceward.watch('learning.sessions', 'cohort_id');
 select onceward.watch('learning.enrollments', array['id', 'cohort_id', 'user_id']);
-select onceward.watch('learning.refunds', 'cohort_id');
 select onceward.watch('learning.waitlist_entries', 'cohort_id');
 select onceward.watch('learning.waitlist_invites', 'cohort_id');

@@ -18,7 +18,7 @@ from onceward_apps.learning.model import is_enrollable
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Visitor
 from onceward_apps.learning.routes.templates import STATIC, TYPES, choose_language, missing, page
 from onceward_apps.learning.routes.visitors import note_view
-from onceward_apps.learning.store import catalogue, certificates, pending_payments, people, views
+from onceward_apps.learning.store import catalogue, certificates, checkouts, people, views
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_language)])
 
@@ -73,7 +73,7 @@ async def _cohort_page(
         places = await views.places(tx, cohort_id)
         now = await tx.fetchval("select onceward.now()")
         sessions = await catalogue.sessions(tx, cohort_id)
-        paying = user_id is not None and await pending_payments.is_pending(tx, user_id, cohort_id, extension=False)
+        paying = user_id is not None and await checkouts.is_waiting(tx, user_id, cohort_id)
     taken = 0 if places is None else places["sold"] + places["held"]
     response = page(
         "cohort.html",
@@ -133,7 +133,7 @@ async def show_extension(engine: EngineHere, token: str) -> Response:
         cohort = None if row is None else await views.cohort(tx, row["cohort_id"])
         if row is None or cohort is None:
             return missing()
-        paying = await pending_payments.is_pending(tx, row["user_id"], row["cohort_id"], extension=True)
+        paying = await checkouts.is_extending(tx, row["id"])
     return page("extension.html", enrollment=row, cohort=cohort, token=token, paying=paying)
 
 

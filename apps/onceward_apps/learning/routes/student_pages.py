@@ -13,7 +13,7 @@ from onceward_apps.learning import sign_in, surveys
 from onceward_apps.learning.calendars import calendar
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Student
 from onceward_apps.learning.routes.templates import choose_language, missing, page
-from onceward_apps.learning.store import keys, pending_payments, people, views
+from onceward_apps.learning.store import checkouts, keys, people, views
 from onceward_apps.learning.student_access import make_token
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_language)])
@@ -42,7 +42,7 @@ async def list_courses(engine: EngineHere, student: MaybeStudent) -> Response:
     async with engine.transaction(organization=student.organization) as tx:
         user = await people.user(tx, student.user_id)
         rows = await views.enrollments_of(tx, student.user_id)
-        pending = await pending_payments.of_user(tx, student.user_id)
+        pending = await checkouts.waiting_of_user(tx, student.user_id)
     if user is None:
         return page("sign_in.html", status=401, token=None, usable=False)
     return page("home.html", user=user, enrollments=rows, pending=pending)

@@ -27,8 +27,10 @@ select (select count(*) from learning.enrollments
            and (access_revoked_at is null or access_revoked_at >= $3)) as active_enrollments
 """
 REVENUE = """
-select currency, sum(amount)::bigint as amount from learning.payments
- where organization_id = $1 and received_at >= $2 and received_at < $3 and purpose <> 'refused' group by currency
+select currency, sum(received)::bigint as amount from onceward.payments
+ where organization_id = $1 and subject_type in ('enrolment', 'extension') and decision = 'accepted'
+   and paid_at >= $2 and paid_at < $3
+ group by currency
 """
 SCORES = """
 select nps_score from learning.enrollments

@@ -122,8 +122,15 @@ async def by_enrollment(tx: Tx | Query, enrollment_id: UUID) -> Any:
     )
 
 
-async def keep_document(tx: Tx, certificate_id: UUID, document: bytes) -> None:
-    await tx.execute("update learning.certificates set document = $2 where id = $1", certificate_id, document)
+# The condition is on the row itself: it is checked again after waiting for an erasure that has locked the row.
+KEEP_DOCUMENT = """
+update learning.certificates set document = $2 where id = $1 and not snapshot ? 'erased' returning id
+"""
+
+
+async def keep_document(tx: Tx, certificate_id: UUID, document: bytes) -> bool:
+    """Store the PDF. False: the student was erased while it was drawn, and it names them."""
+    return await tx.fetchval(KEEP_DOCUMENT, certificate_id, document) is not None
 
 
 async def certificate(tx: Tx, certificate_id: UUID) -> Any:

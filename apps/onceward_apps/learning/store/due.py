@@ -31,15 +31,6 @@ select id, organization_id, status from learning.cohorts
 TO_END = """
 select id, organization_id from learning.cohorts where status = 'IN_PROGRESS' and ends_at <= onceward.now() order by ends_at
 """
-REFUNDS_TO_FOLLOW = """
-select id, organization_id from learning.refunds
- where status = 'requested' and attempted_at <= onceward.now() - interval '1 hour' order by attempted_at limit 5000
-"""
-# A little later than the page ends: its webhook comes first.
-STALE_CHECKOUTS = """
-select id, organization_id from learning.checkouts
- where status = 'started' and expires_at <= onceward.now() - interval '10 minutes' order by expires_at limit 5000
-"""
 # The oldest rows come first in the order of an index, so that a batch reads no younger rows than its own number.
 FORGET = """
 with old as (

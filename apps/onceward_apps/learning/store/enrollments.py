@@ -10,20 +10,19 @@ from onceward import Tx
 
 ADD = """
 insert into learning.enrollments
-    (id, user_id, cohort_id, payment_intent_id, stripe_session_id, amount_paid, currency, claim_id, access_expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning *
+    (id, user_id, cohort_id, amount_paid, currency, claim_id, access_expires_at)
+values ($1, $2, $3, $4, $5, $6, $7) returning *
 """
 SHOWN = """
 select e.*, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name, c.starts_at, c.ends_at,
        c.status as cohort_status, c.zoom_link, c.slack_channel_url, c.has_live_sessions, c.extension_price, c.extension_days,
-       c.currency as cohort_currency
+       c.currency as cohort_currency, onceward.now() as now
   from learning.enrollments e
   join learning.users u on u.id = e.user_id
   join learning.cohorts c on c.id = e.cohort_id
 """
 FIND = f"{SHOWN} where e.id = $1"
 LOCK = f"{SHOWN} where e.id = $1 for no key update of e"
-BY_SESSION = "select * from learning.enrollments where stripe_session_id = $1"
 LIVE = "select * from learning.enrollments where user_id = $1 and cohort_id = $2 and status <> 'REFUNDED'"
 REFUND = """
 update learning.enrollments
@@ -58,20 +57,20 @@ update learning.enrollments
  where id = $1 and status in ('ACTIVE', 'EXPIRED') returning *
 """
 END_ACCESS_AT = """
-update learning.enrollments set access_expires_at = $2 where id = $1 and status in ('ACTIVE', 'EXPIRED') returning *
+update learning.enrollments set access_expires_at = $2
+ where id = $1 and status in ('ACTIVE', 'EXPIRED') and access_expires_at > $2 returning *
 """
-SUM_PAID = """
-update learning.enrollments e
-   set amount_paid = (select sum(p.amount) from learning.payments p
-                       where p.enrollment_id = e.id and p.purpose in ('enrollment', 'instalment'))
- where e.id = $1
+PAID = "update learning.enrollments set amount_paid = $2 where id = $1"
+DISPUTED = """
+update learning.enrollments set disputed_at = case when $2 then coalesce(disputed_at, onceward.now()) end where id = $1
 """
 MOVE = """
 update learning.enrollments set cohort_id = $2, claim_id = $3, access_expires_at = $4, moved_from = $5 where id = $1 returning *
 """
-TO_CANCEL = f"""
-{SHOWN} where e.cohort_id = $1 and e.status in ('ACTIVE', 'EXPIRED') order by e.id limit $2 for no key update of e
+TO_CANCEL = """
+select id from learning.enrollments where cohort_id = $1 and status in ('ACTIVE', 'EXPIRED') order by id limit $2
 """
+COUNT = "select count(*) from learning.enrollments where cohort_id = $1"
 ACTIVE_IN = f"{SHOWN} where e.cohort_id = $1 and e.status = 'ACTIVE' order by e.id"
 BOOKING_URL = """
 select url from learning.bookings where enrollment_id = $1 and status <> 'CANCELLED' and ends_at > onceward.now()
@@ -85,8 +84,6 @@ async def add(
     enrollment_id: UUID,
     user_id: UUID,
     cohort_id: UUID,
-    payment_intent_id: str | None,
-    stripe_session_id: str | None,
     amount_paid: int,
     currency: str,
     claim_id: int,
@@ -97,8 +94,6 @@ async def add(
         enrollment_id,
         user_id,
         cohort_id,
-        payment_intent_id,
-        stripe_session_id,
         amount_paid,
         currency,
         claim_id,
@@ -113,10 +108,6 @@ async def find(tx: Tx, enrollment_id: UUID) -> Any:
 
 async def lock(tx: Tx, enrollment_id: UUID) -> Any:
     return await tx.fetchrow(LOCK, enrollment_id)
-
-
-async def by_session(tx: Tx, session: str) -> Any:
-    return await tx.fetchrow(BY_SESSION, session)
 
 
 async def live(tx: Tx, user_id: UUID, cohort_id: UUID) -> Any:
@@ -151,12 +142,17 @@ async def extend(tx: Tx, enrollment_id: UUID, until: datetime, *, by_extension: 
 
 
 async def end_access_at(tx: Tx, enrollment_id: UUID, until: datetime) -> Any:
+    """Shorten the access. None: it ends before, or the enrolment was refunded."""
     return await tx.fetchrow(END_ACCESS_AT, enrollment_id, until)
 
 
-async def sum_paid(tx: Tx, enrollment_id: UUID) -> None:
-    """Set the amount that was paid to the sum of all instalments."""
-    await tx.execute(SUM_PAID, enrollment_id)
+async def set_paid(tx: Tx, enrollment_id: UUID, amount: int) -> None:
+    """Set the amount that was paid: the sum of all instalments."""
+    await tx.execute(PAID, enrollment_id, amount)
+
+
+async def set_disputed(tx: Tx, enrollment_id: UUID, *, disputed: bool) -> None:
+    await tx.execute(DISPUTED, enrollment_id, disputed)
 
 
 async def move(
@@ -166,8 +162,12 @@ async def move(
 
 
 async def to_cancel(tx: Tx, cohort_id: UUID, limit: int) -> list[Any]:
-    """Return and lock enrolments of a cancelled cohort that nobody has refunded yet."""
+    """Return enrolments of a cancelled cohort that nobody has refunded yet."""
     return await tx.fetch(TO_CANCEL, cohort_id, limit)
+
+
+async def count(tx: Tx, cohort_id: UUID) -> int:
+    return await tx.fetchval(COUNT, cohort_id)
 
 
 async def active_in(tx: Tx, cohort_id: UUID) -> list[Any]:

@@ -21,8 +21,14 @@ function tick() {
     const words = ago(time.dateTime);
     if (time.textContent !== words) time.textContent = words;
   }
+  for (const time of document.querySelectorAll("time[data-local]")) {
+    delete time.dataset.local;
+    time.title = time.textContent;
+    time.textContent = new Date(time.dateTime).toLocaleString(root.lang, { dateStyle: "medium", timeStyle: "short" });
+  }
 }
 setInterval(tick, 1000);
+tick();
 
 // -- live parts -------------------------------------------------------------------------------------------------
 
@@ -57,6 +63,7 @@ function replace(part, html) {
   const focused = part.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   const opened = [...part.querySelectorAll("details[data-keep][open]")].map((each) => each.dataset.keep);
   const scrolled = [...part.querySelectorAll(".scroll, pre")].map((each) => [each.scrollLeft, each.scrollTop]);
+  const chosen = [...part.querySelectorAll("input[type=checkbox]:checked")].map((each) => each.value);
   const rows = new Set([...part.querySelectorAll("[data-row]")].map((each) => each.dataset.row));
   part.innerHTML = html;
   for (const keep of opened) part.querySelector(`details[data-keep="${CSS.escape(keep)}"]`)?.setAttribute("open", "");
@@ -66,6 +73,7 @@ function replace(part, html) {
   if (rows.size) {
     for (const row of part.querySelectorAll("[data-row]")) if (!rows.has(row.dataset.row)) row.classList.add("fresh");
   }
+  for (const value of chosen) part.querySelector(`input[type=checkbox][value="${CSS.escape(value)}"]`)?.click();
   if (focused) part.querySelector(focused)?.focus({ preventScroll: true });
   tick();
 }
@@ -108,6 +116,14 @@ document.addEventListener("submit", (event) => {
   if (form.id === "act") form.elements.back.value = location.pathname + location.search;
   // Empty filters are left out of the address.
   if (form.method === "get") for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
+});
+
+document.addEventListener("click", (event) => {
+  const all = event.target.closest("[data-choose-all]");
+  if (!all) return;
+  const boxes = [...document.getElementById(all.dataset.chooseAll).elements].filter((each) => each.type === "checkbox");
+  const choose = boxes.some((each) => !each.checked);
+  for (const each of boxes) each.checked = choose;
 });
 
 document.addEventListener("click", async (event) => {

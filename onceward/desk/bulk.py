@@ -1,0 +1,70 @@
+"""Actions on several rows, as a job: a few rows in each transaction, so that a kill costs nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from onceward.desk.actions import Act, DeskAction, perform
+from onceward.statements import read_statement
+from onceward.trust.identity import Identity
+from onceward.tx import Tx
+from onceward.web.dashboard import ActionRefused
+
+if TYPE_CHECKING:
+    from onceward.app import Onceward
+    from onceward.desk.desk import Desk
+
+AT_ONCE = 25
+MOST_PROBLEMS = 100
+MOST_ROWS = 10_000
+START = read_statement("desk", "start_run")
+TAKE = read_statement("desk", "take_run")
+ADVANCE = read_statement("desk", "advance_run")
+
+
+def register(desk: Desk, app: Onceward) -> Any:
+    """Add the job that runs actions on several rows to the app. It enqueues itself until all rows are done."""
+
+    async def run_desk_action(tx: Tx, *, run: int) -> None:
+        if await advance(desk, tx, run):
+            await tx.enqueue(job, run=run)
+
+    job = app.job(name=f"{desk.name}.desk_action")(run_desk_action)
+    return job
+
+
+async def start(desk: Desk, tx: Tx, action: DeskAction, rows: list[str], act: Act[Any]) -> int:
+    """Record a run over these rows and enqueue its job. Return its id."""
+    name = f"{desk.name}.{action.listing.name}.{action.name}"
+    run: int = await tx.fetchval(
+        START, tx.organization, name, act.given.model_dump(mode="json"), act.reason, act.by.actor, rows
+    )
+    await tx.enqueue(desk.run_job, run=run)
+    return run
+
+
+async def advance(desk: Desk, tx: Tx, run: int) -> bool:
+    """Do the next rows of a run. Return whether some are left."""
+    row = await tx.fetchrow(TAKE, run)
+    if row is None:
+        return False
+    _, listing, name = row["action"].split(".")
+    action = desk.actions.get((listing, name))
+    if action is None:
+        raise LookupError(f"desk {desk.name} has no action {row['action']} any more")
+    rows: list[str] = row["rows"]
+    given = action.model.model_validate(row["given"])
+    kind, _, label = row["actor"].partition(":")
+    by = Identity("operator" if kind == "operator" else "session", tx.organization, frozenset(), label=label)
+    batch = rows[row["done"] : row["done"] + AT_ONCE]
+    succeeded, problems = 0, list[dict[str, str]]()
+    for id in batch:
+        try:
+            async with tx.savepoint("desk_row"):
+                await perform(tx, action, Act(id, given, by, row["reason"]), desk=desk.name)
+            succeeded += 1
+        except ActionRefused as refusal:
+            problems.append({"id": id, "why": str(refusal)[:300]})
+    await tx.execute(ADVANCE, run, len(batch), succeeded, json.dumps(problems), MOST_PROBLEMS)
+    return row["done"] + len(batch) < len(rows)

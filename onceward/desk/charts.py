@@ -1,0 +1,93 @@
+"""Charts as SVG from the server, with the numbers as a table behind them. They need no script and no library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal
+
+from markupsafe import Markup
+
+from onceward.desk.cells import day
+from onceward.desk.errors import WrongDesk
+from onceward.money import format_amount
+from onceward.web.dashboard import formats
+
+WIDTH, HEIGHT, FOOT = 640, 180, 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Numbers over days, or bars with labels.
+
+    `sql` selects `at` (a day) or `label`, and `value`. `$1` is the first day of the period of a chart over days.
+    """
+
+    name: str
+    title: str
+    sql: str
+    kind: Literal["days", "bars"] = "days"
+    days: int = 30
+    currency: str = ""
+    """The currency of values in minor units; empty: they are numbers."""
+    empty: str = "Nothing yet."
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.days <= 370:
+            raise WrongDesk(f"chart {self.name}: days must be between 2 and 370, not {self.days}")
+
+    def shown(self, value: Decimal | float) -> str:
+        return format_amount(int(value), self.currency, "en") if self.currency else formats.number(float(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A chart with its numbers: the picture and the table say the same."""
+
+    chart: Chart
+    points: Sequence[tuple[str, str]]
+    picture: Markup
+    total: str
+
+
+async def draw(chart: Chart, conn: Any, *, today: date) -> Drawn:
+    """Read the numbers and draw them. Days without a row are zero."""
+    points: list[tuple[str, Decimal | float]]
+    if chart.kind == "days":
+        first = today - timedelta(days=chart.days - 1)
+        found = {_day(row["at"]): row["value"] for row in await conn.fetch(chart.sql, first)}
+        all_days = [first + timedelta(days=number) for number in range(chart.days)]
+        points = [(day(each), found.get(each, 0)) for each in all_days]
+    else:
+        points = [(str(row["label"]), row["value"]) for row in await conn.fetch(f"{chart.sql} limit 20")]
+    values = [float(value) for _, value in points]
+    picture = Markup("") if not any(values) else _svg(chart, [label for label, _ in points], values)
+    return Drawn(chart, [(label, chart.shown(value)) for label, value in points], picture, chart.shown(sum(values)))
+
+
+def _day(value: Any) -> date:
+    return value.date() if isinstance(value, datetime) else value
+
+
+def _svg(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Markup:
+    top = max(max(values), 0) or 1
+    step = WIDTH / len(values)
+    gap = min(4.0, step * 0.25)
+    bars = [
+        Markup(
+            '<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5"><title>{}: {}</title></rect>'
+        ).format(number * step + gap / 2, HEIGHT - height, step - gap, height, label, chart.shown(value))
+        for number, (label, value) in enumerate(zip(labels, values, strict=True))
+        if (height := max(1.5, max(value, 0) / top * (HEIGHT - 16)) if value else 0)
+    ]
+    ends = Markup('<text x="0" y="{0}">{1}</text><text x="{2}" y="{0}" text-anchor="end">{3}</text>').format(
+        HEIGHT + FOOT - 6, labels[0], WIDTH, labels[-1]
+    )
+    highest = Markup('<text x="0" y="11">{}</text><line x1="0" x2="{}" y1="15.5" y2="15.5"/>').format(
+        chart.shown(top), WIDTH
+    )
+    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}: highest {}">{}{}{}</svg>').format(
+        WIDTH, HEIGHT + FOOT, chart.title, chart.shown(top), highest, Markup("").join(bars), ends
+    )

@@ -1,0 +1,96 @@
+"""A listing as a file: CSV as a stream, XLSX by way of a temporary file. Neither holds more than one page in memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import date, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from onceward.db import Transaction
+from onceward.desk.cells import headings, line
+from onceward.desk.listing import Asked, Listing, Rows, read
+from onceward.extras import extra
+
+CHUNK = 1_000
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A text that begins with one of these is a formula to a spreadsheet."""
+MOST_XLSX = 1_048_000
+"""A sheet has room for this many rows."""
+
+
+async def pages(tx: Transaction, listing: Listing, asked: Asked) -> AsyncIterator[Rows]:
+    """Return all rows, one chunk at a time."""
+    while True:
+        chunk = await read(tx, listing, asked, limit=CHUNK)
+        yield chunk
+        if chunk.next is None:
+            return
+        last = chunk.rows[-1]
+        asked = Asked(asked.where, asked.arguments, asked.order, (last["_sort"], last["_id"]))
+
+
+def neutral(value: Any) -> Any:
+    """Return a text that no spreadsheet takes for a formula."""
+    return "'" + value if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+async def csv_lines(tx: Transaction, listing: Listing, asked: Asked) -> AsyncGenerator[str]:
+    """Return the listing as CSV. Without the byte order mark at its beginning, Excel takes it for Latin-1."""
+    yield "\ufeff" + _csv([headings(listing.columns)])
+    async for chunk in pages(tx, listing, asked):
+        yield _csv([[neutral(value) for value in line(listing.columns, row)] for row in chunk.rows])
+
+
+def _csv(lines: list[list[Any]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows(lines)
+    return buffer.getvalue()
+
+
+async def xlsx(tx: Transaction, listing: Listing, asked: Asked) -> tuple[TemporaryDirectory[str], Path]:
+    """Write the listing as a workbook. The caller removes the directory when it has sent the file."""
+    with extra("desk", "the export of lists as XLSX"):
+        from importlib import import_module
+
+        xlsxwriter: Any = import_module("xlsxwriter")
+    directory = TemporaryDirectory(prefix="onceward-desk-")
+    path = Path(directory.name) / f"{listing.name}.xlsx"
+    book = xlsxwriter.Workbook(
+        str(path), {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    )
+    try:
+        sheet = book.add_worksheet(listing.title[:31])
+        bold = book.add_format({"bold": True})
+        formats = {
+            datetime: book.add_format({"num_format": "yyyy-mm-dd hh:mm"}),
+            date: book.add_format({"num_format": "yyyy-mm-dd"}),
+        }
+        for at, title in enumerate(headings(listing.columns)):
+            sheet.write_string(0, at, title, bold)
+        number = 1
+        async for chunk in pages(tx, listing, asked):
+            for row in chunk.rows[: MOST_XLSX - number]:
+                for at, value in enumerate(line(listing.columns, row)):
+                    _write(sheet, number, at, value, formats)
+                number += 1
+    except BaseException:
+        directory.cleanup()
+        raise
+    finally:
+        book.close()
+    return directory, path
+
+
+def _write(sheet: Any, row: int, at: int, value: Any, formats: dict[type, Any]) -> None:
+    if value is None:
+        return
+    if isinstance(value, datetime | date):
+        sheet.write_datetime(row, at, value, formats[type(value)])
+    elif isinstance(value, str):
+        sheet.write_string(row, at, value)
+    else:
+        sheet.write_number(row, at, value)

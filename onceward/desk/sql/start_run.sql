@@ -1,0 +1,2 @@
+-- Record an action on several rows.
+insert into onceward.desk_runs (organization_id, action, given, reason, actor, rows) values ($1, $2, $3, $4, $5, $6) returning id

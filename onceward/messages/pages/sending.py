@@ -1,0 +1,73 @@
+"""The dashboard page of what keeps messages from arriving: suppressed addresses, and refused accounts and templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onceward.messages.recipient import EMAIL
+from onceward.messages.suppression import remove_suppression, suppress
+from onceward.statements import read_statement
+from onceward.trust import record
+from onceward.trust.identity import Identity
+from onceward.web.dashboard.action import Action, ActionRefused, Done, reason_of
+from onceward.web.dashboard.page import Page, View
+from onceward.web.dashboard.site import Site
+from onceward.web.exposure import NOTHING
+
+PATH = "/dashboard/sending"
+SUPPRESSIONS = read_statement("messages", "page_suppressions")
+STATES = read_statement("messages", "page_service_states")
+SHOWN = 100
+
+
+async def load(view: View) -> dict[str, Any]:
+    find = view.text("find")
+    rows = await view.conn.fetch(SUPPRESSIONS, find.lower(), SHOWN + 1)
+    return {
+        "title": "Sending",
+        "find": find,
+        "suppressions": rows[:SHOWN],
+        "has_more": len(rows) > SHOWN,
+        "shown": SHOWN,
+        "states": await view.conn.fetch(STATES),
+    }
+
+
+async def _suppress(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    address, reason = form.get("address", "").strip()[:320], reason_of(form)
+    if EMAIL.match(address) is None:
+        raise ActionRefused("the field `address` must be a mail address")
+    async with site.database.transaction(role="engine", organization=identity.organization) as tx:
+        if not await suppress(tx, address, reason="operator", source="dashboard"):
+            raise ActionRefused("the address is suppressed already")
+        await record(
+            tx,
+            "mail.suppress",
+            entity_type="suppression",
+            entity_id=await tx.fetchval("select left(onceward.person_hash($1), 12)", address),
+            actor=identity,
+            reason=reason,
+            organization=identity.organization,
+        )
+    return Done(PATH, "The address gets no more mail.")
+
+
+async def _allow(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    address, reason = form.get("address", "").strip()[:320], reason_of(form)
+    async with site.database.transaction(role="engine", organization=identity.organization) as tx:
+        whose = identity.organization
+        if not await remove_suppression(tx, address, organization=whose, by=identity, reason=reason):
+            raise ActionRefused("the address is not suppressed here")
+    return Done(PATH, "Mail to this address is sent again.")
+
+
+PAGES = (
+    Page(
+        name="sending", path=PATH, title="Sending", section="sending", load=load, template="sending.html", every_s=10.0
+    ),
+)
+ACTIONS = (
+    Action(path=f"{PATH}/suppress", causes=NOTHING, run=_suppress),
+    Action(path=f"{PATH}/allow", causes=NOTHING, run=_allow),
+)

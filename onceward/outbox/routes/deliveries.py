@@ -1,0 +1,83 @@
+"""HTTP routes of deliveries: list, show, resend, replay."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from onceward.outbox import reading, resends
+from onceward.outbox.routes.callers import (
+    Db,
+    Eng,
+    Limit,
+    Replayer,
+    Types,
+    Viewer,
+    sees_all,
+)
+from onceward.web.exposure import exposed
+from onceward.web.fields import AtMost, Number, example
+
+router = APIRouter(prefix="/api/v1", tags=["outbound webhooks"])
+
+
+class Replay(BaseModel):
+    """Resend all deliveries that match, delivered or not."""
+
+    model_config = example(since="2031-06-21T00:00:00Z", types=["order.paid"], statuses=["dead_letter"])
+
+    since: datetime
+    until: datetime | None = None
+    endpoint_id: UUID | None = None
+    types: Types | None = None
+    statuses: Annotated[list[str] | None, AtMost(20)] = None
+    rate_per_s: float = resends.DEFAULT_RATE_PER_S
+
+
+@router.get("/deliveries")
+async def listed(
+    db: Db,
+    identity: Viewer,
+    endpoint_id: UUID | None = None,
+    status: Literal["pending", "success", "failed", "dead_letter", "cancelled"] | None = None,
+    type: str | None = None,
+    message_id: str | None = None,
+    before: Number | None = None,
+    limit: Limit = 50,
+) -> list[reading.DeliveryRow]:
+    return await reading.deliveries(
+        db,
+        identity.organization,
+        all_organizations=sees_all(identity),
+        endpoint_ids=None if endpoint_id is None else [endpoint_id],
+        status=status,
+        type=type,
+        message_id=message_id,
+        before=before,
+        limit=limit,
+    )
+
+
+@router.get("/deliveries/{id}")
+async def one(db: Db, identity: Viewer, id: int) -> dict[str, Any]:
+    row, body, attempts = await reading.delivery(db, identity.organization, id, all_organizations=sees_all(identity))
+    return {"delivery": row, "body": body, "attempts": attempts}
+
+
+@router.post("/deliveries/{id}/resend", status_code=202)
+@exposed("call")
+async def resend(db: Db, engine: Eng, identity: Replayer, id: int) -> dict[str, str]:
+    await resends.resend_one(db, identity.organization, id, actor=identity)
+    for queue in ("deliveries", "deliveries-retry"):
+        engine.waker.wake(queue)
+    return {"status": "resent"}
+
+
+@router.post("/deliveries/replay", status_code=202)
+@exposed("call")
+async def replay(db: Db, identity: Replayer, requested: Replay) -> resends.Resend:
+    return await resends.start(db, identity.organization, verb="replay", actor=identity, **requested.model_dump())

@@ -1,0 +1,150 @@
+"""HTTP routes of endpoints and their secrets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field, JsonValue
+
+from onceward.outbox import Endpoint, EndpointFields, Invalid
+from onceward.outbox.routes.callers import (
+    Channels,
+    Owner,
+    RecentOwner,
+    TheOutbox,
+    Types,
+    Viewer,
+    sees_all,
+)
+from onceward.web.exposure import ANYBODY, exposed
+from onceward.web.fields import AtMost, example
+from onceward.web.idempotency import withholds
+from onceward.web.paging import link_next
+
+router = APIRouter(prefix="/api/v1", tags=["outbound webhooks"])
+
+
+class NewEndpoint(BaseModel):
+    """`secret` has 24 to 64 bytes: `whsec_` and base64, or plain text. If omitted, a secret is generated and shown once."""
+
+    model_config = {
+        "extra": "forbid",
+        **example(url="https://customer.example/webhooks", events=["order.*"], description="accounting"),
+    }
+
+    url: str
+    events: Types
+    secret: str | None = None
+    description: str = ""
+    channels: Channels | None = None
+    headers: Annotated[dict[str, str], AtMost(100)] = Field(default_factory=dict)
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    owner: str | None = None
+    max_in_flight: int | None = None
+    rate_per_s: float | None = None
+    ordered: bool = False
+    retry_waits_s: Annotated[list[float] | None, AtMost(50)] = None
+    ed25519: bool = False
+
+
+class ChangedEndpoint(BaseModel):
+    """The fields to change. Omitted fields keep their value."""
+
+    model_config = {"extra": "forbid", **example(events=["order.paid", "order.refunded"], max_in_flight=4)}
+
+    url: str | None = None
+    events: Types | None = None
+    description: str | None = None
+    channels: Channels | None = None
+    headers: Annotated[dict[str, str] | None, AtMost(100)] = None
+    metadata: dict[str, JsonValue] | None = None
+    owner: str | None = None
+    max_in_flight: int | None = None
+    rate_per_s: float | None = None
+    ordered: bool | None = None
+    retry_waits_s: Annotated[list[float] | None, AtMost(50)] = None
+    ed25519: bool | None = None
+
+
+class MadeEndpoint(BaseModel):
+    """The new endpoint with its signing secret, which is never shown again: a repeated request gets null."""
+
+    endpoint: Endpoint
+    secret: str | None
+
+
+class EndpointSecret(BaseModel):
+    model_config = example(overlap_s=86_400)
+
+    secret: str | None = None
+    overlap_s: float = 86400
+
+
+@router.get("/endpoints")
+async def listed(
+    outbox: TheOutbox,
+    request: Request,
+    response: Response,
+    identity: Viewer,
+    after: UUID | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+) -> list[Endpoint]:
+    """List endpoints, oldest first. `after` is the last id of the previous page; `Link` has the next page."""
+    page = await outbox.endpoints.list(
+        identity.organization, all_organizations=sees_all(identity), after=after, limit=limit
+    )
+    link_next(request, response, after=page[-1].endpoint_id if len(page) == limit else None)
+    return page
+
+
+@router.post("/endpoints", status_code=201, dependencies=[withholds("secret")])
+@exposed("nothing")
+async def register(outbox: TheOutbox, identity: RecentOwner, new: NewEndpoint) -> MadeEndpoint:
+    created = await outbox.endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
+    return MadeEndpoint(endpoint=created.endpoint, secret=created.secret)
+
+
+@router.get("/endpoints/{endpoint_id}")
+async def one(outbox: TheOutbox, identity: Viewer, endpoint_id: UUID) -> Endpoint:
+    return await outbox.endpoints.get(identity.organization, endpoint_id)
+
+
+@router.patch("/endpoints/{endpoint_id}")
+@exposed("nothing")
+async def change(outbox: TheOutbox, identity: Owner, endpoint_id: UUID, new: ChangedEndpoint) -> Endpoint:
+    changes = new.model_dump(exclude_unset=True)
+    for name in ("url", "events", "description", "headers", "metadata", "ordered", "ed25519"):
+        if name in changes and changes[name] is None:
+            raise Invalid(name, "must not be null; omit it to keep its value")
+    return await outbox.endpoints.change(identity.organization, endpoint_id, changes, actor=identity)
+
+
+@router.delete("/endpoints/{endpoint_id}", status_code=204)
+@exposed("nothing")
+async def delete(outbox: TheOutbox, identity: Owner, endpoint_id: UUID) -> None:
+    await outbox.endpoints.delete(identity.organization, endpoint_id, actor=identity)
+
+
+@router.post("/endpoints/{endpoint_id}/secret", dependencies=[withholds("secret")])
+@exposed("nothing")
+async def rotate(
+    outbox: TheOutbox, identity: RecentOwner, endpoint_id: UUID, requested: EndpointSecret
+) -> dict[str, str]:
+    secret = await outbox.endpoints.rotate_secret(
+        identity.organization,
+        endpoint_id,
+        actor=identity,
+        secret=requested.secret,
+        overlap=timedelta(seconds=requested.overlap_s),
+    )
+    return {"secret": secret}
+
+
+@router.get("/webhook-keys/{organization_id}")
+@exposed(credential=ANYBODY)
+async def public_keys(outbox: TheOutbox, organization_id: UUID) -> dict[str, list[str]]:
+    """Return the public keys that verify the `v1a` signatures of this organization. Needs no authentication."""
+    return {"keys": await outbox.endpoints.public_keys(organization_id)}

@@ -1,0 +1,135 @@
+"""Actions and forms of a desk: what people see before, what happens, what is refused, and two people at once."""
+
+from __future__ import annotations
+
+import re
+
+from onceward.testing.waiting import until
+from tests.desk.conftest import Library, LogIn
+
+BOOKS = "/dashboard/library/books"
+
+
+async def test_a_form_adds_a_row_after_it_was_checked(library: Library, log_in: LogIn) -> None:
+    otto = await log_in("otto@acme.example")
+    assert 'name="price.currency"' in (await otto.get(f"{BOOKS}/do/add")).text
+    wrong = await otto.post(
+        f"{BOOKS}/do/add", step="run", title="", author="A", price="1.234", **{"price.currency": "EUR"}
+    )
+    assert wrong.status == 200
+    assert "EUR has 2 decimal places" in wrong.text
+    assert "Enter a value." in wrong.text
+    given = {"title": "Dune", "author": "Herbert", "price": "12.50", "price.currency": "EUR"}
+    tried = await otto.post(f"{BOOKS}/do/add", step="try", **given)
+    assert "What will happen" in tried.text
+    assert "Dune was added." in tried.text
+    assert await library.db.fetchval("select count(*) from library.books") == 0, "a trial changes nothing"
+    done = await otto.post(f"{BOOKS}/do/add", step="run", **given)
+    row = await library.db.fetchrow("select id, price, organization_id from library.books")
+    assert done.status == 303
+    assert done.headers["Location"] == f"{BOOKS}/row/{row['id']}"
+    assert (row["price"], row["organization_id"]) == (1250, library.acme)
+
+
+async def test_what_follows_is_shown_before_and_the_timeline_says_who_did_it(library: Library, log_in: LogIn) -> None:
+    book = await library.add("Dune")
+    lena = await log_in("lena@acme.example")
+    tried = await lena.post(f"{BOOKS}/do/lend", ids=book, step="try", reader="Rita")
+    assert "Lent to Rita." in tried.text
+    assert "1 job “remind” will run" in tried.text
+    assert await library.db.fetchval("select count(*) from onceward.work where task = 'remind'") == 0
+    assert (await lena.post(f"{BOOKS}/do/lend", ids=book, step="run", reader="Rita")).status == 303
+    again = await lena.post(f"{BOOKS}/do/lend", ids=book, step="run", reader="Rolf")
+    assert "is not possible any more" in again.text
+    assert await library.db.fetchval("select string_agg(reader, ',') from library.loans") == "Rita"
+    await lena.post("/dashboard/desk/notes", listing="library.books", id=book, body="Cover is <b>torn</b>")
+    page = (await lena.get(f"{BOOKS}/row/{book}")).text
+    assert "Rita" in page
+    assert ">Lent</span>" in page
+    assert "Cover is &lt;b&gt;torn&lt;/b&gt;" in page
+    seen = (await (await log_in("vera@acme.example")).get(f"{BOOKS}/row/{book}")).text
+    assert "lena@acme.example" in seen, "people are named, not numbered"
+    assert "/do/lend?" not in page
+
+
+async def test_two_people_edit_one_row(library: Library, log_in: LogIn) -> None:
+    book = await library.add("Dune")
+    otto, olga = await log_in("otto@acme.example"), await log_in("olga@acme.example")
+
+    async def opened(person) -> dict[str, str]:
+        text = (await person.get(f"{BOOKS}/do/edit?ids={book}")).text
+        return dict(re.findall(r'<input type="hidden" name="(ids|stamp|was\.[^"]+)" value="([^"]*)"', text))
+
+    first, second = await opened(otto), await opened(olga)
+    given = {"author": "Frank Herbert", "price": "0", "price.currency": "EUR"}
+    assert (await otto.post(f"{BOOKS}/do/edit", step="run", title="Dune 1", **given, **first)).status == 303
+    refused = await olga.post(f"{BOOKS}/do/edit", step="run", title="Dune 2", **given, **second)
+    assert "Title: was Dune, is now Dune 1" in refused.text
+    assert 'value="Dune 2"' in refused.text
+    stamp = re.search(r'name="stamp" value="([^"]+)"', refused.text)
+    assert stamp is not None
+    assert (
+        await olga.post(f"{BOOKS}/do/edit", step="run", title="Dune 2", ids=book, stamp=stamp[1], **given)
+    ).status == 303
+    assert await library.db.fetchval("select title from library.books") == "Dune 2"
+
+
+async def test_an_action_on_many_rows_goes_on_by_itself_and_lists_what_it_refused(
+    library: Library, log_in: LogIn
+) -> None:
+    books = [await library.add(f"Book {n}", state="lost" if n == 7 else "in") for n in range(60)]
+    foreign = await library.add("Theirs", organization=library.bolt)
+    otto = await log_in("otto@acme.example")
+    ids = " ".join([*books, foreign])
+    assert "Give a reason" in (await otto.post(f"{BOOKS}/do/lose", ids=ids, step="run")).text
+    done = await otto.post(f"{BOOKS}/do/lose", ids=ids, step="run", reason="flood")
+    path = done.headers["Location"]
+
+    async def ended() -> bool:
+        return await library.db.fetchval("select bool_and(ended_at is not null) from onceward.desk_runs")
+
+    await until(ended)
+    text = (await otto.get(path)).text
+    assert "59 succeeded, 2 were refused" in text
+    assert books[7] in text
+    assert await library.db.fetchval("select count(*) from library.books where state = 'lost'") == 60
+    assert await library.db.fetchval("select state from library.books where id = $1::uuid", foreign) == "in"
+    assert (
+        await library.db.fetchval(
+            "select count(*) from onceward.audit_log where action = 'library.book.lose' and reason = 'flood'"
+        )
+        == 59
+    )
+    assert (await (await log_in("bert@bolt.example")).get(path)).status == 404
+
+
+async def test_nobody_acts_on_rows_of_others_or_without_a_token(library: Library, log_in: LogIn) -> None:
+    theirs = await library.add("Theirs", organization=library.bolt)
+    otto = await log_in("otto@acme.example")
+    assert (
+        "is not possible any more" in (await otto.post(f"{BOOKS}/do/lend", ids=theirs, step="run", reader="Rita")).text
+    )
+    assert (await otto.get(f"{BOOKS}/do/edit?ids={theirs}")).status == 404
+    assert (await otto.post("/dashboard/desk/notes", listing="library.books", id=theirs, body="x")).status == 404
+    assert (await otto.post(f"{BOOKS}/do/lend", ids="", step="run", reader="Rita")).status == 404
+    assert (await otto.post(f"{BOOKS}/do/lend", ids=f"{theirs} {theirs[:-1]}0", step="run", reader="x")).status == 400
+    async with otto.http.post(f"{library.url}{BOOKS}/do/lend", data={"ids": theirs}, allow_redirects=False) as reply:
+        assert reply.status == 403
+    vera = await log_in("vera@acme.example")
+    assert (await vera.get(f"{BOOKS}/do/add")).status == 403
+    root = await log_in("root@example.org")
+    assert (await root.post(f"{BOOKS}/do/lend", ids=theirs, step="run", reader="Rita")).status == 303
+    assert await library.db.fetchval("select organization_id from library.loans") == library.bolt
+    assert "choose an organization" in (await root.get(f"{BOOKS}/do/add")).text
+
+
+async def test_the_home_page_has_numbers_and_a_chart_with_its_table(library: Library, log_in: LogIn) -> None:
+    book = await library.add("Dune")
+    lena = await log_in("lena@acme.example")
+    assert "Nothing yet." in (await lena.get("/dashboard/library")).text
+    await lena.post(f"{BOOKS}/do/lend", ids=book, step="run", reader="Rita")
+    text = (await lena.get("/dashboard/library")).text
+    assert '<svg class="chart"' in text
+    assert "As a table" in text
+    assert "books?state=lent" in text
+    assert not re.search(r"\sstyle=|<style|\son\w+=", text)
