@@ -1,13 +1,18 @@
 """The desk: lists, pages, forms, actions and charts for the people of an app, declared once (docs/desk.md)."""
 
-from onceward.desk.actions import Act, DeskAction
-from onceward.desk.charts import Chart
-from onceward.desk.columns import Column
-from onceward.desk.desk import Desk, DeskFigure, Role
-from onceward.desk.detail import Detail, Related
-from onceward.desk.errors import WrongDesk
-from onceward.desk.fields import LongText, Options, Translations
-from onceward.desk.listing import Listing
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.desk.actions import Act, DeskAction
+    from onceward.desk.charts import Chart
+    from onceward.desk.columns import Column
+    from onceward.desk.desk import Desk, DeskFigure, Role
+    from onceward.desk.detail import Detail, Related
+    from onceward.desk.errors import WrongDesk
+    from onceward.desk.fields import LongText, Options, Translations
+    from onceward.desk.listing import Listing
 
 __all__ = [
     "Act",
@@ -25,3 +30,5 @@ __all__ = [
     "Translations",
     "WrongDesk",
 ]
+
+__getattr__ = lazy(__name__, __file__)
