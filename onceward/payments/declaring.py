@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from .service import PaymentService
     from .visiting import Visit
 
-HOOKS = ("on_paid", "on_processing", "on_declined", "on_unpaid", "on_refunded", "on_disputed", "on_instalment")
+HOOKS = (
+    "on_paid",
+    "on_returned",
+    "on_processing",
+    "on_declined",
+    "on_unpaid",
+    "on_refunded",
+    "on_disputed",
+    "on_instalment",
+)
 Hook = Callable[[Any, Any], Awaitable[Any]]
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 
@@ -132,6 +141,13 @@ class Declarations:
     def on_paid(self, type: str, /) -> Callable[[F], F]:
         """Run `async def (payment: Payment, tx: Tx) -> Accept | Return` when money arrived for a subject of this type."""
         return self._declare(type, "on_paid")
+
+    def on_returned(self, type: str, /) -> Callable[[F], F]:
+        """Run `async def (payment: Payment, tx: Tx)` when the machine returns money without asking the app.
+
+        `payment.reason` is `wrong_currency` or `erased`. What the function returns is the result of the webhook.
+        """
+        return self._declare(type, "on_returned")
 
     def on_processing(self, type: str, /) -> Callable[[F], F]:
         """Run `async def (payment: Payment, tx: Tx)` when a buyer paid by a method that takes days."""

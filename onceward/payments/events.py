@@ -18,6 +18,6 @@ async def apply_event(event: StoredEvent, tx: Any) -> Any:
     The result is that of the app, if it decided about money and gave one.
     """
     reading = service_class(event.provider).read_event(event.type, event.payload)
-    results = await reports.apply_facts(tx, Origin(event.source, reading.account), reading.facts)
+    results = await reports.apply_facts(tx, Origin(event.source, reading.account, event.event_id), reading.facts)
     given = (each.result for each in results if isinstance(each, Decided) and each.result is not None)
     return next(given, {"payments": [str(each) for each in results]})

@@ -158,6 +158,8 @@ class Jobs:
             if current["status"] != "sent" or current["attempt"] != attempt:
                 return current["status"]
             why = answer.why if isinstance(answer, RefundRefused) else None
+            if why == "nothing_left" and row["refunded"] >= row["received"]:
+                return await refunds.cover(tx, row, current)
             return await refunds.fail(tx, subject, row, current, failure or "", why=why)
 
     async def _others(self, service: PaymentService, row: Row) -> tuple[Any, ...]:

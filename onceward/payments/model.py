@@ -77,7 +77,9 @@ class Books:
     kinds: Mapping[str, Literal["asset", "liability", "equity", "revenue", "expense"]] = field(
         default_factory=dict[str, Any]
     )
-    """The kinds of further accounts that shares name; without an entry an account is a liability."""
+    """The kinds of further accounts that shares name; without an entry an account is a liability.
+
+    A name that ends with a colon stands for all accounts that begin with it."""
 
     def __post_init__(self) -> None:
         for code in (self.cash, self.revenue, self.refunds_payable, self.disputed, self.dispute_losses):
@@ -87,8 +89,8 @@ class Books:
 
     def kind(self, code: str) -> Literal["asset", "liability", "equity", "revenue", "expense"]:
         """Return the kind of an account."""
-        if code in self.kinds:
-            return self.kinds[code]
+        if (kind := self.kinds.get(code) or self.kinds.get(code.partition(":")[0] + ":")) is not None:
+            return kind
         if code in (self.cash, self.disputed, self.bank):
             return "asset"
         if code in (self.dispute_losses, self.service_fees):
@@ -150,6 +152,10 @@ class Payment:
     """Why the last try to pay failed, as a short code of the service."""
     is_late: bool = False
     """In `on_paid`: the payment had ended before the money arrived."""
+    event_id: str | None = None
+    """In `on_paid` and `on_returned`: the id of the service's event that reported the money; None if we asked."""
+    reason: str | None = None
+    """Why the money was returned, if it was."""
 
     @property
     def money(self) -> Money:

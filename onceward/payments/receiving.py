@@ -12,7 +12,7 @@ from onceward.work import Permanent
 from . import booking, positions, refunds, store
 from .declaring import Subject
 from .errors import PaymentError
-from .model import ENDED_UNPAID, UNPAID, Accept, Return, Share
+from .model import ENDED_UNPAID, UNPAID, Accept, Payment, Return, Share
 from .queueing import CAPTURE, enqueue
 from .service import PaymentReport
 
@@ -44,7 +44,7 @@ class Decided(str):
         return decided
 
 
-async def apply(tx: Any, subject: Subject, row: Row, report: PaymentReport) -> str:
+async def apply(tx: Any, subject: Subject, row: Row, report: PaymentReport, *, event_id: str | None = None) -> str:
     """Move a payment to what the report says. The caller has locked it. Return what happened, in one word."""
     await store.name_payment(tx, row, [report.page, report.charge, *report.names, report.subscription])
     match report.state:
@@ -57,7 +57,7 @@ async def apply(tx: Any, subject: Subject, row: Row, report: PaymentReport) -> s
         case "paid":
             if report.subscription is not None:
                 return "subscribed"
-            return await receive(tx, subject, row, report)
+            return await receive(tx, subject, row, report, event_id=event_id)
         case "declined":
             return await _declined(tx, subject, row, report)
         case "expired":
@@ -135,7 +135,7 @@ async def end_unpaid(tx: Any, subject: Subject, row: Row, status: str, *, failur
     return status
 
 
-async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport) -> str:
+async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport, *, event_id: str | None = None) -> str:
     """Record money that arrived, once per charge, and let the app accept or return it."""
     if report.charge is None or report.received is None:
         raise PaymentError(f"payment {row['id']}: the service reports it as paid without its charge or amount")
@@ -153,8 +153,12 @@ async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport) ->
     elif row["erased_at"] is not None:
         answer = Return("erased")
     row = await _store(tx, row, report, received, returned=answer is not None)
+    payment = replace(store.payment_of(row), decision=None, is_late=before in ENDED_UNPAID, event_id=event_id)
     if answer is None:
-        answer = await _ask_app(tx, subject, row, late=before in ENDED_UNPAID)
+        answer = await _ask_app(tx, subject, payment)
+    elif (hook := subject.hooks.get("on_returned")) is not None:
+        payment = replace(payment, decision="returned", reason=answer.reason)
+        answer = Return(answer.reason, await hook(payment, tx))
     shares = checked_shares(subject, row, answer) if isinstance(answer, Accept) else None
     values = (
         {"decision": "accepted"} if isinstance(answer, Accept) else {"decision": "returned", "owed": row["received"]}
@@ -229,11 +233,10 @@ async def _store(tx: Any, row: Row, report: PaymentReport, received: Money, *, r
     return await store.get(tx, row["id"])
 
 
-async def _ask_app(tx: Any, subject: Subject, row: Row, *, late: bool) -> Accept | Return:
+async def _ask_app(tx: Any, subject: Subject, payment: Payment) -> Accept | Return:
     hook = subject.hooks.get("on_paid")
     if hook is None:
-        raise Permanent(f"{subject.type!r} has no @app.payments.on_paid: nobody decides about payment {row['id']}")
-    payment = replace(store.payment_of(row), decision=None, is_late=late)
+        raise Permanent(f"{subject.type!r} has no @app.payments.on_paid: nobody decides about payment {payment.id}")
     answer = await hook(payment, tx)
     if not isinstance(answer, Accept | Return):
         raise Permanent(

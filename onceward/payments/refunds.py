@@ -213,6 +213,14 @@ async def _cover(tx: Any, row: Row, made: Row) -> None:
         )
 
 
+async def cover(tx: Any, row: Row, refund: Row) -> str:
+    """Settle a refund that the service refuses because all of the money went back: by a refund that was made there."""
+    note = "the money went back by a refund that was made at the service"
+    changed = await store.change(tx, "payment_refunds", refund["id"], status="settled", note=note, ask_at=None)
+    await _audit(tx, changed, "refund.settled")
+    return "settled"
+
+
 async def _finish(
     tx: Any,
     subject: Subject,

@@ -36,6 +36,8 @@ class Origin:
 
     source: str
     connected: str | None = None
+    event_id: str | None = None
+    """The id of the service's event, if an event is the report."""
 
 
 async def apply_facts(tx: Any, origin: Origin, facts: tuple[Fact, ...]) -> list[str]:
@@ -59,7 +61,7 @@ async def apply_fact(tx: Any, origin: Origin, fact: Fact) -> str:
         return FOREIGN
     subject = registry_of(tx).subject(found["subject_type"])
     row = await lock(tx, subject, found["payment_id"], found["subject_id"])
-    return await apply_to(tx, subject, row, fact)
+    return await apply_to(tx, subject, row, fact, event_id=origin.event_id)
 
 
 async def lock(tx: Any, subject: Subject, payment_id: UUID, subject_id: str) -> Row:
@@ -74,11 +76,11 @@ def registry_of(tx: Any) -> PaymentRegistry:
     return tx.engine.registry.payments
 
 
-async def apply_to(tx: Any, subject: Subject, row: Row, fact: Fact) -> str:
+async def apply_to(tx: Any, subject: Subject, row: Row, fact: Fact, *, event_id: str | None = None) -> str:
     """Apply a fact to its locked payment."""
     match fact:
         case PaymentReport():
-            result = await receiving.apply(tx, subject, row, fact)
+            result = await receiving.apply(tx, subject, row, fact, event_id=event_id)
             if fact.subscription is not None:
                 await plans.started(tx, row, fact.subscription)
             if result in ("paid", "returned"):

@@ -65,13 +65,13 @@ class TxPayments:
         subject = await self._subject(subject_type, subject_id)
         row = await self._account(account)
         _check(row["service"], amount, title, lines, expires, instalments)
+        lasts = timedelta(seconds=in_seconds(expires))
         older = await tx.fetchrow(store.PAYABLE, subject_type, subject_id)
         if older is not None:
-            if (page := await self._same_page(older, row, amount, instalments)) is not None:
+            if (page := await self._same_page(older, row, amount, instalments, lasts)) is not None:
                 return page
             await tx.execute(SUPERSEDE, older["id"])
             await enqueue(tx, CLOSE, {"payment_id": older["id"]}, unique=f"close:{older['id']}:now")
-        lasts = timedelta(seconds=in_seconds(expires))
         listed = [{"title": each.title, "amount": each.amount.amount, "quantity": each.quantity} for each in lines]
         added = await tx.fetchrow(
             store.INSERT,
@@ -101,7 +101,9 @@ class TxPayments:
         await enqueue(tx, CLOSE, closes, unique=f"close:{added['id']}", run_at=added["expires_at"])
         return Page(payment_id=added["id"], url=self._registry.page_url(added["id"]), expires_at=added["expires_at"])
 
-    async def _same_page(self, older: Row, account: Row, amount: Money, instalments: Instalments | None) -> Page | None:
+    async def _same_page(
+        self, older: Row, account: Row, amount: Money, instalments: Instalments | None, lasts: timedelta
+    ) -> Page | None:
         if older["status"] == "processing":
             raise PaymentPending(
                 f"{older['subject_type']} {older['subject_id']} is being paid: if payment {older['id']} fails, it can be paid again"
@@ -110,7 +112,7 @@ class TxPayments:
             older["account_id"] == account["id"]
             and store.money(older) == amount
             and (older["plan_id"] is None) == (instalments is None)
-            and older["close_at"] > older["now"] + ALMOST_OVER
+            and older["close_at"] > older["now"] + min(ALMOST_OVER, lasts / 2)
         )
         if not is_same:
             return None

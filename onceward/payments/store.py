@@ -108,6 +108,7 @@ def payment_of(row: Row) -> Payment:
         created_at=row["created_at"],
         paid_at=row["paid_at"],
         failure=row["failure"],
+        reason=row["decided_reason"],
     )
 
 

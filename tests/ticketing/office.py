@@ -20,18 +20,26 @@ from onceward.inbox.sources import NewSource, add
 from onceward.integrations.paypal import PayPalSimulator
 from onceward.integrations.stripe import StripeSimulator
 from onceward.ledger import balance
+from onceward.ledger import check as check_ledger
+from onceward.money import Money
+from onceward.payments.checks import CHECKS as PAYMENT_CHECKS
+from onceward.payments.due import enqueue_due
+from onceward.payments.service import PAYMENT_ID
 from onceward.settings import Settings
 from onceward.testing import drain
-from onceward.trust import SecretBox
+from onceward.trust import SecretBox, verify
 from onceward.webhooks.provider import SourceConfig
 from onceward.webhooks.registry import get_provider
-from onceward_apps.ticketing import baskets, event_setup
+from onceward_apps.ticketing import baskets, checkout_payments, event_setup
+from onceward_apps.ticketing.app import ACCOUNTS, CHECKOUT
+from onceward_apps.ticketing.checks import CHECKS as TICKETING_CHECKS
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.event_setup import NewEvent, Section
 from onceward_apps.ticketing.model import Policy
 
 SECRET = "whsec_a_secret_of_the_tests_32_chars"
 BOX = SecretBox(["a key of the tests, which is long enough"])
+CHECKS = (*TICKETING_CHECKS, *PAYMENT_CHECKS)
 DEFAULT_SECTIONS = (Section(name="Stalls", price_cents=25000, rows={"A": 8, "B": 8}),)
 
 
@@ -87,6 +95,7 @@ class Office:
         self.app = app
         self.slug = "shop"
         self.clock = asyncio.Lock()
+        self._delivered: set[str] = set()
         self.engine = Engine(db, app.registry, event_types=app.event_types, box=BOX)
         self.stripe = StripeSimulator(retry_delays_s=())
         self.paypal = PayPalSimulator(retry_delays_s=())
@@ -207,13 +216,72 @@ class Office:
         headers = get_provider("stripe").sign(config, body, time.time() if at is None else at)
         return await post(self.inbox, path, body, {**headers, "content-length": str(len(body))})
 
+    async def charge(self, checkout: Any, **changes: Any) -> dict[str, Any]:
+        """`charge.succeeded` of a payment for the checkout: its metadata has our id, as the page at Stripe stores it."""
+        return charge(checkout, await self.page(checkout), **changes)
+
+    async def page(self, checkout: Any, service: str = "stripe") -> UUID:
+        """The payment of a checkout, which nobody has opened at the payment service yet."""
+        async with self.engine.transaction(organization=checkout["organization_id"]) as tx:
+            known = await tx.payments.of(CHECKOUT, checkout["id"])
+            if known:
+                return known[-1].id
+            page = await tx.payments.open(
+                CHECKOUT,
+                checkout["id"],
+                amount=Money(checkout["total_cents"], checkout["currency"]),
+                title="Night",
+                account=ACCOUNTS[service],
+                success_url="https://tickets.example/thanks",
+                expires=900,
+                email=checkout["email"],
+            )
+            return page.payment_id
+
     async def pay(self, checkout: Any, **changes: Any) -> Told:
-        return await self.webhook(charge(checkout, **changes))
+        return await self.webhook(await self.charge(checkout, **changes))
+
+    async def open_page(self, show: Show, checkout: Any, service: Any = "stripe") -> str:
+        """Open the page of a checkout at the payment service, and return its id there."""
+        opened = await checkout_payments.open_payment(self.engine, show.organization, checkout["id"], service)
+        assert opened.provider == service
+        return await self.db.fetchval(
+            "select page from onceward.payments where subject_id = $1 and page is not null order by created_at desc limit 1",
+            str(checkout["id"]),
+        )
+
+    async def deliver(self, *types: str) -> list[Told]:
+        """Post the events that Stripe has made and that were not posted yet, and run what follows."""
+        told: list[Told] = []
+        for event in list(self.stripe.books.events.values()):
+            if event["id"] not in self._delivered and (not types or event["type"] in types):
+                self._delivered.add(event["id"])
+                told.append(await self.webhook(event))
+        await self.drain()
+        return told
+
+    async def ask(self) -> None:
+        """Ask the payment services about everything that is due, as the nodes do."""
+        await enqueue_due(self.db, self.engine.waker)
+        await self.drain()
 
     async def drain(self) -> int:
         return await drain(self.engine)
 
     # -- looking -----------------------------------------------------------------------------------------------------
+
+    async def assert_sound(self) -> None:
+        """Assert that states, tickets, journals and ledger agree."""
+        assert [result for result in await verify(self.db, CHECKS) if not result.ok] == []
+        async with self.db.acquire() as conn:
+            assert await check_ledger(conn) == []
+
+    async def refunds(self, checkout: Any | None = None) -> list[Any]:
+        return await self.db.fetch(
+            "select r.* from onceward.payment_refunds r join onceward.payments p on p.id = r.payment_id"
+            " where $1::text is null or p.subject_id = $1 order by r.created_at, r.id",
+            None if checkout is None else str(checkout["id"]),
+        )
 
     async def status(self, checkout: Any) -> str:
         return await self.db.fetchval("select status from ticketing.checkouts where id = $1", checkout["id"])
@@ -228,6 +296,12 @@ class Office:
             found = await balance(tx, code, currency=currency or show.currency)
         return found.balance
 
+    async def cash(self, show: Show) -> int:
+        """The cash at the payment services before their fees."""
+        async with self.db.transaction(organization=show.organization) as tx:
+            fees = await tx.fetchval("select sum(balance) from onceward.ledger_balances where code = 'service_fees'")
+        return await self.balance(show, "cash") + int(fees or 0)
+
     async def notices(self) -> list[Any]:
         return await self.db.fetch("select type, severity, audience, details from onceward.notices order by id")
 
@@ -241,14 +315,9 @@ class Office:
             )
 
 
-def charge(checkout: Any, **changes: Any) -> dict[str, Any]:
-    """`charge.succeeded` for a checkout, as Stripe sends it; single fields can be made wrong."""
-    metadata = {
-        "checkout_id": str(checkout["id"]),
-        "organization_id": str(checkout["organization_id"]),
-        "event_id": str(checkout["event_id"]),
-        **changes.pop("metadata", {}),
-    }
+def charge(checkout: Any, payment_id: UUID, **changes: Any) -> dict[str, Any]:
+    """`charge.succeeded` for a payment of a checkout, as Stripe sends it; single fields can be made wrong."""
+    metadata = {PAYMENT_ID: str(payment_id), **changes.pop("metadata", {})}
     return {
         "id": changes.pop("event_id", f"evt_{uuid4().hex}"),
         "object": "event",

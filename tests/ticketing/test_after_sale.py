@@ -82,10 +82,10 @@ async def test_a_refund_whose_answer_was_lost_is_made_once(sold: Sold) -> None:
     office.stripe.drop_after_send()
     await refund(sold)
     await office.drain()
-    assert await office.db.fetchval("select status from ticketing.refunds") == "pending"
+    assert await office.db.fetchval("select status from onceward.payment_refunds") == "sent"
     await office.later(hours=2)
     await office.drain()
-    assert await office.db.fetchval("select status from ticketing.refunds") == "done"
+    assert await office.db.fetchval("select status from onceward.payment_refunds") == "done"
     [made] = office.stripe.books.refunds.values()
     assert made["amount"] == checkout["total_cents"]
     assert await office.balance(show, "cash") == 0
@@ -108,10 +108,8 @@ async def test_accounting_is_notified_of_a_refused_refund_which_waits_for_an_ope
     office.stripe.fail_next(status=400)
     await refund(sold)
     await office.drain()
-    assert await office.db.fetchval("select status from ticketing.refunds") == "failed"
+    assert await office.db.fetchval("select status from onceward.payment_refunds") == "failed"
     assert ("REFUND_FAILED", "accounting") in [(row["type"], row["audience"]) for row in await office.notices()]
-    dead = "select dead_reason from onceward.work where task = 'ticketing.refund_payment'"
-    assert await office.db.fetchval(dead) == "permanent"
 
 
 async def test_what_is_refunded_cannot_be_refunded_again(sold: Sold) -> None:
@@ -148,6 +146,23 @@ async def test_a_void_ticket_admits_nobody_and_its_seat_is_free(sold: Sold) -> N
     assert (
         await office.db.fetchval("select status from ticketing.seats where id = $1", ticket["seat_id"]) == "available"
     )
+    await assert_all_is_well(office)
+
+
+async def test_a_ticket_that_was_void_without_a_refund_can_be_refunded_later(sold: Sold) -> None:
+    office, show, checkout = sold
+    first, second, *_ = await office.tickets(checkout)
+    async with office.engine.transaction(organization=show.organization) as tx:
+        await after_sale.void(tx, first["id"], reason="lost", actor="test")
+    await refund(sold, tickets=[first["id"]])
+    with pytest.raises(NotRefundable):
+        await refund(sold, tickets=[first["id"]])
+    async with office.engine.transaction(organization=show.organization) as tx:
+        await after_sale.void(tx, second["id"], reason="lost", actor="test")
+    await refund(sold)
+    await office.drain()
+    assert sum(each["amount"] for each in office.stripe.books.refunds.values()) == checkout["total_cents"]
+    assert await office.status(checkout) == "refunded"
     await assert_all_is_well(office)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from onceward_apps.ticketing.event_setup import Section
 from tests.ticketing.crashing import deliver
-from tests.ticketing.office import Office, Show, charge
+from tests.ticketing.office import Office, Show
 
 
 async def seen(office: Office, checkout: Any) -> dict[str, Any]:
@@ -19,7 +19,9 @@ async def seen(office: Office, checkout: Any) -> dict[str, Any]:
         "status": await office.status(checkout),
         "tickets": len(await office.tickets(checkout)),
         "images": await one("select count(qr_code_url) from ticketing.tickets where checkout_id = $1", id),
-        "payments": await one("select count(*) from ticketing.payments where checkout_id = $1", id),
+        "payments": await one(
+            "select count(*) from onceward.payments where decision = 'accepted' and subject_id = $1", str(id)
+        ),
         "entries": await one(
             "select count(*) from onceward.ledger_entries e join onceward.ledger_journals j on j.id = e.journal_id"
             " where j.key = $1",
@@ -34,7 +36,7 @@ async def seen(office: Office, checkout: Any) -> dict[str, Any]:
 
 async def sell(office: Office, show: Show, row: int, at: int | None) -> tuple[list[str], dict[str, Any]]:
     checkout = await office.checkout(show, f"Hall R{row}-1", f"Hall R{row}-2")
-    passed = await deliver(office, charge(checkout), at)
+    passed = await deliver(office, await office.charge(checkout), at)
     return passed, await seen(office, checkout)
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from onceward.ledger import check
 from onceward_apps.ticketing import baskets, jobs
-from onceward_apps.ticketing.event_setup import Section
+from onceward_apps.ticketing.event_setup import Section, add_coupon
 from onceward_apps.ticketing.store import sales
 from tests.ticketing.office import Office, Show, charge
 
@@ -33,17 +32,15 @@ async def paid_at_stripe(office: Office, checkout: Any) -> str:
 async def assert_given_back(office: Office, show: Show, checkout: Any, *, reason: str, audience: str) -> None:
     """Assert the refund at the service and in the books, and the notice to the team in charge."""
     await office.drain()
-    refund = await office.db.fetchrow("select * from ticketing.refunds where checkout_id = $1", checkout["id"])
-    assert refund is not None
+    [refund] = await office.refunds(checkout)
     assert (refund["status"], refund["reason"]) == ("done", reason)
-    assert office.stripe.books.refunds[refund["provider_refund_id"]]["amount"] == refund["amount_cents"]
+    assert office.stripe.books.refunds[refund["reference"]]["amount"] == refund["amount"]
     assert await office.balance(show, "cash", refund["currency"]) == 0
     assert await office.balance(show, "refunds_payable", refund["currency"]) == 0
     assert [(row["type"], row["audience"]) for row in await office.notices()] == [("PAYMENT_REFUSED", audience)]
     templates = await office.db.fetch("select template from onceward.messages")
     assert [row["template"] for row in templates] == ["payment-refunded"]
-    async with office.db.acquire() as conn:
-        assert await check(conn) == []
+    await office.assert_sound()
 
 
 # -- duplicate webhook -------------------------------------------------------------------------------------------
@@ -53,7 +50,7 @@ async def test_duplicate_webhook_gets_the_first_result_and_causes_nothing(office
     await office.source()
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
-    payload = charge(checkout)
+    payload = await office.charge(checkout)
     first = await office.webhook(payload)
     again = await office.webhook(payload)
     assert (first.status, again.status) == (200, 200)
@@ -68,34 +65,46 @@ async def test_three_events_about_one_payment_sell_once(office: Office) -> None:
     await office.source()
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    charged = charge(checkout, payment_intent="pi_1")
-    intent = charge(checkout, type="payment_intent.succeeded", id="pi_1")
-    session = charge(
+    charged = await office.charge(checkout, payment_intent="pi_1")
+    intent = await office.charge(
+        checkout, type="payment_intent.succeeded", id="pi_1", amount_received=checkout["total_cents"]
+    )
+    session = await office.charge(
         checkout,
         type="checkout.session.completed",
         id="cs_1",
         payment_intent="pi_1",
         payment_status="paid",
+        status="complete",
         amount_total=checkout["total_cents"],
     )
     told = await asyncio.gather(*(office.webhook(each) for each in (charged, intent, session)))
     assert {each.status for each in told} == {200}
-    assert len({str(sorted(each.json.items())) for each in told}) == 1
+    assert sorted(each.json.get("ticket_count", 0) for each in told) == [0, 0, 1]
     assert len(await office.tickets(checkout)) == 1
-    assert await office.db.fetchval("select count(*) from ticketing.payments") == 1
+    assert await office.db.fetchval("select count(*) from onceward.payments") == 1
 
 
 # -- webhook out of order ----------------------------------------------------------------------------------------
 
 
-async def test_webhook_out_of_order_before_its_checkout_is_known_is_tried_again(office: Office) -> None:
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"onceward_payment": "7f8e7a5e-93a3-4a5c-9d0b-6c1c5f5b1f10"},
+        {"onceward_payment": "summer-gala"},
+        {"event_id": "summer-gala", "checkout_id": "4711", "onceward_payment": ""},
+    ],
+)
+async def test_a_payment_of_other_software_on_the_same_account_is_left_alone(office: Office, metadata: Any) -> None:
     await office.source()
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    payload = charge({**dict(checkout), "id": "7f8e7a5e-93a3-4a5c-9d0b-6c1c5f5b1f10"})
-    told = await office.webhook(payload)
-    assert told.status == 500
-    assert await office.db.fetchval("select status from onceward.webhook_events") == "pending"
+    told = await office.pay(checkout, metadata=metadata, payment_intent=await paid_at_stripe(office, checkout))
+    assert told.status == 200
+    await office.drain()
+    assert await office.status(checkout) == "started"
+    assert (office.stripe.books.refunds, await office.notices()) == ({}, [])
 
 
 async def test_webhook_out_of_order_after_the_buyer_gave_up_is_refunded_with_400_once(office: Office) -> None:
@@ -104,7 +113,7 @@ async def test_webhook_out_of_order_after_the_buyer_gave_up_is_refunded_with_400
     checkout = await office.checkout(show, "Stalls A1")
     async with office.engine.transaction(organization=show.organization) as tx:
         await baskets.abandon(tx, checkout["id"])
-    payload = charge(checkout, payment_intent=await paid_at_stripe(office, checkout))
+    payload = await office.charge(checkout, payment_intent=await paid_at_stripe(office, checkout))
     first = await office.webhook(payload)
     assert (first.status, first.json["error"]) == (400, "checkout_abandoned")
     assert (await office.webhook(payload)).status == 200
@@ -145,7 +154,7 @@ async def test_checkout_expired_whose_seats_are_gone_is_refunded_with_400_once(o
     late = await office.checkout(show, "Stalls A1", "Stalls A2")
     await office.later(minutes=16)
     await office.hold(show, "Stalls A2")
-    payload = charge(late, payment_intent=await paid_at_stripe(office, late))
+    payload = await office.charge(late, payment_intent=await paid_at_stripe(office, late))
     told = await office.webhook(payload)
     assert (told.status, told.json["error"]) == (400, "seats_gone")
     again = await office.webhook(payload)
@@ -229,7 +238,7 @@ async def test_amount_mismatch_is_refunded_with_400_and_the_fraud_team_is_notifi
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     wrong = {**dict(checkout), "total_cents": checkout["total_cents"] + difference}
-    payload = charge(wrong, payment_intent=await paid_at_stripe(office, wrong))
+    payload = charge(wrong, await office.page(checkout), payment_intent=await paid_at_stripe(office, wrong))
     told = await office.webhook(payload)
     assert (told.status, told.json["error"]) == (400, "amount_mismatch")
     await assert_given_back(office, show, checkout, reason="amount_mismatch", audience="fraud")
@@ -242,20 +251,10 @@ async def test_amount_mismatch_in_another_currency_is_refunded_in_that_currency(
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     wrong = {**dict(checkout), "currency": "USD"}
-    told = await office.webhook(charge(wrong, payment_intent=await paid_at_stripe(office, wrong)))
+    payment = await paid_at_stripe(office, wrong)
+    told = await office.webhook(charge(wrong, await office.page(checkout), payment_intent=payment))
     assert (told.status, told.json["error"]) == (400, "currency_mismatch")
-    await assert_given_back(office, show, checkout, reason="currency_mismatch", audience="fraud")
-
-
-async def test_mismatch_of_organizations_is_refunded_and_the_security_team_is_notified(office: Office) -> None:
-    await office.source()
-    show = await office.show()
-    other = await office.organization("other")
-    checkout = await office.checkout(show, "Stalls A1")
-    payment = await paid_at_stripe(office, checkout)
-    told = await office.pay(checkout, payment_intent=payment, metadata={"organization_id": str(other)})
-    assert (told.status, told.json["error"]) == (400, "organization_mismatch")
-    await assert_given_back(office, show, checkout, reason="organization_mismatch", audience="security")
+    await assert_given_back(office, show, checkout, reason="wrong_currency", audience="fraud")
 
 
 async def test_a_source_of_another_organization_cannot_complete_a_checkout(office: Office) -> None:
@@ -264,13 +263,11 @@ async def test_a_source_of_another_organization_cannot_complete_a_checkout(offic
     await office.source(organization=other.organization)
     checkout = await office.checkout(show, "Stalls A1")
     told = await office.pay(checkout, payment_intent=await paid_at_stripe(office, checkout))
-    assert told.status == 400
-    assert str(checkout["id"]) not in str(told.json)
+    assert told.status == 200
     await office.drain()
     assert await office.status(checkout) == "started"
-    assert await office.db.fetchval("select count(*) from ticketing.payments") == 0
+    assert await office.db.fetchval("select sum(received) from onceward.payments") == 0
     assert office.stripe.books.refunds == {}, "a source of one organization gave another's money back"
-    assert ("PAYMENT_REFUSED", "security") in [(row["type"], row["audience"]) for row in await office.notices()]
 
 
 # -- missing ledger accounts ---------------------------------------------------------------------------------------
@@ -279,10 +276,12 @@ async def test_a_source_of_another_organization_cannot_complete_a_checkout(offic
 async def test_accounting_is_notified_of_missing_ledger_accounts_and_the_sale_is_retried(office: Office) -> None:
     await office.source()
     show = await office.show()
-    checkout = await office.checkout(show, "Stalls A1")
+    async with office.engine.transaction(organization=show.organization) as tx:
+        await add_coupon(tx, "tenths", percent_bps=1000, actor="test")
+    checkout = await office.checkout(show, "Stalls A1", coupon="TENTHS")
     await office.db.execute(
         "update ticketing.checkouts set currency = 'NOK' where id = $1", checkout["id"]
-    )  # nothing was ever opened in kroner
+    )  # nothing was ever opened in kroner, also not the expense for discounts
     told = await office.pay({**dict(checkout), "currency": "NOK"})
     assert told.status == 500
     assert [(row["type"], row["audience"]) for row in await office.notices()] == [
@@ -328,7 +327,7 @@ async def test_invalid_webhook_signature_is_rejected_with_400_and_the_security_t
     await office.source()
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    told = await office.webhook(charge(checkout), secret="whsec_somebody_else_made_this_one_up")
+    told = await office.webhook(await office.charge(checkout), secret="whsec_somebody_else_made_this_one_up")
     assert told.status == 400
     assert await office.db.fetchval("select count(*) from onceward.webhook_events") == 0
     await office.inbox.rejects.flush()
@@ -340,8 +339,8 @@ async def test_webhook_too_old_is_rejected_with_400(office: Office) -> None:
     await office.source()
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    assert (await office.webhook(charge(checkout), at=time.time() - 301)).status == 400
-    assert (await office.webhook(charge(checkout), at=time.time() - 290)).status == 200
+    assert (await office.webhook(await office.charge(checkout), at=time.time() - 301)).status == 400
+    assert (await office.webhook(await office.charge(checkout), at=time.time() - 290)).status == 200
 
 
 # -- concurrent payment --------------------------------------------------------------------------------------------
@@ -352,6 +351,7 @@ async def test_concurrent_payment_sells_once_and_gives_the_second_back(office: O
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     payments = [await paid_at_stripe(office, checkout) for _ in range(2)]
+    await office.page(checkout)
     told = await asyncio.gather(*(office.pay(checkout, payment_intent=payment) for payment in payments))
     assert [each.status for each in told] == [200, 200]
     assert len({each.json["payment_reference"] for each in told}) == 1
@@ -377,7 +377,7 @@ async def test_database_connection_lost_is_answered_503_and_leaves_nothing(offic
         await office.db.execute("select pg_terminate_backend($1)", pid)
         return rows
 
-    payload = charge(checkout)
+    payload = await office.charge(checkout)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sales, "items", read_then_lose)
         told = await office.webhook(payload)

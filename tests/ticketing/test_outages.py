@@ -20,7 +20,7 @@ from onceward.settings import Settings
 from onceward.work.dead_letters import DeadLetterFilter, replay
 from onceward_apps.ticketing import app as ticketing
 from tests.live.conftest import Client, Site
-from tests.ticketing.office import Office, Show, charge
+from tests.ticketing.office import Office, Show
 
 # -- email delivery fails ------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ async def test_email_delivery_fails_for_hours_and_the_mail_arrives_once_when_the
     assert body is not None
     assert all(code in body.get_content() for code in codes)
     assert (await confirmation(mailing))["status"] == "success"
-    assert (await mailing.webhook(charge(checkout, payment_intent="pi_again"))).status == 200
+    assert (await mailing.webhook(await mailing.charge(checkout, payment_intent="pi_again"))).status == 200
     await mailing.later(days=2)
     await mailing.drain()
     confirmations = [mail for mail in relay.mails if "Night" in str(mail.message["subject"])]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from onceward.integrations.stripe.payments import StripePayments
 from onceward.services import service_settings
 from onceward_apps.ticketing import baskets, checkout_payments
 from onceward_apps.ticketing.errors import CurrencyNotTaken, NotPayable
 from onceward_apps.ticketing.event_setup import Section
-from onceward_apps.ticketing.store import baskets as rows
 from tests.ticketing.office import Office, Show
 
 
@@ -55,16 +55,6 @@ async def test_asking_again_returns_the_page_that_is_open(office: Office) -> Non
     assert len(sessions(office)) == 1
 
 
-async def test_an_expired_page_is_replaced_by_another(office: Office) -> None:
-    show = await office.show()
-    checkout = await office.checkout(show, "Stalls A1")
-    first = await opened(office, checkout)
-    sessions(office)[0]["status"] = "expired"
-    second = await opened(office, checkout)
-    assert second.url != first.url
-    assert [session["status"] for session in sessions(office)] == ["expired", "open"]
-
-
 async def test_requests_at_once_open_one_page(office: Office) -> None:
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
@@ -73,69 +63,25 @@ async def test_requests_at_once_open_one_page(office: Office) -> None:
     assert len(sessions(office)) == 1
 
 
-async def test_an_opening_without_an_answer_is_repeated_soon_and_renewed_later(office: Office) -> None:
-    show = await office.show()
-    checkout = await office.checkout(show, "Stalls A1")
-
-    async def opening() -> Any:
-        async with office.engine.transaction(organization=show.organization) as tx:
-            return await rows.begin_opening(
-                tx,
-                checkout["id"],
-                "stripe",
-                lasts=checkout_payments.PAGE_LASTS,
-                joined_for=checkout_payments.OPENING_LASTS,
-            )
-
-    first, joined = await opening(), await opening()
-    assert tuple(joined) == tuple(first)
-    await office.db.execute(
-        "update ticketing.checkouts set payment_opened_at = payment_opened_at - interval '1 minute'"
-    )
-    later = await opening()
-    assert later["payment_opening"] == first["payment_opening"] + 1
-    assert later["payment_expires_at"] > first["payment_expires_at"]
-
-
-async def test_the_answer_of_an_opening_that_was_overtaken_closes_its_page(
-    office: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    show = await office.show()
-    checkout = await office.checkout(show, "Stalls A1")
-    open_page = checkout_payments.open_page
-    overtaken = False
-
-    async def slowly(opening: Any) -> Any:
-        nonlocal overtaken
-        outcome = await open_page(opening)
-        if not overtaken:
-            overtaken = True
-            await office.db.execute("update ticketing.checkouts set payment_opening = payment_opening + 1")
-        return outcome
-
-    monkeypatch.setattr(checkout_payments, "open_page", slowly)
-    await opened(office, checkout)
-    await office.drain()
-    assert sorted(session["status"] for session in sessions(office)) == ["expired", "open"]
-
-
-async def test_turning_to_the_other_service_closes_the_older_page_first(office: Office) -> None:
+async def test_turning_to_the_other_service_closes_the_older_page(office: Office) -> None:
     show = await office.show(currency="EUR")
     checkout = await office.checkout(show, "Stalls A1")
     await opened(office, checkout)
     found = await opened(office, checkout, "paypal")
     assert found.provider == "paypal"
+    await office.drain()
     assert sessions(office)[0]["status"] == "expired"
 
 
-async def test_a_page_that_was_paid_leads_to_the_order_instead_of_another_page(office: Office) -> None:
-    show = await office.show(currency="EUR")
+async def test_an_order_that_is_paid_leads_to_its_page_instead_of_another_payment(office: Office) -> None:
+    await office.source()
+    show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     await opened(office, checkout)
     office.stripe.pay(sessions(office)[0]["id"])
-    found = await opened(office, checkout, "paypal")
-    assert found.url.endswith("&paid=stripe")
-    assert office.paypal.books.orders == {}
+    await office.deliver()
+    with pytest.raises(baskets.CheckoutClosed, match="completed"):
+        await opened(office, checkout)
 
 
 async def test_a_checkout_given_up_while_its_page_opens_leaves_no_open_page(
@@ -143,16 +89,16 @@ async def test_a_checkout_given_up_while_its_page_opens_leaves_no_open_page(
 ) -> None:
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    open_page = checkout_payments.open_page
+    open_page = StripePayments.open
 
-    async def given_up_meanwhile(opening: Any) -> Any:
-        outcome = await open_page(opening)
+    async def given_up_meanwhile(*arguments: Any, **options: Any) -> Any:
+        outcome = await open_page(*arguments, **options)
         async with office.engine.transaction(organization=show.organization) as tx:
             await baskets.abandon(tx, checkout["id"])
         return outcome
 
-    monkeypatch.setattr(checkout_payments, "open_page", given_up_meanwhile)
-    with pytest.raises(baskets.CheckoutClosed, match="abandoned"):
+    monkeypatch.setattr(StripePayments, "open", given_up_meanwhile)
+    with pytest.raises(NotPayable):
         await opened(office, checkout)
     await office.drain()
     assert [session["status"] for session in sessions(office)] == ["expired"]

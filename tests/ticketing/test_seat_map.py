@@ -13,11 +13,12 @@ from onceward.live import LiveNode
 from onceward.live.difference import apply
 from onceward.live.protocol import Drop, Hello, Subscribe
 from onceward.testing import until
+from onceward.money import Money
+from onceward.payments.reports import Origin, apply_facts
+from onceward.payments.service import PaymentReport
 from onceward_apps.ticketing import after_sale, baskets, checks, event_setup
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.event_setup import Section
-from onceward_apps.ticketing.model import Payment
-from onceward_apps.ticketing.sales import fulfil
 from onceward_apps.ticketing.store import baskets as rows
 from tests.ticketing.office import Office, Show
 
@@ -205,19 +206,16 @@ async def _rows_read(office: Office, show: Show) -> list[int]:
         before = await tx.fetchval(READ)
         checkout = await baskets.start_checkout(tx, show.id, basket, baskets.Buyer(email="b@example.org"))
         counts.append(await tx.fetchval(READ) - before)
+    payment_id = await office.page(checkout)
     async with office.engine.transaction(organization=show.organization) as tx:
         await tx.execute("set local enable_seqscan = off")
         before = await tx.fetchval(READ)
-        await fulfil(
-            tx,
-            checkout["id"],
-            Payment(
-                provider="stripe",
-                id=f"ch_{checkout['id']}",
-                reference=f"evt_{checkout['id']}",
-                amount_cents=checkout["total_cents"],
-                currency="EUR",
-            ),
+        paid = PaymentReport(
+            state="paid",
+            payment_id=payment_id,
+            charge=f"pi_{checkout['id']}",
+            received=Money(checkout["total_cents"], "EUR"),
         )
+        assert await apply_facts(tx, Origin("payments-stripe"), (paid,)) == ["paid"]
         counts.append(await tx.fetchval(READ) - before)
     return counts

@@ -1,25 +1,6 @@
 """Ticket sales from the seat map to the ledger, built on Onceward's public API only."""
 
-from onceward_apps.ticketing import (
-    dispute_handlers,
-    handlers,
-    jobs,
-    queries,
-    refund_handlers,
-    routes,
-    schedules,
-    workflows,
-)
+from onceward_apps.ticketing import disputes, jobs, money_back, queries, routes, sales, schedules, workflows
 from onceward_apps.ticketing.app import app
 
-__all__ = [
-    "app",
-    "dispute_handlers",
-    "handlers",
-    "jobs",
-    "queries",
-    "refund_handlers",
-    "routes",
-    "schedules",
-    "workflows",
-]
+__all__ = ["app", "disputes", "jobs", "money_back", "queries", "routes", "sales", "schedules", "workflows"]

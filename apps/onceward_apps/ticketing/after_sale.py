@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
 from onceward import Tx
-from onceward.ledger import Part, reverse
+from onceward.money import Money
+from onceward.payments import Payment, Refund
+from onceward.payments import errors as payment_errors
 from onceward_apps.ticketing import jobs, notices
 from onceward_apps.ticketing.codes import new_ticket_code
+from onceward_apps.ticketing.currencies import step
 from onceward_apps.ticketing.errors import NotFound, NotRefundable
-from onceward_apps.ticketing.model import Share, draw, refundable, sale_entries, total_share
-from onceward_apps.ticketing.refund_calls import Attempt
-from onceward_apps.ticketing.reversals import book_refund, end_tickets, left_of, lock_refund
-from onceward_apps.ticketing.store import disputes, refunds, sales, views
+from onceward_apps.ticketing.model import cash_shares, refundable, total_share
+from onceward_apps.ticketing.money_back import end_tickets, entries_of, reverse_entries, sale_of, share_of
+from onceward_apps.ticketing.store import refunds, sales, views
 
 MOST_TRANSFERS = 3
 """How often one ticket may change hands: each transfer sends a mail to an address that its sender chooses."""
@@ -28,41 +31,104 @@ async def refund(
     reason: str,
     actor: str,
     used_too: bool = False,
-    mail: bool = True,
-) -> UUID | None:
-    """Void these tickets (None: all), put their seats back on sale, and let a job refund the money.
+) -> Refund | None:
+    """Void these tickets (None: all), put their seats back on sale, and let the engine refund the money.
 
-    Returns the refund, or None if nothing was paid. Used tickets are refused unless `used_too`. Without `mail` the
-    caller notifies the buyer.
+    Returns the refund, or None if nothing was paid. Used tickets are refused unless `used_too`. Tickets that were void
+    without a refund can be refunded too.
     """
     checkout = await sales.lock(tx, checkout_id)
     if checkout is None:
         raise NotFound(f"there is no order {checkout_id}")
     if checkout["status"] != "completed":
         raise NotRefundable(f"the order is {checkout['status']}: there is nothing to refund")
-    if await disputes.is_open(tx, checkout_id):
+    payment = await sale_of(tx, checkout)
+    if payment is not None and payment.status == "disputed":
         raise NotRefundable("the payment of this order is disputed: the payment service decides who gets the money")
+    left = await refunds.refundable_tickets(tx, checkout_id)
+    chosen = _chosen(left, tickets, used_too=used_too)
+    is_all = len(chosen) == len(left)
+    made = await _give_back(tx, checkout, payment, chosen, is_all=is_all, reason=reason, actor=actor)
+    if made is not None:
+        codes = [ticket["ticket_code"] for ticket in chosen]
+        await notices.order_refunded(tx, checkout, made.id, made.amount.amount, codes)
+    elif all(ticket["status"] == "void" for ticket in chosen):
+        raise NotRefundable("nothing is left of the payment for these tickets")
+    return made
+
+
+async def cancel_order(tx: Tx, checkout_id: UUID, *, reason: str, actor: str) -> int:
+    """Void the tickets of an order, used ones too, refund what they cost, and email buyer and holders. Returns the amount.
+
+    Money that is disputed is refunded when the dispute is won.
+    """
+    checkout = await sales.lock(tx, checkout_id)
     live = await refunds.live_tickets(tx, checkout_id)
-    chosen = _chosen(live, tickets, used_too=used_too)
-    await end_tickets(tx, checkout, chosen, "refunded")
-    shares = [_share(ticket) for ticket in chosen]
-    terms = {"fee_paid_by": checkout["fee_paid_by"], "tax_included": checkout["tax_included"]}
-    # Refunds made at the payment service name no tickets; what they took is no longer available here.
-    amount = min(refundable(shares, **terms), checkout["total_cents"] - checkout["refunded_cents"])
-    parts = await _parts(tx, checkout, shares, amount)
-    await refunds.add_refunded(tx, checkout_id, amount, all_of_it=len(chosen) == len(live))
-    refund_id = await _owe(tx, checkout, chosen, amount, parts, reason, actor)
-    if refund_id is not None and mail:
-        await notices.order_refunded(tx, checkout, refund_id, amount, [ticket["ticket_code"] for ticket in chosen])
+    if checkout["status"] != "completed" or not live:
+        return 0
+    payment = await sale_of(tx, checkout)
+    made = None
+    if payment is not None and payment.status == "disputed":
+        await end_tickets(tx, checkout, live, reason)
+    else:
+        is_all = len(live) == len(await refunds.refundable_tickets(tx, checkout_id))
+        made = await _give_back(tx, checkout, payment, live, is_all=is_all, reason=reason, actor=actor)
+    amount = 0 if made is None else made.amount.amount
+    await notices.event_cancelled(tx, checkout, amount, live)
+    return amount
+
+
+async def refund_rest(tx: Tx, checkout: Any, *, reason: str, actor: str) -> Refund | None:
+    """Refund all that is left of an order whose tickets are void. The caller has locked it."""
+    left = await refunds.refundable_tickets(tx, checkout["id"])
+    payment = await sale_of(tx, checkout)
+    return await _give_back(tx, checkout, payment, left, is_all=True, reason=reason, actor=actor)
+
+
+async def _give_back(
+    tx: Tx, checkout: Any, payment: Payment | None, chosen: Sequence[Any], *, is_all: bool, reason: str, actor: str
+) -> Refund | None:
+    """Void the tickets and request a refund of their money. Tickets that cost nothing are reversed in the ledger at once."""
+    await end_tickets(tx, checkout, [ticket for ticket in chosen if ticket["status"] != "void"], "refunded")
+    if is_all:
+        await refunds.end_order(tx, checkout["id"])
+    made = None if payment is None else await _request(tx, checkout, payment, chosen, is_all, reason, actor)
+    ids = [ticket["id"] for ticket in chosen]
+    await refunds.mark(tx, ids)
+    if made is None and checkout["journal_id"] is not None and ids:
+        await reverse_entries(tx, checkout, entries_of(checkout, chosen), key=f"free:{min(map(str, ids))}")
     await tx.audit(
         "checkout_refund_requested",
         entity_type="Checkout",
-        entity_id=checkout_id,
-        changes={"ticket_ids": [str(ticket["id"]) for ticket in chosen], "amount_cents": amount},
+        entity_id=checkout["id"],
+        changes={"ticket_ids": [str(id) for id in ids], "amount_cents": 0 if made is None else made.amount.amount},
         reason=reason,
         actor=actor,
     )
-    return refund_id
+    return made
+
+
+async def _request(
+    tx: Tx, checkout: Any, payment: Payment, chosen: Sequence[Any], is_all: bool, reason: str, actor: str
+) -> Refund | None:
+    """Request what was paid for these tickets, but not more than is left: a refund at the payment service names no tickets."""
+    shares = [share_of(ticket) for ticket in chosen]
+    terms: Any = {"fee_paid_by": checkout["fee_paid_by"], "tax_included": checkout["tax_included"]}
+    left, unit = await tx.payments.refundable(payment.id), step(checkout["currency"])
+    amount: int | None = min(refundable(shares, **terms), left) // unit * unit
+    if is_all and not any(each.status == "failed" for each in await tx.payments.refunds(payment.id)):
+        amount = None  # what remains at the service when the call arrives, also a rest below the step
+    if left <= 0 or amount == 0:
+        return None
+    return await tx.payments.refund(
+        payment.id,
+        amount=None if amount is None else Money(amount, checkout["currency"]),
+        reason=reason,
+        lines=[str(ticket["id"]) for ticket in chosen],
+        shares=cash_shares(total_share(shares), event_id=checkout["event_id"], **terms),
+        metadata={"checkout_id": str(checkout["id"])},
+        by=actor,
+    )
 
 
 async def void(tx: Tx, ticket_id: UUID, *, reason: str, actor: str) -> None:
@@ -135,91 +201,37 @@ def _chosen(live: Sequence[Any], tickets: Sequence[UUID] | None, *, used_too: bo
     return chosen
 
 
-async def _parts(tx: Tx, checkout: Any, shares: Sequence[Share], amount: int) -> list[Part]:
-    """Return the part of each entry of the sale that belongs to these tickets, or their share of what is left."""
-    if checkout["journal_id"] is None:
-        return []
-    entries = sale_entries(
-        total_share(shares),
-        event_id=checkout["event_id"],
-        currency=checkout["currency"],
-        fee_paid_by=checkout["fee_paid_by"],
-        tax_included=checkout["tax_included"],
-    )
-    entry_ids = {(row["debit"], row["credit"]): row["id"] for row in await refunds.entries(tx, checkout["journal_id"])}
-    parts = [Part(entry_ids[entry.debit, entry.credit], entry.amount) for entry in entries]
-    payment = await refunds.sale_payment(tx, checkout["id"])
-    if payment is None:
-        return parts
-    left = await left_of(tx, payment["id"], checkout["journal_id"])
-    by_entry = {each.entry_id: each for each in left}
-    cash = sum(part.amount for part in parts if by_entry[part.entry_id].cash)
-    if cash == amount and all(part.amount <= by_entry[part.entry_id].amount for part in parts):
-        return parts
-    return [Part(each.entry_id, each.amount) for each in draw(left, amount)]
-
-
-async def _owe(
-    tx: Tx, checkout: Any, chosen: Sequence[Any], amount: int, parts: Sequence[Part], reason: str, actor: str
-) -> UUID | None:
-    """Record a refund for a job to make. Tickets that cost nothing are reversed in the ledger at once."""
-    if amount == 0:
-        if parts:
-            key = f"checkout:{checkout['id']}:free:{min(str(ticket['id']) for ticket in chosen)}"
-            await reverse(tx, checkout["journal_id"], key=key, entries=list(parts), memo=reason)
-        return None
-    payment = await refunds.sale_payment(tx, checkout["id"])
-    refund_id = await refunds.add(
-        tx,
-        payment_id=payment["id"],
-        checkout_id=checkout["id"],
-        ticket_ids=[ticket["id"] for ticket in chosen],
-        amount_cents=amount,
-        parts=[{"entry": part.entry_id, "amount": part.amount} for part in parts],
-        currency=checkout["currency"],
-        reason=reason,
-        requested_by=actor,
-    )
-    await give_back(tx, refund_id)
-    return refund_id
-
-
-async def give_back(tx: Tx, refund_id: UUID, *, attempt: int = 1) -> None:
-    """Enqueue the job that requests the refund from the payment service, once per attempt."""
-    key = Attempt(refund_id, attempt).key
-    await tx.enqueue(jobs.refund_payment.unique(key, forever=True), refund_id=refund_id, attempt=attempt)
-
-
 async def repeat(tx: Tx, refund_id: UUID, *, actor: str) -> int:
-    """Request a failed refund from the payment service again, and return the number of the attempt."""
-    await _failed_refund(tx, refund_id)
-    attempt = await refunds.reopen(tx, refund_id)
-    assert attempt is not None
-    await give_back(tx, refund_id, attempt=attempt)
-    await tx.audit(
-        "refund_repeated", entity_type="Refund", entity_id=refund_id, changes={"attempt": attempt}, actor=actor
-    )
-    return attempt
+    """Request a refund from the payment service again that failed or whose call has stopped. Returns the number of the attempt."""
+    before = await _known(tx, refund_id)
+    with _named():
+        refund = await tx.payments.repeat(refund_id)
+    if refund.attempt != before["attempt"]:
+        changes = {"attempt": refund.attempt}
+        await tx.audit("refund_repeated", entity_type="Refund", entity_id=refund_id, changes=changes, actor=actor)
+    return refund.attempt
 
 
 async def settle(tx: Tx, refund_id: UUID, *, note: str, actor: str) -> None:
-    """Book a failed refund as paid another way, for example by bank transfer. `note` says how, for accounting."""
-    await _failed_refund(tx, refund_id)
-    await book_refund(tx, refund_id, None, None, note=note)
+    """Book a refund that the buyer does not have as paid another way, for example by bank transfer. `note` says how."""
+    await _known(tx, refund_id)
+    with _named():
+        await tx.payments.settle(refund_id, note=note)
     await tx.audit("refund_settled", entity_type="Refund", entity_id=refund_id, reason=note, actor=actor)
 
 
-async def _failed_refund(tx: Tx, refund_id: UUID) -> Any:
-    """Lock and return a failed refund. Raise for any other: it is done, or the payment service must finish it."""
-    refund = await lock_refund(tx, refund_id)
-    if refund is None:
+async def _known(tx: Tx, refund_id: UUID) -> Any:
+    """Lock the payment of a refund, and return the refund: two operators may both have seen it as failed."""
+    known = await refunds.find(tx, refund_id)
+    if known is None:
         raise NotFound(f"there is no refund {refund_id}")
-    if refund["status"] != "failed":
-        raise NotRefundable(
-            f"refund {refund_id} is {refund['status']}: only a failed refund can be repeated or settled"
-        )
-    return refund
+    await tx.payments.refundable(known["payment_id"])
+    return await refunds.find(tx, refund_id)
 
 
-def _share(ticket: Any) -> Share:
-    return Share(ticket["price_cents"], ticket["discount_cents"], ticket["tax_cents"], ticket["fee_cents"])
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except payment_errors.NotRefundable as error:
+        raise NotRefundable(str(error)) from error

@@ -9,8 +9,13 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from onceward import FeatureSettings, Onceward, SealedColumn
+from onceward.payments import Books
 
 HERE = Path(__file__).parent
+CHECKOUT = "checkout"
+"""What a payment is for: its subject is a checkout."""
+ACCOUNTS = {"stripe": "tickets-stripe", "paypal": "tickets-paypal"}
+"""The names of the payment accounts by service. An organization without an account of this name uses the installation's."""
 
 
 class TicketingSettings(FeatureSettings):
@@ -38,6 +43,9 @@ app = Onceward(
     sealed=(SIGNING_KEY,),
 )
 app.templates(HERE / "templates")
+app.payments.books(Books(kinds={"event_revenue:": "revenue"}))
+for service, account in ACCOUNTS.items():
+    app.payments.account(account, service=service, source=f"payments-{service}")
 
 
 class CheckoutCompleted(BaseModel):
@@ -104,7 +112,7 @@ class EventCancelled(BaseModel):
 
 ORGANIZATION = "0198c0de-0000-7000-8000-000000000001"
 EVENT = "0198c0de-0000-7000-8000-000000000002"
-CHECKOUT = "0198c0de-0000-7000-8000-000000000003"
+ORDER = "0198c0de-0000-7000-8000-000000000003"
 TICKETS = ["0198c0de-0000-7000-8000-000000000004", "0198c0de-0000-7000-8000-000000000005"]
 REFUND = "0198c0de-0000-7000-8000-000000000006"
 SOLD_AT = "2031-06-21T18:30:00Z"
@@ -114,7 +122,7 @@ app.event_type(
     CheckoutCompleted,
     description="A checkout was paid and its tickets were issued.",
     sample={
-        "checkout_id": CHECKOUT,
+        "checkout_id": ORDER,
         "user_id": None,
         "event_id": EVENT,
         "organization_id": ORGANIZATION,
@@ -131,7 +139,7 @@ app.event_type(
     CheckoutRefunded,
     description="A checkout was refunded, in full or in part.",
     sample={
-        "checkout_id": CHECKOUT,
+        "checkout_id": ORDER,
         "event_id": EVENT,
         "organization_id": ORGANIZATION,
         "refund_id": REFUND,
@@ -148,7 +156,7 @@ app.event_type(
     CheckoutRefundFailed,
     description="The bank returned a refund; the buyer does not have the money.",
     sample={
-        "checkout_id": CHECKOUT,
+        "checkout_id": ORDER,
         "event_id": EVENT,
         "organization_id": ORGANIZATION,
         "refund_id": REFUND,

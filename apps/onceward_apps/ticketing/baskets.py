@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from onceward import Tx
 from onceward.capacity import CapacityRefused, Want, claim, extend, release
-from onceward_apps.ticketing import jobs
+from onceward_apps.ticketing.app import CHECKOUT
 from onceward_apps.ticketing.codes import basket_name
 from onceward_apps.ticketing.currencies import step
 from onceward_apps.ticketing.errors import (
@@ -166,18 +166,10 @@ async def abandon(tx: Tx, checkout_id: UUID) -> bool:
 
 async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> bool:
     """End an unpaid checkout and close its payment page."""
-    ended = await baskets.end_checkout(tx, checkout_id, status, of=of)
-    if ended is None:
+    if not await baskets.end_checkout(tx, checkout_id, status, of=of):
         return False
-    if ended["provider_session"] is not None:
-        await close_page(tx, ended["provider"], ended["provider_session"])
+    await tx.payments.close(CHECKOUT, checkout_id)
     return True
-
-
-async def close_page(tx: Tx, provider: str, session: str) -> None:
-    """Enqueue one job that closes a payment page."""
-    order = jobs.close_payment.unique(f"close:{session}", forever=True)
-    await tx.enqueue(order, provider=provider, session=session)
 
 
 def _is_same(checkout: Any, holds: Sequence[Any], buyer: Buyer, code: str) -> bool:

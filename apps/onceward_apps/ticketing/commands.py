@@ -162,7 +162,8 @@ def refund(
 
     async def work() -> UUID | None:
         async with acting(organization) as tx:
-            return await after_sale.refund(tx, order, tickets=ticket, reason=reason, actor=ACTOR)
+            made = await after_sale.refund(tx, order, tickets=ticket, reason=reason, actor=ACTOR)
+            return None if made is None else made.id
 
     refund_id = run(work())
     say("nothing was paid; the tickets are void" if refund_id is None else f"refund {refund_id} is requested")
@@ -187,7 +188,7 @@ def refunds(
 
 @group.command("repeat-refund")
 def repeat_refund(refund: RefundArgument, organization: OrganizationOption) -> None:
-    """Request a failed refund from the payment service again."""
+    """Request a refund from the payment service again that failed or whose call has stopped."""
     from onceward_apps.ticketing import after_sale
 
     async def work() -> int:
@@ -205,7 +206,7 @@ def settle_refund(
         str, typer.Option("--note", help="How the refund was paid, for example the reference of a bank transfer.")
     ],
 ) -> None:
-    """Book a failed refund as paid another way."""
+    """Book a refund that the buyer does not have as paid another way."""
     from onceward_apps.ticketing import after_sale
 
     async def work() -> None:

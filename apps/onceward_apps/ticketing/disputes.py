@@ -1,139 +1,64 @@
-"""Disputes and reversals: a buyer's bank or PayPal takes money back. Record and book them, notify staff, freeze tickets.
+"""Disputes: what happens to the tickets while a buyer's bank or PayPal asks for the money back. The engine books the money.
 
-    open ──won──▶  the money is returned, the tickets are valid again
-      └───lost──▶  the money is an expense, the tickets are void and the seats free
-
-| money                     | debit             | credit            |
-|---------------------------|-------------------|-------------------|
-| taken while it is decided | disputed payments | cash              |
-| won                       | the reversal of that                  |
-| lost                      | dispute losses    | disputed payments |
-
-The fee that a service takes for a dispute is not booked here.
+open ──won──▶  the tickets are valid again; of a cancelled event the money is refunded
+  └───lost──▶  the tickets are void and the seats free
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
+from uuid import UUID
 
 from onceward import Tx
-from onceward.ledger import Entry, open_account, reverse
-from onceward_apps.ticketing import notices
-from onceward_apps.ticketing.reversals import end_tickets, lock_payment
+from onceward.payments import Dispute
+from onceward_apps.ticketing import after_sale, notices
+from onceward_apps.ticketing.app import CHECKOUT, app
+from onceward_apps.ticketing.errors import NotFound
+from onceward_apps.ticketing.money_back import end_tickets
 from onceward_apps.ticketing.store import disputes, refunds, sales
 
-State = Literal["open", "won", "lost"]
+
+@app.payments.on_disputed(CHECKOUT)
+async def follow_dispute(dispute: Dispute, tx: Tx) -> None:
+    """Freeze, release or void the tickets. An inquiry takes no money and changes nothing."""
+    if dispute.payment.decision != "accepted":
+        return
+    checkout = await sales.lock(tx, UUID(dispute.payment.subject_id))
+    keeps = checkout["dispute_policy"] == "keep"
+    match dispute.status:
+        case "open" if not keeps:
+            await disputes.freeze(tx, checkout["id"])
+        case "won":
+            await _won(tx, checkout, dispute)
+        case "lost" if not keeps:
+            live = await refunds.live_tickets(tx, checkout["id"])
+            await end_tickets(tx, checkout, live, "disputed")
+        case _:
+            pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceDispute:
-    """One dispute at a payment service. `is_withheld`: the service took the money out of our account."""
-
-    provider: str
-    payment: str
-    id: str
-    amount_cents: int
-    currency: str
-    reason: str
-    status: str
-    state: State
-    is_withheld: bool
+async def _won(tx: Tx, checkout: Any, dispute: Dispute) -> None:
+    if dispute.payment.status == "disputed":
+        return  # another dispute of the same payment is open
+    await disputes.release(tx, checkout["id"])
+    if checkout["event_status"] == "cancelled":
+        # The tickets are void since then; the money could not be refunded while its owner was not decided.
+        refund = await after_sale.refund_rest(tx, checkout, reason="event cancelled", actor="disputes")
+        if refund is not None:
+            await notices.order_refunded(tx, checkout, refund.id, refund.amount.amount, [])
 
 
-async def follow(tx: Tx, reported: ServiceDispute) -> State:
-    """Apply the state of a dispute. A repeat changes nothing, and neither does a message after the decision."""
-    payment = await refunds.payment(tx, await lock_payment(tx, reported.provider, reported.payment))
-    dispute = await disputes.find(tx, payment["id"], reported.id)
-    is_new = dispute is None
-    if dispute is None:
-        values = (reported.id, reported.amount_cents, reported.currency, reported.reason[:200], reported.status)
-        dispute = await disputes.add(tx, payment["id"], payment["checkout_id"], *values)
-    elif dispute["status"] != "open":
-        return dispute["status"]
+async def set_policy(tx: Tx, event_id: UUID, policy: str, *, actor: str) -> None:
+    """Set what happens to the tickets of disputed payments, of disputes that are open too."""
+    before = await disputes.lock_policy(tx, event_id)
+    if before is None:
+        raise NotFound(f"event {event_id} does not exist")
+    if before == policy:
+        return
+    await disputes.set_policy(tx, event_id, policy)
+    if policy == "keep":
+        await disputes.release_event(tx, event_id)
     else:
-        await disputes.seen(tx, dispute["id"], reported.status)
-    journal_id = dispute["journal_id"]
-    if journal_id is None and (reported.state == "lost" or (reported.is_withheld and reported.state == "open")):
-        journal_id = await _post(tx, dispute, "disputed_payments", "cash")
-        await disputes.withheld(tx, dispute["id"], journal_id)
-    if reported.state == "open":
-        if is_new:
-            await _tell(tx, payment, dispute, "open", tickets=await _freeze(tx, payment))
-        return "open"
-    closing = await _close(tx, dispute, journal_id, won=reported.state == "won")
-    await disputes.close(tx, dispute["id"], reported.state, closing)
-    tickets = await _release(tx, payment) if reported.state == "won" else await _void(tx, payment)
-    await _tell(tx, payment, dispute, reported.state, tickets=tickets)
-    return reported.state
-
-
-async def reversed_by_service(tx: Tx, reported: ServiceDispute) -> State:
-    """Record that PayPal reversed a payment: the payment's dispute is lost, or a new lost dispute is added."""
-    payment_id = await lock_payment(tx, reported.provider, reported.payment)
-    dispute = await disputes.newest(tx, payment_id)
-    if dispute is None:
-        return await follow(tx, reported)
-    if dispute["status"] == "lost":
-        return "lost"
-    values: dict[str, Any] = {"id": dispute["provider_dispute_id"], "amount_cents": dispute["amount_cents"]}
-    known = ServiceDispute(
-        **values,
-        provider=reported.provider,
-        payment=reported.payment,
-        currency=dispute["currency"],
-        reason=dispute["reason"],
-        status=reported.status,
-        state="lost",
-        is_withheld=True,
-    )
-    return await follow(tx, known)
-
-
-async def _close(tx: Tx, dispute: Any, journal_id: int | None, *, won: bool) -> int | None:
-    if journal_id is None:
-        return None  # an inquiry: no money was taken
-    if not won:
-        return await _post(tx, dispute, "dispute_losses", "disputed_payments")
-    return (await reverse(tx, journal_id, key=f"dispute:{dispute['id']}:won", memo="dispute won")).id
-
-
-async def _post(tx: Tx, dispute: Any, debit: str, credit: str) -> int:
-    kinds: dict[str, Literal["asset", "expense"]] = {"dispute_losses": "expense"}
-    for code in (debit, credit):
-        await open_account(tx, code, currency=dispute["currency"], kind=kinds.get(code, "asset"))
-    entry = Entry(debit, credit, dispute["amount_cents"], dispute["currency"])
-    return (await tx.post([entry], key=f"dispute:{dispute['id']}:{debit}", memo="payment disputed")).id
-
-
-async def _freeze(tx: Tx, payment: Any) -> int:
-    if payment["purpose"] != "sale" or await disputes.policy(tx, payment["checkout_id"]) == "keep":
-        return 0
-    return await disputes.freeze(tx, payment["checkout_id"])
-
-
-async def _release(tx: Tx, payment: Any) -> int:
-    if payment["purpose"] != "sale" or await disputes.is_open(tx, payment["checkout_id"]):
-        return 0
-    return await disputes.release(tx, payment["checkout_id"])
-
-
-async def _void(tx: Tx, payment: Any) -> int:
-    if payment["purpose"] != "sale" or await disputes.policy(tx, payment["checkout_id"]) == "keep":
-        return 0
-    checkout = await sales.lock(tx, payment["checkout_id"])
-    live = await refunds.live_tickets(tx, payment["checkout_id"])
-    if live:
-        await end_tickets(tx, checkout, live, "disputed")
-    return len(live)
-
-
-async def _tell(tx: Tx, payment: Any, dispute: Any, status: State, *, tickets: int) -> None:
-    await notices.disputed(tx, payment, dispute, status, tickets=tickets)
-    await tx.audit(
-        f"payment_dispute_{status}",
-        entity_type="Dispute",
-        entity_id=dispute["id"],
-        changes={"amount_cents": dispute["amount_cents"], "currency": dispute["currency"], "tickets": tickets},
-        metadata={"payment_processor": payment["provider"], "provider_dispute_id": dispute["provider_dispute_id"]},
-    )
+        await disputes.freeze_event(tx, event_id)
+    changes = {"dispute_policy": policy}
+    await tx.audit("dispute_policy_set", entity_type="Event", entity_id=event_id, changes=changes, actor=actor)

@@ -1,4 +1,4 @@
-"""The rules of selling tickets, as pure functions: prices, shares, ledger entries, and the verdict on a payment.
+"""The rules of selling tickets, as pure functions: prices, shares, ledger entries, and whether a payment buys.
 
 checkout  started ──pay──▶ completed ──refund all──▶ refunded
              │ ├─time──▶ expired    (a late payment still sells seats that are free)
@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from onceward import payments
 from onceward.ledger import Entry
 
 FeePaidBy = Literal["buyer", "organizer"]
@@ -160,28 +160,35 @@ def revenue_account(event_id: UUID) -> str:
     return f"event_revenue:{event_id}"
 
 
-def sale_entries(
-    share: Share, *, event_id: UUID, currency: str, fee_paid_by: FeePaidBy, tax_included: bool
-) -> list[Entry]:
-    """Return the entries of a sale without zeros. Cash debits minus cash credits are the amount that the buyer paid.
+def cash_shares(share: Share, *, event_id: UUID, fee_paid_by: FeePaidBy, tax_included: bool) -> list[payments.Share]:
+    """Return to which accounts the money of the buyer belongs, without zeros. They add up to what the buyer paid.
+
+    | money                               | account              |
+    |-------------------------------------|----------------------|
+    | price less discount and tax in it   | revenue of the event |
+    | tax, on top or in the price         | sales tax payable    |
+    | fee paid by the buyer               | platform fee         |
+    """
+    tax_in_price = share.tax_cents if tax_included else 0
+    rows = [
+        (revenue_account(event_id), share.price_cents - share.discount_cents - tax_in_price),
+        ("sales_tax_payable", share.tax_cents),
+        ("platform_fee", share.fee_cents if fee_paid_by == "buyer" else 0),
+    ]
+    return [payments.Share(code, amount) for code, amount in rows if amount > 0]
+
+
+def other_entries(share: Share, *, event_id: UUID, currency: str, fee_paid_by: FeePaidBy) -> list[Entry]:
+    """Return the entries of a sale that move no money of the buyer, without zeros.
 
     | money                  | debit            | credit               |
     |------------------------|------------------|----------------------|
-    | price less discount    | cash             | revenue of the event |
     | discount               | discount expense | revenue of the event |
-    | tax on top             | cash             | sales tax payable    |
-    | tax in the price       | revenue          | sales tax payable    |
-    | fee paid by the buyer  | cash             | platform fee         |
     | fee of the organizer   | fee expense      | platform fee payable |
     """
-    revenue = revenue_account(event_id)
-    tax_from = revenue if tax_included else "cash"
-    fee = ("cash", "platform_fee") if fee_paid_by == "buyer" else ("fee_expense", "platform_fee_payable")
     rows = [
-        ("cash", revenue, share.price_cents - share.discount_cents),
-        ("discount_expense", revenue, share.discount_cents),
-        (tax_from, "sales_tax_payable", share.tax_cents),
-        (*fee, share.fee_cents),
+        ("discount_expense", revenue_account(event_id), share.discount_cents),
+        ("fee_expense", "platform_fee_payable", share.fee_cents if fee_paid_by == "organizer" else 0),
     ]
     return [Entry(debit, credit, amount, currency) for debit, credit, amount in rows if amount > 0]
 
@@ -196,63 +203,9 @@ def total_share(shares: Sequence[Share]) -> Share:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """The part of a sale's entry that is not reversed yet; `cash` is true for money that the buyer paid."""
-
-    entry_id: int
-    amount: int
-    cash: bool
-
-
-def draw(left: Sequence[Left], amount: int) -> list[Left]:
-    """Take the same fraction of each entry as `amount` is of the cash; all of the cash takes everything. Omit zeros."""
-    cash = sum(each.amount for each in left if each.cash)
-    if not 0 <= amount <= cash:
-        raise ValueError(f"{amount} cannot be reversed: the sale has only {cash} left")
-    if amount == cash:
-        return [each for each in left if each.amount > 0]
-    shares = iter(spread(amount, [each.amount for each in left if each.cash]))
-    drawn = [
-        Left(each.entry_id, next(shares) if each.cash else rounded(each.amount * amount, cash), each.cash)
-        for each in left
-    ]
-    return [each for each in drawn if each.amount > 0]
-
-
 # -- judging a payment -----------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payment:
-    """A payment that a provider reports. `id` names the payment (pi_, ch_, capture), `reference` the event that reported it."""
-
-    provider: Provider
-    id: str
-    reference: str
-    amount_cents: int
-    currency: str
-    organization: UUID | None = None
-    event: UUID | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """The fields of a checkout that `judge` needs."""
-
-    status: str
-    total_cents: int
-    currency: str
-    organization: UUID
-    event: UUID
-    paid_by: str | None
-    """The payment that completed the checkout."""
-    event_cancelled: bool = False
-
-
 Reason = Literal[
-    "organization_mismatch",
-    "event_mismatch",
     "currency_mismatch",
     "amount_mismatch",
     "checkout_abandoned",
@@ -260,10 +213,9 @@ Reason = Literal[
     "seats_gone",
     "coupon_used_up",
     "event_cancelled",
+    "erased",
 ]
-AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
-    "organization_mismatch": "security",
-    "event_mismatch": "security",
+AUDIENCE: dict[Reason, Literal["admin", "fraud"]] = {
     "currency_mismatch": "fraud",
     "amount_mismatch": "fraud",
     "checkout_abandoned": "admin",
@@ -271,47 +223,20 @@ AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
     "seats_gone": "admin",
     "coupon_used_up": "admin",
     "event_cancelled": "admin",
+    "erased": "admin",
 }
 """Which staff get the notice about a payment that cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sell:
-    """The payment matches: sell, if the seats are still available."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """This payment was handled before: return the same result."""
-
-
-@dataclass(frozen=True, slots=True)
-class GiveBack:
-    """The payment cannot be used: refund it for this reason."""
-
-    reason: Reason
-
-
-Verdict = Sell | Done | GiveBack
-
-
-def judge(order: Order, payment: Payment) -> Verdict:
-    """Decide what to do with a payment for a checkout. Expiry plays no part: the database decides whether seats are free."""
-    if payment.organization is not None and payment.organization != order.organization:
-        return GiveBack("organization_mismatch")
-    if payment.event is not None and payment.event != order.event:
-        return GiveBack("event_mismatch")
-    if order.status in ("completed", "refunded"):
-        return Done() if order.paid_by == payment.id else GiveBack("second_payment")
-    if payment.currency != order.currency:
-        return GiveBack("currency_mismatch")
-    if payment.amount_cents != order.total_cents:
-        return GiveBack("amount_mismatch")
-    if order.event_cancelled:
-        return GiveBack("event_cancelled")
-    if order.status == "abandoned":
-        return GiveBack("checkout_abandoned")
-    return Sell()
+def refusal(*, status: str, is_cancelled: bool, is_exact: bool) -> Reason | None:
+    """Return why a payment for a checkout buys nothing. Expiry plays no part: the database decides whether seats are free."""
+    if status in ("completed", "refunded"):
+        return "second_payment"
+    if not is_exact:
+        return "amount_mismatch"
+    if is_cancelled:
+        return "event_cancelled"
+    return "checkout_abandoned" if status == "abandoned" else None
 
 
 # -- occupancy -------------------------------------------------------------------------------------------------------
@@ -341,8 +266,3 @@ class Occupancy:
             "percent_held": self.percent(self.held),
             "percent_sold": self.percent(self.sold),
         }
-
-
-def is_over(until: datetime, now: datetime) -> bool:
-    """Return whether a time is over. It is over at the limit itself."""
-    return until <= now

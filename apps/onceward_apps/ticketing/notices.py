@@ -8,15 +8,14 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Engine, Tx
+from onceward.payments import Payment, Refund
 from onceward_apps.ticketing import metrics
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import holder_token, order_token
-from onceward_apps.ticketing.model import AUDIENCE, Occupancy, Payment, Reason
+from onceward_apps.ticketing.model import AUDIENCE, Occupancy, Reason
 from onceward_apps.ticketing.store import keys, sales
 
 TITLES: dict[Reason, str] = {
-    "organization_mismatch": "A payment names another organization than its checkout",
-    "event_mismatch": "A payment names another event than its checkout",
     "currency_mismatch": "A payment has another currency than its checkout",
     "amount_mismatch": "A payment has another amount than its checkout",
     "checkout_abandoned": "A checkout was paid after the buyer abandoned it or started another one",
@@ -24,6 +23,7 @@ TITLES: dict[Reason, str] = {
     "seats_gone": "A payment came too late: another buyer has the seats",
     "coupon_used_up": "A payment came too late: the coupon of the order is used up",
     "event_cancelled": "A payment came for an event that is cancelled",
+    "erased": "A payment came from a buyer whose data was erased",
 }
 
 
@@ -84,24 +84,26 @@ async def payment_refused(tx: Tx, checkout: Any, payment: Payment, reason: Reaso
         TITLES[reason],
         {
             "reason": reason,
-            "provider": payment.provider,
-            "payment": payment.id,
-            "amount_cents": payment.amount_cents,
-            "currency": payment.currency,
+            "provider": payment.service,
+            "payment": payment.charge,
+            "amount_cents": payment.received,
+            "currency": payment.amount.currency,
             "checkout": str(checkout["id"]),
         },
         audience=AUDIENCE[reason],
     )
+    if reason == "erased":
+        return
     await tx.send(
         "payment-refunded",
         to={"email": checkout["email"], "locale": checkout["locale"]},
-        key=f"payment:{payment.provider}:{payment.id}:refused",
+        key=f"payment:{payment.id}:refused",
         data={
             "name": checkout["name"],
             "event": checkout["event_name"],
             "reason": reason,
-            "amount_cents": payment.amount_cents,
-            "currency": payment.currency,
+            "amount_cents": payment.received,
+            "currency": payment.amount.currency,
             "support_contact": checkout["support_contact"],
         },
     )
@@ -119,93 +121,19 @@ async def missing_accounts(tx: Tx, organization: UUID, event_id: UUID, problem: 
         )
 
 
-async def refunded_elsewhere(tx: Tx, payment: Any, amount_cents: int, *, voided: int) -> None:
-    checkout_id = payment["checkout_id"]
+async def refunded_elsewhere(tx: Tx, refund: Refund, *, voided: int) -> None:
+    """Tell accounting about a refund that a person made at the payment service."""
     await tx.notify_admins(
         "REFUNDED_ELSEWHERE",
         "warn",
         "A refund was made directly at the payment service and is booked",
         {
-            "checkout": None if checkout_id is None else str(checkout_id),
-            "payment": payment["provider_payment_id"],
-            "amount_cents": amount_cents,
-            "currency": payment["currency"],
+            "checkout": refund.payment.subject_id,
+            "payment": refund.payment.charge,
+            "amount_cents": refund.amount.amount,
+            "currency": refund.amount.currency,
             "tickets_voided": voided,
         },
-        audience="accounting",
-    )
-
-
-async def refunded_too_much(tx: Tx, payment: Any, reference: str, amount_cents: int) -> None:
-    await tx.notify_admins(
-        "REFUNDED_TOO_MUCH",
-        "error",
-        "The payment service refunded more than was left of a payment: the buyer may have been refunded twice",
-        {
-            "payment": payment["provider_payment_id"],
-            "provider_refund_id": reference,
-            "amount_cents": amount_cents,
-            "currency": payment["currency"],
-        },
-        audience="accounting",
-    )
-
-
-async def refund_failed(tx: Tx, refund: Any, failure: str, *, was_booked: bool) -> None:
-    """Notify accounting that the buyer does not have the money. The details say what an operator can do."""
-    await tx.notify_admins(
-        "REFUND_FAILED",
-        "error",
-        "The bank returned a refund: the buyer does not have the money"
-        if was_booked
-        else "A refund failed at the payment service: the buyer does not have the money",
-        {
-            "refund": str(refund["id"]),
-            "checkout": None if refund["checkout_id"] is None else str(refund["checkout_id"]),
-            "payment": refund["provider_payment_id"],
-            "amount_cents": refund["amount_cents"],
-            "currency": refund["currency"],
-            "reason": failure,
-            "repeat": f"POST /api/v1/ticketing/refunds/{refund['id']}/repeat",
-            "paid_another_way": f"POST /api/v1/ticketing/refunds/{refund['id']}/settle",
-        },
-        audience="accounting",
-    )
-
-
-DISPUTE_TITLES = {
-    "open": "A payment is disputed: respond at the payment service before its deadline",
-    "won": "A dispute was won: the money was returned",
-    "lost": "A dispute was lost: the money is booked as a loss",
-}
-
-
-async def disputed(tx: Tx, payment: Any, dispute: Any, status: str, *, tickets: int) -> None:
-    """Notify accounting of the state of a dispute and of the number of tickets frozen, released or voided."""
-    await tx.notify_admins(
-        f"PAYMENT_DISPUTE_{status.upper()}",
-        "info" if status == "won" else "error",
-        DISPUTE_TITLES[status],
-        {
-            "dispute": dispute["provider_dispute_id"],
-            "payment": payment["provider_payment_id"],
-            "checkout": None if payment["checkout_id"] is None else str(payment["checkout_id"]),
-            "amount_cents": dispute["amount_cents"],
-            "currency": dispute["currency"],
-            "reason": dispute["reason"],
-            "tickets": tickets,
-        },
-        audience="accounting",
-    )
-
-
-async def account_refused(tx: Tx, provider: str, reason: str) -> None:
-    """Notify accounting that the payment service refuses our credentials, so that payments and refunds are impossible."""
-    await tx.notify_admins(
-        "PAYMENT_ACCOUNT_REFUSED",
-        "fatal",
-        f"{provider} refuses our credentials: refunds wait until valid credentials are set",
-        {"provider": provider, "reason": reason},
         audience="accounting",
     )
 

@@ -1,7 +1,7 @@
-"""`fulfil` is the only way from a payment to tickets. Webhook, return page and reconciler all call it.
+"""What follows when somebody pays: tickets, or the money goes back with a reason.
 
-It is one transaction, which locks the checkout, then the pools, then the seats, then writes the rest. For a payment
-that cannot be used, the same transaction books the debt, enqueues the refund, and notifies buyer and staff.
+The engine hands each payment to `sell` once, in one commit with its state and its journal. The same transaction locks the
+checkout, then the pools, then the seats, then writes the rest. An order that costs nothing is sold by `sell_free`.
 """
 
 from __future__ import annotations
@@ -9,32 +9,23 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID, uuid4
 
-from onceward import Permanent, Reply, Retry, Tx
-from onceward.ledger import Entry, UnknownAccount
+from onceward import Reply, Retry, Tx
+from onceward.ledger import UnknownAccount
+from onceward.payments import Accept, Payment, Return
 from onceward_apps.ticketing import jobs, metrics, notices
+from onceward_apps.ticketing.app import CHECKOUT, app
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.errors import BadCoupon, CheckoutClosed, NotOnSale, SeatTaken
-from onceward_apps.ticketing.model import (
-    Done,
-    GiveBack,
-    Occupancy,
-    Order,
-    Payment,
-    Sell,
-    Share,
-    judge,
-    sale_entries,
-    total_share,
-)
-from onceward_apps.ticketing.store import coupons, sales
-from onceward_apps.ticketing.unusable_payments import give_back, refuse_foreign
+from onceward_apps.ticketing.model import Occupancy, Reason, Share, cash_shares, other_entries, refusal, total_share
+from onceward_apps.ticketing.store import baskets, coupons, sales
 
 TRIES = 3
 """How often a sale reads the seats when another transaction changes one of them."""
 FIRST_PAUSE_S = 0.01
+FREE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,100 +37,144 @@ class NewTicket:
     item: Any
 
 
-async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
-    """Sell the items of the checkout, or refund the payment. The result is the reply to the payment service.
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """How an order was paid. A free order has no payment."""
 
-    Raises `Retry` if the checkout is not known yet, seats keep changing, or a ledger account is missing.
-    """
-    organization = await sales.take(tx, checkout_id)
-    if organization is None:
-        raise Retry(f"checkout {checkout_id} is not known (yet)")
-    if tx.organization != organization:
-        return await refuse_foreign(tx, checkout_id, payment)
-    items = await sales.items(tx, checkout_id, payment)
+    provider: str
+    reference: str
+    charge: str | None = None
+    payment_id: UUID | None = None
+
+
+class Refused(Exception):
+    """The checkout cannot be sold, for this reason."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason: Reason = reason
+
+
+async def lock_checkout(tx: Tx, subject_id: str) -> None:
+    await sales.take(tx, UUID(subject_id))
+
+
+app.payments.subject(CHECKOUT, lock=lock_checkout)
+
+
+@app.payments.on_paid(CHECKOUT)
+async def sell(payment: Payment, tx: Tx) -> Accept | Return:
+    """Sell the items of the checkout, or return the money and say why."""
+    items = await sales.items(tx, UUID(payment.subject_id))
     checkout = items[0]  # every item has the columns of its checkout
-    if checkout["paid_purpose"] is not None:
-        return _previous_reply(checkout)
-    verdict = judge(
-        Order(
-            status=checkout["status"],
-            total_cents=checkout["total_cents"],
-            currency=checkout["currency"],
-            organization=organization,
-            event=checkout["event_id"],
-            paid_by=checkout["provider_payment_id"],
-            event_cancelled=checkout["event_status"] == "cancelled",
-        ),
-        payment,
+    paid = Paid(payment.service, payment.event_id or str(payment.charge), payment.charge, payment.id)
+    why = refusal(
+        status=checkout["status"],
+        is_cancelled=checkout["event_status"] == "cancelled",
+        is_exact=payment.received == checkout["total_cents"],
     )
-    match verdict:
-        case Done():
-            return checkout["result"]
-        case GiveBack():
-            return await _refuse(tx, checkout, payment, verdict)
-        case Sell():
-            return await _counted(tx, checkout, payment, items)
-        case _:
-            assert_never(verdict)
+    if why is None:
+        try:
+            result = await _counted(tx, checkout, items, paid)
+            return Accept(_shares(checkout, items), result=result)
+        except Refused as refused:
+            why = refused.reason
+    return Return(why, result=await _refuse(tx, checkout, payment, why))
 
 
-async def _refuse(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) -> dict[str, Any]:
-    """Refund a payment that cannot be used. A free order has nothing to refund: its buyer gets an error."""
-    if payment.amount_cents > 0:
-        result = await give_back(tx, checkout, payment, verdict)
-        await jobs.apply_early_refunds(tx, payment.provider, payment.id)
-        return result
-    match verdict.reason:
+@app.payments.on_returned(CHECKOUT)
+async def refuse(payment: Payment, tx: Tx) -> Reply:
+    """The engine returns the money: it has another currency, or the buyer was erased."""
+    checkout = await sales.lock(tx, UUID(payment.subject_id))
+    reason: Reason = "erased" if payment.reason == "erased" else "currency_mismatch"
+    return await _refuse(tx, checkout, payment, reason)
+
+
+@app.payments.on_declined(CHECKOUT)
+async def decline(payment: Payment, tx: Tx) -> None:
+    """The card was declined. The buyer may try again."""
+    await baskets.end_checkout(tx, UUID(payment.subject_id), "failed", of=("started",))
+
+
+@app.payments.on_unpaid(CHECKOUT)
+async def end_unpaid(payment: Payment, tx: Tx) -> None:
+    """A payment has failed. Until its time is over, the checkout can be paid again; `expire_checkouts` ends it."""
+    if payment.status == "failed":
+        await baskets.end_checkout(tx, UUID(payment.subject_id), "failed", of=("started",))
+
+
+async def sell_free(tx: Tx, checkout_id: UUID) -> dict[str, Any]:
+    """Sell a checkout that costs nothing. The buyer gets an error if it cannot be sold."""
+    await sales.take(tx, checkout_id)
+    items = await sales.items(tx, checkout_id)
+    checkout = items[0]
+    why = refusal(status=checkout["status"], is_cancelled=checkout["event_status"] == "cancelled", is_exact=True)
+    try:
+        if why is not None:
+            raise Refused(why)
+        return await _counted(tx, checkout, items, Paid(FREE, f"free:{checkout_id}"))
+    except Refused as refused:
+        raise _error(checkout, refused.reason) from None
+
+
+def _error(checkout: Any, reason: Reason) -> Exception:
+    match reason:
         case "event_cancelled":
-            raise NotOnSale(f"{checkout['event_name']} is cancelled")
+            return NotOnSale(f"{checkout['event_name']} is cancelled")
         case "seats_gone":
-            raise SeatTaken("another buyer has these seats now: choose seats again")
+            return SeatTaken("another buyer has these seats now: choose seats again")
         case "coupon_used_up":
-            raise BadCoupon(f"coupon {checkout['coupon_code']!r} is used up: start again without it")
+            return BadCoupon(f"coupon {checkout['coupon_code']!r} is used up: start again without it")
         case _:
-            raise CheckoutClosed(f"this checkout is {checkout['status']}: choose seats again")
+            return CheckoutClosed(f"this checkout is {checkout['status']}: choose seats again")
 
 
-def _previous_reply(checkout: Any) -> dict[str, Any]:
-    if checkout["paid_checkout"] != checkout["id"]:
-        raise Permanent(f"this payment is recorded for checkout {checkout['paid_checkout']}, not for {checkout['id']}")
-    if checkout["paid_purpose"] == "sale":
-        return checkout["result"]
-    return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=checkout["paid_reason"])
+async def _refuse(tx: Tx, checkout: Any, payment: Payment, reason: Reason) -> Any:
+    """Tell buyer and staff about money that bought nothing. Reply 400, or 200 if it is a second payment for a paid order."""
+    await notices.payment_refused(tx, checkout, payment, reason)
+    await tx.audit(
+        "payment_refused",
+        entity_type="Payment",
+        entity_id=payment.id,
+        changes={"amount_cents": payment.received, "currency": payment.amount.currency, "reason": reason},
+        metadata={"payment_processor": payment.service, "webhook_event_id": payment.event_id},
+    )
+    if reason == "second_payment":
+        return {**checkout["result"], "second_payment": "refunded"}
+    details = {"error": reason, "message": "The payment cannot be used and is refunded"}
+    return Reply(400, status="refused", checkout_id=str(checkout["id"]), **details)
 
 
-async def _counted(tx: Tx, checkout: Any, payment: Payment, items: list[Any]) -> dict[str, Any]:
+async def _counted(tx: Tx, checkout: Any, items: list[Any], paid: Paid) -> dict[str, Any]:
     """Count the sale after its commit. A sale that raises is retried, and counts as an error each time."""
     try:
-        result = await _sell(tx, checkout, payment, items)
-    except Exception:
-        metrics.SALES.labels(payment.provider, "error").inc()
+        result = await _sell(tx, checkout, items, paid)
+    except Refused:
         raise
-    if not isinstance(result, Reply):
-        tx.after_commit(metrics.SALES.labels(payment.provider, "sold").inc)
+    except Exception:
+        metrics.SALES.labels(paid.provider, "error").inc()
+        raise
+    tx.after_commit(metrics.SALES.labels(paid.provider, "sold").inc)
     return result
 
 
-async def _sell(tx: Tx, checkout: Any, payment: Payment, items: list[Any]) -> dict[str, Any]:
+async def _sell(tx: Tx, checkout: Any, items: list[Any], paid: Paid) -> dict[str, Any]:
     if not await _coupon_left(tx, checkout):
-        return await _refuse(tx, checkout, payment, GiveBack("coupon_used_up"))
+        raise Refused("coupon_used_up")
     # A hold that was sold or moved to a later checkout must not count: converting its claim would succeed.
     if any(item["held_for"] != checkout["id"] or item["hold_status"] == "converted" for item in items):
-        return await _refuse(tx, checkout, payment, GiveBack("seats_gone"))
+        raise Refused("seats_gone")
     tickets = [NewTicket(uuid4(), new_ticket_code(), item) for item in items]
     result = {
         "message": "Checkout completed successfully",
         "checkout_id": str(checkout["id"]),
         "ticket_count": len(tickets),
-        "payment_reference": payment.reference,
+        "payment_reference": paid.reference,
     }
-    sale = await _write(tx, checkout, payment, tickets, result)
+    sale = await _write(tx, checkout, tickets, paid, result)
     if sale["refusals"]:
-        return await _refuse(tx, checkout, payment, GiveBack("seats_gone"))
-    journals = 0 if sale["journal_id"] is None else 1
-    await _tell(tx, checkout, payment, tickets, sales.occupancy_of(sale), journals=journals)
-    if sale["has_early_refunds"]:
-        await jobs.apply_early_refunds(tx, payment.provider, payment.id)
+        raise Refused("seats_gone")
+    await _tell(tx, checkout, paid, tickets, sales.occupancy_of(sale))
     return result
 
 
@@ -156,13 +191,18 @@ async def _coupon_left(tx: Tx, checkout: Any) -> bool:
     return await coupons.uses(tx, coupon["id"], besides=checkout["id"]) < coupon["most_uses"]
 
 
-async def _write(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], result: dict[str, Any]) -> Any:
+async def _write(tx: Tx, checkout: Any, tickets: list[NewTicket], paid: Paid, result: dict[str, Any]) -> Any:
     """Sell the seats in the version that was read. If another transaction changed one, read again, up to the limit.
 
     Notifies accounting if a ledger account is missing.
     """
     items = [ticket.item for ticket in tickets]
-    entries = _entries(checkout, items)
+    entries = other_entries(
+        _share(items),
+        event_id=checkout["event_id"],
+        currency=checkout["currency"],
+        fee_paid_by=checkout["fee_paid_by"],
+    )
     versions: dict[UUID, int] = {item["seat_id"]: item["version"] for item in items}
     for attempt in range(TRIES):
         if attempt:
@@ -185,11 +225,11 @@ async def _write(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicke
                 checkout["user_id"],
                 checkout["email"],
                 checkout["name"],
-                payment.provider,
-                payment.id,
-                payment.reference,
-                payment.amount_cents,
-                payment.currency,
+                paid.provider,
+                paid.charge,
+                paid.payment_id,
+                paid.reference,
+                checkout["currency"],
                 result,
                 [entry.debit for entry in entries],
                 [entry.credit for entry in entries],
@@ -201,37 +241,31 @@ async def _write(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicke
         if sale["refusals"]:
             return sale
         if sale["is_sold"]:
-            _check_sale(sale, payment, len(tickets))
+            if sale["converted"] != len(tickets):
+                raise Retry(f"converted {sale['converted']} of {len(tickets)} holds")
             return sale
     raise Retry(f"other transactions changed these seats during {TRIES} tries")
 
 
-def _entries(checkout: Any, items: list[Any]) -> list[Entry]:
-    """Return the entries of the sale's journal; none for an order that costs nothing."""
-    shares = [
-        Share(item["price_cents"], item["item_discount_cents"], item["item_tax_cents"], item["fee_cents"])
-        for item in items
-    ]
-    return sale_entries(
-        total_share(shares),
+def _share(items: list[Any]) -> Share:
+    return total_share(
+        [
+            Share(item["price_cents"], item["item_discount_cents"], item["item_tax_cents"], item["fee_cents"])
+            for item in items
+        ]
+    )
+
+
+def _shares(checkout: Any, items: list[Any]) -> Any:
+    return cash_shares(
+        _share(items),
         event_id=checkout["event_id"],
-        currency=checkout["currency"],
         fee_paid_by=checkout["fee_paid_by"],
         tax_included=checkout["tax_included"],
     )
 
 
-def _check_sale(sale: Any, payment: Payment, tickets: int) -> None:
-    """Raise if the sale did not write every row that belongs to it."""
-    if sale["converted"] != tickets:
-        raise Retry(f"converted {sale['converted']} of {tickets} holds")
-    if payment.amount_cents > 0 and sale["payments"] != 1:
-        raise sales.already_recorded(payment)
-
-
-async def _tell(
-    tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], occupancy: Occupancy, *, journals: int
-) -> None:
+async def _tell(tx: Tx, checkout: Any, paid: Paid, tickets: list[NewTicket], occupancy: Occupancy) -> None:
     """Write jobs, email, outbound event, broadcast and audit, all in the commit of the sale."""
     checkout_id, event_id, organization = checkout["id"], checkout["event_id"], checkout["organization_id"]
     now = checkout["now"].astimezone(UTC)
@@ -254,7 +288,7 @@ async def _tell(
             "currency": checkout["currency"],
             "seat_count": len(tickets),
             "ticket_ids": [ticket.id for ticket in tickets],
-            "payment_reference": payment.reference,
+            "payment_reference": paid.reference,
             "timestamp": now,
         },
         key=f"checkout:{checkout_id}:completed",
@@ -272,16 +306,15 @@ async def _tell(
             "total_cents": checkout["total_cents"],
             "seat_count": len(tickets),
             "ticket_ids": [str(ticket.id) for ticket in tickets],
-            "payment_reference": payment.reference,
+            "payment_reference": paid.reference,
             "platform_fee_cents": checkout["platform_fee_cents"],
             "tax_cents": checkout["tax_cents"],
             "discount_cents": checkout["discount_cents"],
         },
         metadata={
-            "payment_processor": payment.provider,
-            "webhook_event_id": payment.reference,
+            "payment_processor": paid.provider,
+            "webhook_event_id": paid.reference,
             "tickets_created": len(tickets),
-            "ledger_journals": journals,
             "jobs_scheduled": len(tickets) + 3,
         },
         actor=_actor(tx),

@@ -48,7 +48,7 @@ async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: s
         return await _keep(tx, Scan("wrong_event", **shown), ticket["id"], event_id, scan_id, gate, by)
     if read.signed and not read.genuine:
         return await _keep(tx, Scan("forged", read.code), ticket["id"], event_id, scan_id, gate, by)
-    if ticket["status"] == "void":
+    if ticket["status"] == "void" or ticket["is_cancelled"]:
         return await _keep(tx, Scan("void", **shown), ticket["id"], event_id, scan_id, gate, by)
     if ticket["frozen_at"] is not None:  # the payment is disputed
         return await _keep(tx, Scan("frozen", **shown), ticket["id"], event_id, scan_id, gate, by)

@@ -7,10 +7,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward import StepFailed, Tx, Workflow
-from onceward_apps.ticketing import after_sale, baskets, notices
+from onceward_apps.ticketing import after_sale, baskets
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.store import baskets as rows
-from onceward_apps.ticketing.store import cancellations, refunds, sales
+from onceward_apps.ticketing.store import cancellations
 
 PAGE = 200
 """Orders per workflow history; after that the workflow continues in a new one."""
@@ -64,17 +64,8 @@ async def close_checkout(tx: Tx, checkout_id: UUID) -> bool:
 
 
 async def refund_order(tx: Tx, checkout_id: UUID) -> int:
-    """Refund what is left of an order: void its tickets, email buyer and holders, return the amount."""
-    checkout = await sales.lock(tx, checkout_id)
-    tickets = await refunds.live_tickets(tx, checkout_id)
-    if checkout["status"] != "completed" or not tickets:
-        return 0
-    refund_id = await after_sale.refund(
-        tx, checkout_id, reason="event cancelled", actor=ACTOR, used_too=True, mail=False
-    )
-    amount = 0 if refund_id is None else (await refunds.refund(tx, refund_id))["amount_cents"]
-    await notices.event_cancelled(tx, checkout, amount, tickets)
-    return amount
+    """Void the tickets of an order, email buyer and holders, return the amount that is refunded."""
+    return await after_sale.cancel_order(tx, checkout_id, reason="event cancelled", actor=ACTOR)
 
 
 async def refunds_under_way(tx: Tx, event_id: UUID) -> int:
@@ -84,9 +75,10 @@ async def refunds_under_way(tx: Tx, event_id: UUID) -> int:
 async def report(tx: Tx, event_id: UUID, missed: list[str]) -> dict[str, Any]:
     """Report the result to the organization's staff, and return it as the workflow's result."""
     progress = await cancellations.progress(tx, event_id)
-    names = ("orders", "refunds_done", "refunds_pending", "refunds_failed", "refunded_cents")
+    names = ("orders", "refunds_done", "refunds_pending", "refunds_failed", "refunded_cents", "disputes_open")
     result: dict[str, Any] = {**{name: progress[name] for name in names}, "orders_failed": missed}
-    whole = not missed and not progress["refunds_pending"] and not progress["refunds_failed"]
+    left = ("refunds_pending", "refunds_failed", "disputes_open")
+    whole = not missed and not any(progress[name] for name in left)
     title = f"{progress['name']} is cancelled: " + ("all orders are refunded" if whole else "some refunds are not done")
     details = {"event": str(event_id), **result, "orders_failed": missed[:50]}
     await tx.notify_admins(

@@ -32,10 +32,18 @@ from tests.trust.crosswise.rows import fill_tables
 JWT_SECRET = "j" * 64
 PUBLIC = "/api/v1/ticketing/public"
 
+TICKET_PAYMENT = """
+with account as (select id from onceward.payment_account('tickets-stripe', 'stripe', 'payments-stripe'))
+insert into onceward.payments (organization_id, account_id, subject_type, subject_id, status, amount, currency, title, expires_at,
+                               close_at, ask_at)
+select c.organization_id, account.id, 'checkout', c.id::text, 'open', c.total_cents, c.currency, $2, c.expires_at, c.expires_at,
+       c.expires_at
+  from ticketing.checkouts c cross join account where c.id = $1 returning id
+"""
 FAILED_REFUND = """
-insert into ticketing.refunds (organization_id, payment_id, checkout_id, amount_cents, currency, reason, status, failure, failed_at, requested_by)
-select p.organization_id, p.id, p.checkout_id, 1, p.currency, $2, 'failed', $2, now(), $2
-  from ticketing.payments p where p.checkout_id = $1 returning id
+insert into onceward.payment_refunds (organization_id, payment_id, amount, currency, reason, status, failure, requested_by)
+select c.organization_id, c.payment_id, 1, c.currency, $2, 'failed', $2, $2
+  from ticketing.checkouts c where c.id = $1 returning id
 """
 
 COURSE_ROWS = {
@@ -250,7 +258,8 @@ class World:
         org.ids |= {"checkout": sold["id"], "order_token": sold["token"]}
         org.ids |= {"started": started["id"], "started_token": started["token"]}
         row = await self.db.fetchrow("select * from ticketing.checkouts where id = $1", UUID(sold["id"]))
-        body = orjson.dumps(charge(row))
+        paid = await self.db.fetchval(TICKET_PAYMENT, UUID(sold["id"]), org.private)
+        body = orjson.dumps(charge(row, paid))
         signed = get_provider("stripe").sign(SourceConfig(provider="stripe", secrets=(SECRET,)), body, time.time())
         async with self.http.post(f"{self.url}/webhooks/payments/stripe", data=body, headers=signed) as reply:
             assert reply.status == 200, await reply.text()

@@ -1,15 +1,15 @@
--- Sell the items of a checkout that the caller has locked: convert the claims, post the journal, then write seats, tickets, holds,
--- payment and checkout. Nothing is sold if capacity refuses (`refusals`), or if a seat has another version than the caller
+-- Sell the items of a checkout that the caller has locked: convert the claims, post the entries that move no money of the buyer, then
+-- write seats, tickets, holds and checkout. Nothing is sold if capacity refuses (`refusals`), or if a seat has another version than the caller
 -- read (`is_sold` is false). A repeated call converts and posts nothing twice.
 -- Arrays have one element for each item; a place without a seat has null. The plans, also those of sell_seats, are made once, and
 -- use indexes: by default PostgreSQL plans a statement with an array in every call.
 create or replace function ticketing.sell(
     p_checkout uuid, p_event uuid, p_claims bigint[], p_holds uuid[], p_items uuid[], p_sections uuid[], p_seats uuid[],
     p_versions int[], p_tickets uuid[], p_codes text[], p_user text, p_email text, p_name text,
-    p_provider text, p_payment text, p_reference text, p_amount bigint, p_currency text, p_result jsonb,
+    p_provider text, p_charge text, p_payment uuid, p_reference text, p_currency text, p_result jsonb,
     p_debits text[], p_credits text[], p_amounts bigint[],
-    out refusals jsonb, out is_sold boolean, out journal_id bigint, out converted bigint, out payments bigint,
-    out has_early_refunds boolean, out capacity bigint, out held bigint, out sold bigint)
+    out refusals jsonb, out is_sold boolean, out journal_id bigint, out converted bigint, out capacity bigint, out held bigint,
+    out sold bigint)
     language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 begin
     is_sold := false;
@@ -43,26 +43,18 @@ begin
         update ticketing.seat_holds h set status = 'expired' where h.seat_id = any (p_seats) and h.status = 'active';
     end if;
 
-    payments := 0;
-    if p_amount > 0 then
-        insert into ticketing.payments
-            (checkout_id, provider, provider_payment_id, reference, amount_cents, currency, purpose, journal_id)
-        values (p_checkout, p_provider, p_payment, p_reference, p_amount, p_currency, 'sale', sell.journal_id)
-        on conflict (provider, provider_payment_id) do nothing;
-        get diagnostics payments = row_count;
-    end if;
     update ticketing.checkouts c
     set status = 'completed', completed_at = onceward.now(), ended_at = onceward.now(), payment_reference = p_reference,
-        provider = p_provider, provider_payment_id = p_payment, journal_id = sell.journal_id, result = p_result
+        provider = p_provider, provider_payment_id = p_charge, payment_id = p_payment, journal_id = sell.journal_id,
+        result = p_result
     where c.id = p_checkout;
 
-    has_early_refunds := ticketing.has_early_refunds(p_provider, p_payment);
     select t.capacity, t.held, t.sold into capacity, held, sold
     from onceward.capacity_total(onceward.organization(), 'ticketing:' || p_event) t;
 end
 $$;
 
 revoke all on function ticketing.sell(uuid, uuid, bigint[], uuid[], uuid[], uuid[], uuid[], int[], uuid[], text[], text, text,
-    text, text, text, text, bigint, text, jsonb, text[], text[], bigint[]) from public;
+    text, text, text, uuid, text, text, jsonb, text[], text[], bigint[]) from public;
 grant execute on function ticketing.sell(uuid, uuid, bigint[], uuid[], uuid[], uuid[], uuid[], int[], uuid[], text[], text, text,
-    text, text, text, text, bigint, text, jsonb, text[], text[], bigint[]) to onceward_app, onceward_engine;
+    text, text, text, uuid, text, text, jsonb, text[], text[], bigint[]) to onceward_app, onceward_engine;

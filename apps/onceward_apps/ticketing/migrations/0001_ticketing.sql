@@ -1,4 +1,5 @@
--- Venues, events, seats, holds, checkouts, payments, tickets, scans and refunds. Every row belongs to one organization.
+-- Venues, events, seats, holds, checkouts, tickets and scans. Every row belongs to one organization. The engine keeps payments, refunds
+-- and disputes: the subject of a payment is a checkout.
 
 create schema ticketing;
 grant usage on schema ticketing to onceward_app, onceward_engine;
@@ -152,38 +153,30 @@ create table ticketing.checkouts (
     tax_cents bigint not null check (tax_cents >= 0),
     platform_fee_cents bigint not null check (platform_fee_cents >= 0),
     total_cents bigint not null check (total_cents >= 0),
-    refunded_cents bigint not null default 0 check (refunded_cents between 0 and total_cents),
+    refunded_cents bigint not null default 0 check (refunded_cents between 0 and total_cents),  -- what the buyer has back
     fee_paid_by text not null,
     tax_included boolean not null,
     coupon_id uuid,
     coupon_code text,
-    provider text,
-    provider_session text,
-    payment_url text,
-    payment_opening int not null default 0,     -- how many payment pages were opened; part of the key of each page
-    payment_opened_at timestamptz,
-    payment_expires_at timestamptz,             -- by the clock of the payment service, not the business clock
-    payment_reference text,
+    provider text,                              -- how it was paid
+    payment_id uuid,                            -- the payment that bought it; null: not paid, or it costs nothing
+    payment_reference text,                     -- the event that reported the payment
     provider_payment_id text,
-    journal_id bigint,
+    journal_id bigint,                          -- entries that move no money of the buyer: discount, fee of the organizer
     reserved_at timestamptz not null default onceward.now(),
     started_at timestamptz not null default onceward.now(),
     expires_at timestamptz not null,
     completed_at timestamptz,
     ended_at timestamptz,
     result jsonb,
-    payment_closed_at timestamptz,
     link_version int not null default 1,        -- a higher version revokes the links of the order
     unique (id, organization_id),
     foreign key (event_id, organization_id) references ticketing.events (id, organization_id),
     foreign key (coupon_id, organization_id) references ticketing.coupons (id, organization_id)
 );
 create index checkouts_open on ticketing.checkouts (expires_at) where status in ('started', 'failed');
-create index checkouts_unsettled on ticketing.checkouts (started_at)
-    where status in ('started', 'expired', 'abandoned', 'failed') and provider_session is not null;
 create index checkouts_by_event on ticketing.checkouts (event_id, status);
 create index checkouts_by_coupon on ticketing.checkouts (coupon_id) where coupon_id is not null;
-create index checkouts_by_session on ticketing.checkouts (provider_session) where provider_session is not null;
 select onceward.protect('ticketing.checkouts');
 
 create table ticketing.seat_holds (
@@ -248,6 +241,7 @@ create table ticketing.tickets (
     scanned_gate text,
     frozen_at timestamptz,                      -- since when a dispute about its payment has been open
     void_reason text,
+    refunded_at timestamptz,                    -- since when its money goes back; a ticket may be void without that
     transferred_from uuid,                      -- the ticket of the previous holder; set: it belongs to its holder, not to the buyer
     transfers int not null default 0,           -- how often it has changed hands
     created_at timestamptz not null default onceward.now(),
@@ -261,66 +255,6 @@ create index tickets_by_checkout on ticketing.tickets (checkout_id);
 create index tickets_by_event on ticketing.tickets (event_id);
 comment on index ticketing.tickets_one_per_seat is 'No seat has two valid tickets, whichever path sold them.';
 select onceward.protect('ticketing.tickets');
-
--- Payments at the provider: one row for each, also for those that bought nothing.
-create table ticketing.payments (
-    id uuid not null default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
-    checkout_id uuid,
-    provider text not null,
-    provider_payment_id text not null,
-    reference text not null,
-    amount_cents bigint not null check (amount_cents > 0),
-    refunded_cents bigint not null default 0 check (refunded_cents between 0 and amount_cents),
-    currency text not null,
-    purpose text not null check (purpose in ('sale', 'refused')),
-    reason text,
-    journal_id bigint,
-    received_at timestamptz not null default onceward.now(),
-    unique (provider, provider_payment_id),
-    primary key (id, organization_id)
-);
-create index payments_by_checkout on ticketing.payments (checkout_id);
-select onceward.protect('ticketing.payments');
-
-create table ticketing.refunds (
-    id uuid not null default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
-    payment_id uuid not null,
-    checkout_id uuid,
-    ticket_ids uuid[] not null default '{}',
-    amount_cents bigint not null check (amount_cents > 0),
-    parts jsonb,                                -- the entries to reverse, and how much of each; null: the rest of all
-    currency text not null,
-    reason text not null,
-    -- pending: requested, or accepted by the service but not final; done: the buyer has the money;
-    -- failed: the buyer does not have the money, and an operator must repeat the refund or pay it another way.
-    status text not null default 'pending' check (status in ('pending', 'done', 'failed')),
-    attempt int not null default 1 check (attempt > 0),
-    method text not null default 'service' check (method in ('service', 'manual')),
-    provider_refund_id text,
-    provider_status text,                       -- the status as the payment service names it
-    earlier_references text[] not null default '{}',  -- ids of failed attempts at the service
-    covered_by uuid,  -- the refund at the service that also paid this one
-    failure text,
-    note text,                                  -- how it was paid, if the service did not pay it
-    requested_by text not null,
-    requested_at timestamptz not null default onceward.now(),
-    attempted_at timestamptz not null default onceward.now(),
-    checked_at timestamptz not null default onceward.now(),
-    done_at timestamptz,
-    failed_at timestamptz,
-    journal_id bigint,
-    owed_journal_id bigint,                     -- money that came back after it was booked as refunded; it is still owed
-    primary key (id, organization_id),
-    foreign key (payment_id, organization_id) references ticketing.payments (id, organization_id),
-    foreign key (covered_by, organization_id) references ticketing.refunds (id, organization_id)
-);
-create index refunds_by_payment on ticketing.refunds (payment_id);
-create index refunds_to_follow on ticketing.refunds (checked_at) where provider_refund_id is not null;
-create index refunds_failed on ticketing.refunds (failed_at) where status = 'failed';
-create index refunds_by_checkout on ticketing.refunds (checkout_id);
-select onceward.protect('ticketing.refunds');
 
 -- Invoice numbers without gaps, one series per organization. A batch job locks the counter after the sales, so that sales
 -- do not wait for each other. Rows are never changed: a refund does not take the number back.
@@ -379,63 +313,3 @@ select onceward.watch('ticketing.seat_holds', 'event_id');
 select onceward.watch('ticketing.tickets', 'checkout_id');
 select onceward.watch('ticketing.tickets', 'event_id');
 select onceward.watch('ticketing.checkouts', 'id');
-
--- Refunds that somebody made at the payment service itself are booked once, in the same table as ours.
-
-create unique index refunds_by_service_id on ticketing.refunds (payment_id, provider_refund_id)
-    where provider_refund_id is not null;
-comment on index ticketing.refunds_by_service_id is 'A refund of the payment service is booked once, whoever reports it.';
-
--- Refunds of payments that are not known yet, because webhooks arrive in any order. Their organization is not known either, so
--- only the functions of this package read the table. `organization_id` is that of the webhook's source; null: the platform.
-create table ticketing.early_refunds (
-    provider text not null,
-    provider_payment_id text not null,
-    provider_refund_id text not null,
-    organization_id uuid,
-    amount_cents bigint not null check (amount_cents > 0),
-    provider_status text not null,
-    received_at timestamptz not null default onceward.now(),
-    unique nulls not distinct (provider, provider_payment_id, provider_refund_id, organization_id)
-);
-alter table ticketing.early_refunds enable row level security;
-create policy engine on ticketing.early_refunds for all to onceward_engine using (true) with check (true);
-grant select, insert, update, delete on ticketing.early_refunds to onceward_engine;
-create index early_refunds_by_age on ticketing.early_refunds (received_at);
-
--- Payment pages that were replaced, for example because the buyer chose another payment service. The buyer may still have paid
--- on them, so a job asks the service about them until they have ended. A trigger fills the table, so that no page is missed.
-create table ticketing.older_pages (
-    organization_id uuid not null,
-    checkout_id uuid not null,
-    provider text not null,
-    provider_session text not null,
-    replaced_at timestamptz not null default onceward.now(),
-    ended_at timestamptz,
-    primary key (checkout_id, provider_session),
-    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
-);
-create index older_pages_open on ticketing.older_pages (replaced_at) where ended_at is null;
-select onceward.protect('ticketing.older_pages');
-
--- Disputes and reversals: the buyer's bank or PayPal takes the money back until the dispute is decided.
-create table ticketing.disputes (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
-    payment_id uuid not null,
-    checkout_id uuid,
-    provider_dispute_id text not null,
-    amount_cents bigint not null check (amount_cents > 0),
-    currency text not null,
-    reason text not null default '',
-    status text not null default 'open' check (status in ('open', 'won', 'lost')),
-    provider_status text not null,              -- the status as the payment service names it
-    opened_at timestamptz not null default onceward.now(),
-    closed_at timestamptz,
-    journal_id bigint,                          -- the journal that took the money out of our account
-    closing_journal_id bigint,                  -- the journal that booked it back, or as lost
-    unique (payment_id, provider_dispute_id),
-    foreign key (payment_id, organization_id) references ticketing.payments (id, organization_id)
-);
-create index disputes_by_checkout on ticketing.disputes (checkout_id);
-select onceward.protect('ticketing.disputes');

@@ -11,12 +11,13 @@ from pydantic import BaseModel, Field
 
 from onceward import Tx
 from onceward.web import ANYTHING, AtMost, exposed
-from onceward_apps.ticketing import after_sale, cancellations, event_setup
+from onceward_apps.ticketing import after_sale, cancellations, disputes, event_setup
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.event_setup import NewEvent, Section
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Refunder, Viewer, acting
-from onceward_apps.ticketing.store import disputes, refunds, sales, setup, views
+from onceward_apps.ticketing.store import disputes as dispute_rows
+from onceward_apps.ticketing.store import refunds, sales, setup, views
 
 router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
 
@@ -228,7 +229,7 @@ async def coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 async def refund(engine: EngineHere, who: Refunder, checkout_id: UUID, requested: RefundIn) -> dict[str, Any]:
     """Void the tickets and free the seats at once; a job then refunds the money."""
     async with acting(engine, who.organization) as tx:
-        refund_id = await after_sale.refund(
+        made = await after_sale.refund(
             tx,
             checkout_id,
             tickets=requested.tickets,
@@ -236,7 +237,7 @@ async def refund(engine: EngineHere, who: Refunder, checkout_id: UUID, requested
             actor=who.actor,
             used_too=requested.used_too,
         )
-    return {"refund_id": refund_id}
+    return {"refund_id": None if made is None else made.id}
 
 
 @router.post("/orders/{checkout_id}/revoke-links")
@@ -263,7 +264,7 @@ async def list_refunds(
 @router.post("/refunds/{refund_id}/repeat", status_code=202)
 @exposed(*ANYTHING)
 async def repeat_refund(engine: EngineHere, who: Refunder, refund_id: UUID) -> dict[str, Any]:
-    """Request a failed refund from the payment service again."""
+    """Request a refund from the payment service again that failed or whose call has stopped."""
     async with acting(engine, who.organization) as tx:
         return {"refund_id": refund_id, "attempt": await after_sale.repeat(tx, refund_id, actor=who.actor)}
 
@@ -271,7 +272,7 @@ async def repeat_refund(engine: EngineHere, who: Refunder, refund_id: UUID) -> d
 @router.post("/refunds/{refund_id}/settle", status_code=204)
 @exposed("call")
 async def settle_refund(engine: EngineHere, who: Refunder, refund_id: UUID, paid: SettledIn) -> None:
-    """Book a failed refund as paid another way, for example by bank transfer."""
+    """Book a refund that the buyer does not have as paid another way, for example by bank transfer."""
     async with acting(engine, who.organization) as tx:
         await after_sale.settle(tx, refund_id, note=paid.note, actor=who.actor)
 
@@ -282,21 +283,15 @@ async def list_disputes(
 ) -> list[dict[str, Any]]:
     """List disputes, newest first."""
     async with acting(engine, who.organization) as tx:
-        return [dict(row) for row in await disputes.listed(tx, limit)]
+        return [dict(row) for row in await dispute_rows.listed(tx, limit)]
 
 
 @router.post("/events/{event_id}/dispute-policy", status_code=204)
 @exposed("nothing")
 async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, requested: DisputePolicyIn) -> None:
-    """Set what happens to the tickets when a payment is disputed. Open disputes do not change."""
+    """Set what happens to the tickets of disputed payments, also of disputes that are open."""
     async with acting(engine, who.organization) as tx:
-        changed = await disputes.set_policy(tx, event_id, requested.policy)
-        if changed is None:
-            raise NotFound(f"event {event_id} does not exist")
-        if not changed:
-            return
-        changes = {"dispute_policy": requested.policy}
-        await tx.audit("dispute_policy_set", entity_type="Event", entity_id=event_id, changes=changes, actor=who.actor)
+        await disputes.set_policy(tx, event_id, requested.policy, actor=who.actor)
 
 
 @router.post("/tickets/{ticket_id}/void", status_code=204)

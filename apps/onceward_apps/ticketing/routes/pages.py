@@ -13,11 +13,11 @@ from starlette.responses import FileResponse, Response
 
 from onceward.money import exponent
 from onceward.web import ANYBODY, exposed
+from onceward_apps.ticketing import checkout_payments
 from onceward_apps.ticketing.app import HERE
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.documents import money
 from onceward_apps.ticketing.errors import NotFound, TicketingError
-from onceward_apps.ticketing.handlers import reconcile
 from onceward_apps.ticketing.routes.requests import (
     ORDER_LINK,
     EngineHere,
@@ -96,7 +96,7 @@ async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Requ
             row = await order_for(tx, checkout_id, access, user)
             items = await views.items(tx, checkout_id)
             if "paid" in request.query_params and row["status"] in ("started", "failed", "expired"):
-                await tx.enqueue(reconcile.unique(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
+                await checkout_payments.look_up(tx, checkout_id)
     except Exception as error:
         if getattr(error, "status_code", None) != 404:
             raise

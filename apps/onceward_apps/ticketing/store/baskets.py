@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -96,40 +96,13 @@ select * from added
 """
 CHECKOUT = "select * from ticketing.checkouts where id = $1"
 LOCK_CHECKOUT = "select * from ticketing.checkouts where id = $1 for update"
-# A request joins an opening that began a moment ago and has no page yet: requests at the same time open one page.
-BEGIN_OPENING = """
-update ticketing.checkouts c
-   set provider = $2,
-       payment_opening = case when j.is_joined then c.payment_opening else c.payment_opening + 1 end,
-       payment_opened_at = case when j.is_joined then c.payment_opened_at else onceward.clock() end,
-       payment_expires_at = case when j.is_joined then c.payment_expires_at else clock_timestamp() + $3::interval end
-  from (select id, coalesce(provider = $2 and payment_opened_at > onceward.clock() - $4::interval, false) as is_joined
-          from ticketing.checkouts where id = $1) j
- where c.id = j.id and c.provider_session is null
-returning c.payment_opening, c.payment_expires_at
-"""
-SET_PAYMENT = """
-update ticketing.checkouts set provider_session = $3, payment_url = $4, payment_closed_at = null
- where id = $1 and payment_opening = $2 and status in ('started', 'failed', 'expired')
-   and coalesce(provider_session, $3) = $3
-returning id
-"""
-FORGET_PAYMENT = """
-update ticketing.checkouts set provider_session = null, payment_url = null, payment_opened_at = null
- where id = $1 and provider_session = $2 returning id
-"""
 END_CHECKOUT = """
 update ticketing.checkouts set status = $2, ended_at = onceward.now()
- where id = $1 and status = any($3) returning provider, provider_session
+ where id = $1 and status = any($3) returning true
 """
 HOLDS_OF = """
 select h.id, h.claim_id from ticketing.checkout_items i join ticketing.seat_holds h on h.id = i.seat_hold_id
  where i.checkout_id = $1 and h.checkout_id = $1 and h.status = 'active' order by h.claim_id
-"""
-PAYMENT_CLOSED = "update ticketing.checkouts set payment_closed_at = onceward.now() where id = $1"
-OLDER_PAGE_ENDED = """
-update ticketing.older_pages set ended_at = onceward.now()
- where checkout_id = $1 and provider_session = $2 and ended_at is null
 """
 CLOCK = "select onceward.clock()"
 EXPIRE_HOLDS = """
@@ -202,44 +175,9 @@ async def checkout(tx: Tx, checkout_id: UUID, *, lock: bool = False) -> Any:
     return await tx.fetchrow(LOCK_CHECKOUT if lock else CHECKOUT, checkout_id)
 
 
-async def find(tx: Tx, checkout_id: UUID) -> Any:
-    """Return a checkout and make the transaction act for its organization; it must not act for one yet."""
-    organization = await tx.fetchval("select ticketing.organization_of('checkout', $1)", checkout_id)
-    if organization is None:
-        return None
-    if tx.organization is None:
-        await tx.act_for(organization)
-    return await checkout(tx, checkout_id)
-
-
-async def begin_opening(tx: Tx, checkout_id: UUID, provider: str, *, lasts: timedelta, joined_for: timedelta) -> Any:
-    """Return number and expiry of an opening of a payment page. The checkout must be locked and without a page."""
-    return await tx.fetchrow(BEGIN_OPENING, checkout_id, provider, lasts, joined_for)
-
-
-async def set_payment(tx: Tx, checkout_id: UUID, opening: int, session: str, url: str) -> bool:
-    """Record the page of an opening. False: the checkout has ended, or another opening was first."""
-    return await tx.fetchval(SET_PAYMENT, checkout_id, opening, session, url) is not None
-
-
-async def forget_payment(tx: Tx, checkout_id: UUID, session: str) -> bool:
-    """Remove a closed page from its checkout; False if the checkout has another page already."""
-    return await tx.fetchval(FORGET_PAYMENT, checkout_id, session) is not None
-
-
-async def payment_closed(tx: Tx, checkout_id: UUID) -> None:
-    """Record that the payment page can no longer be paid, so that the reconciler does not ask again."""
-    await tx.execute(PAYMENT_CLOSED, checkout_id)
-
-
-async def older_page_ended(tx: Tx, checkout_id: UUID, session: str) -> None:
-    """Record that a replaced payment page can no longer be paid."""
-    await tx.execute(OLDER_PAGE_ENDED, checkout_id, session)
-
-
-async def end_checkout(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> Any:
-    """Set the status of a checkout that is in one of `of`; None if it is in another."""
-    return await tx.fetchrow(END_CHECKOUT, checkout_id, status, list(of))
+async def end_checkout(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> bool:
+    """Set the status of a checkout that is in one of `of`; False if it is in another."""
+    return await tx.fetchval(END_CHECKOUT, checkout_id, status, list(of)) is not None
 
 
 async def holds_of(tx: Tx, checkout_id: UUID) -> list[Any]:

@@ -38,11 +38,16 @@ select e.id as event_id, e.name, e.status, e.cancelled_at, e.cancel_reason as re
                select from ticketing.tickets t where t.checkout_id = c.id and t.status <> 'void')) as orders_left
       from ticketing.checkouts c where c.event_id = e.id) o
  cross join lateral (
-    select count(*) filter (where r.status = 'pending') as refunds_pending,
-           count(*) filter (where r.status = 'done') as refunds_done,
+    select count(*) filter (where r.status in ('requested', 'sent', 'pending')) as refunds_pending,
+           count(*) filter (where r.status in ('done', 'settled')) as refunds_done,
            count(*) filter (where r.status = 'failed') as refunds_failed,
-           coalesce(sum(r.amount_cents) filter (where r.status = 'done'), 0)::int8 as refunded_cents
-      from ticketing.refunds r join ticketing.checkouts c on c.id = r.checkout_id where c.event_id = e.id) r
+           coalesce(sum(r.booked), 0)::int8 as refunded_cents,
+           count(distinct p.id) filter (where p.status = 'disputed') as disputes_open
+      from ticketing.checkouts c
+      join onceward.payments p
+        on p.organization_id = c.organization_id and p.subject_type = 'checkout' and p.subject_id = c.id::text
+      left join onceward.payment_refunds r on r.payment_id = p.id
+     where c.event_id = e.id) r
  where e.id = $1
 """
 

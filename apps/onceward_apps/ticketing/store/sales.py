@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from onceward import Permanent, Tx
+from onceward import Tx
 from onceward.ledger import named_errors
-from onceward_apps.ticketing.model import Occupancy, Payment
+from onceward_apps.ticketing.model import Occupancy
 
-# As `ticketing.take_checkout` locks, for a transaction that acts for the organization already.
+# The lock of the checkout serializes everything about one order. The event is locked `for key share`: sales do not wait for each
+# other, and cancelling the event waits for them.
 LOCK = """
-select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.starts_at, e.ends_at, e.alert_percent,
+select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.dispute_policy, e.starts_at, e.ends_at, e.alert_percent,
        e.alerted_at, e.refund_policy,
        e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone,
        o.name as organizer, onceward.now() as now
@@ -23,16 +24,17 @@ select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.s
  where c.id = $1
    for update of c for key share of e
 """
-TAKE = "select ticketing.take_checkout($1)"
-# Read after the lock: a payment that another transaction recorded meanwhile is in every row, as `paid_*`.
+TAKE = """
+select from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
+   for update of c for key share of e
+"""
 ITEMS = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.alert_percent, e.alerted_at, e.refund_policy,
        e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone, k.key as sealed_key,
        o.name as organizer, onceward.now() as now,
        i.id as item_id, i.seat_id, i.section_id, i.seat_hold_id, i.price_cents, i.discount_cents as item_discount_cents,
        i.tax_cents as item_tax_cents, i.fee_cents, h.claim_id, h.checkout_id as held_for, h.status as hold_status, s.label,
-       s.version, x.name as section,
-       p.checkout_id as paid_checkout, p.purpose as paid_purpose, p.reason as paid_reason
+       s.version, x.name as section
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
@@ -42,19 +44,11 @@ select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.alert
   join ticketing.seat_holds h on h.id = i.seat_hold_id
   join ticketing.sections x on x.id = i.section_id
   left join ticketing.seats s on s.id = i.seat_id
-  left join ticketing.payments p on p.provider = $2 and p.provider_payment_id = $3
  where c.id = $1
  order by i.position
 """
 SELL = f"select * from ticketing.sell({', '.join(f'${n}' for n in range(1, 23))})"
 VERSIONS = "select id, version from ticketing.seats where id = any($1)"
-ADD_PAYMENT = """
-insert into ticketing.payments
-    (checkout_id, provider, provider_payment_id, reference, amount_cents, currency, purpose, reason, journal_id)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-on conflict (provider, provider_payment_id) do nothing
-returning id
-"""
 # The totals that capacity keeps for the pools of the event. Expired holds do not count.
 OCCUPANCY = """
 select t.capacity, t.held, t.sold
@@ -94,27 +88,21 @@ async def lock(tx: Tx, checkout_id: UUID) -> Any:
     return await tx.fetchrow(LOCK, checkout_id)
 
 
-async def take(tx: Tx, checkout_id: UUID) -> UUID | None:
-    """Lock a checkout and return its organization, for which the transaction acts from here on. None: it does not exist.
-
-    If the transaction acts for another organization, it locks nothing.
-    """
-    organization: UUID | None = await tx.fetchval(TAKE, checkout_id)
-    if tx.organization is None:
-        tx.organization = organization
-    return organization
+async def take(tx: Tx, checkout_id: UUID) -> None:
+    """Lock a checkout as `lock` does, without reading it."""
+    await tx.execute(TAKE, checkout_id)
 
 
-async def items(tx: Tx, checkout_id: UUID, payment: Payment) -> list[Any]:
+async def items(tx: Tx, checkout_id: UUID) -> list[Any]:
     """Return the items of a locked checkout in order, each with its hold, its claim and the present version of its seat.
 
-    Every row also has the checkout with its event and, if the payment is recorded already, for which checkout and purpose.
+    Every row also has the checkout with its event.
     """
-    return await tx.fetch(ITEMS, checkout_id, payment.provider, payment.id)
+    return await tx.fetch(ITEMS, checkout_id)
 
 
 async def sell(tx: Tx, *values: Any) -> Any:
-    """Convert the claims, post the journal, and write seats, tickets, holds, payment and checkout: all or nothing.
+    """Convert the claims, post the journal, and write seats, tickets, holds and checkout: all or nothing.
 
     Raises a `LedgerError` if the journal cannot be posted.
     """
@@ -124,32 +112,6 @@ async def sell(tx: Tx, *values: Any) -> Any:
 
 async def versions(tx: Tx, seat_ids: Sequence[UUID]) -> dict[UUID, int]:
     return {row["id"]: row["version"] for row in await tx.fetch(VERSIONS, list(seat_ids))}
-
-
-async def add_payment(
-    tx: Tx, payment: Payment, checkout_id: UUID | None, *, purpose: str, reason: str | None, journal_id: int | None
-) -> UUID:
-    """Record a payment. Raise if it is recorded already, for this or another organization."""
-    added = await tx.fetchval(
-        ADD_PAYMENT,
-        checkout_id,
-        payment.provider,
-        payment.id,
-        payment.reference,
-        payment.amount_cents,
-        payment.currency,
-        purpose,
-        reason,
-        journal_id,
-    )
-    if added is None:
-        raise already_recorded(payment)
-    return added
-
-
-def already_recorded(payment: Payment) -> Permanent:
-    """Return the error for a payment that is recorded already, for this or another organization."""
-    return Permanent(f"payment {payment.id} of {payment.provider} is recorded already, for another checkout")
 
 
 async def occupancy(tx: Tx, event_id: UUID) -> Occupancy:

@@ -77,8 +77,9 @@ select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.curre
 """
 SCAN_TICKET = """
 select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.void_reason, t.frozen_at, t.holder_name,
-       coalesce(s.label, x.name) as place
+       coalesce(s.label, x.name) as place, e.status = 'cancelled' as is_cancelled
   from ticketing.tickets t
+  join ticketing.events e on e.id = t.event_id
   join ticketing.sections x on x.id = t.section_id
   left join ticketing.seats s on s.id = t.seat_id
  where t.ticket_code = $1
