@@ -233,7 +233,7 @@ TEXTS = {"uuid": NOBODY, "date-time": "2031-06-21T00:00:00Z", "date": "2031-06-2
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_plausible_requests_get_an_answer_whoever_sends_them(
+def test_plausible_requests_of_any_caller_are_answered(
     server: Shipped, owner_key: str, admin_key: str, who: str
 ) -> None:
     described = server.get("/api/v1/openapi.json").json()
