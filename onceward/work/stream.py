@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import sqrt
 
 ENOUGH = 400
-"""So many rows show whether lines get about the same."""
+"""This number of rows shows whether lines get about the same."""
 WITHIN_S = 2.0
 """If the rows take longer, claims by time save nothing, and what they show is too old."""
 MOST_CLAIMS = 128

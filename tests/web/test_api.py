@@ -265,7 +265,7 @@ async def test_an_app_may_have_an_icon_of_its_own(database_url: str) -> None:
 async def test_slow_requests_of_one_customer_leave_connections_and_end_after_the_limit(
     http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Customers are told apart by their credential until they are known, here by a cookie."""
+    """A customer is recognized by its credential until it is known, here by a cookie."""
     monkeypatch.setattr("onceward.db.turns.MOST_WAITING", 6)
     path = "/api/v1/shop/slow"
 

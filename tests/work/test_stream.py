@@ -97,7 +97,7 @@ def test_work_of_many_organizations_that_lies_beside_each_other_is_claimed_by_ti
 def test_a_flood_is_claimed_by_time_beside_those_that_come() -> None:
     here = Simulated([1] * 5000)
     waits: list[int] = []
-    for n in range(10):
+    for _ in range(10):
         here.add(2)
         begun = len(here.claims)
         while 2 not in here.claim():
