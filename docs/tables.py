@@ -331,7 +331,8 @@ def senders_by_scheme() -> list[str]:
 
 
 def integrations_page() -> str:
-    """Return docs/integrations/README.md with the integrations that are only called, and the senders by name and by scheme."""
+    """Return docs/integrations/README.md with the integrations that are only called, and the senders by name and
+    by scheme."""
     page = (HERE / "integrations" / "README.md").read_text(encoding="utf-8")
     names = (name for name in integrations() if not integrations().sends_webhooks(name))
     called = sorted((integrations()[name] for name in names), key=lambda each: each.title)

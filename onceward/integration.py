@@ -4,8 +4,8 @@ Each folder of `onceward/integrations` declares one in its `integration.py`; ano
 of the group `onceward.integrations`. This module names no service. Everything heavy is a reference (`package.module:name`) that
 is imported when it is first needed, so that `onceward --help` imports no service.
 
-A folder that only has a `sender.py` is a sender of webhooks and nothing else. It is known by the name of its folder, and imported
-when a source uses it: a process starts as fast with two hundred senders as with ten.
+A folder that only has a `sender.py` is a sender of webhooks and nothing else. It is known by the name of its
+folder, and imported when a source uses it: a process starts as fast with two hundred senders as with ten.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ class Integrations(Mapping[str, Integration]):
 
 @cache
 def integrations() -> Integrations:
-    """Return the installed integrations: the built-in ones, those of other distributions, and the senders of webhooks."""
+    """Return the installed integrations: the built-in ones, those of other distributions, and the senders of
+    webhooks."""
     folders = sorted(path for path in BUILT_IN.iterdir() if not path.name.startswith(("_", ".")))
     rooms = [path for path in folders if (path / "integration.py").exists()]
     senders = {path.name: path for path in folders if path not in rooms and (path / "sender.py").exists()}

@@ -1,6 +1,7 @@
 """Fetch the certificates and keys that some senders sign with, and the events that others only name.
 
-Through the guarded client: public addresses and https only, with limits on time, size and the number of requests at once."""
+Through the guarded client: public addresses and https only, with limits on time, size and the number of requests at
+once."""
 
 from __future__ import annotations
 

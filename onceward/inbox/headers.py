@@ -48,7 +48,8 @@ class Headers(Mapping[str, str]):
 
 
 def kept_names(provider: str) -> frozenset[bytes]:
-    """Return the names of the headers to store: those of every event, and those that the provider's integration declares."""
+    """Return the names of the headers to store: those of every event, and those that the provider's integration
+    declares."""
     known = integrations().get(provider)
     declared = () if known is None else known.kept_headers
     return frozenset(name.encode("latin-1") for name in (*KEPT, *declared))

@@ -49,7 +49,8 @@ class Derive:
 class Arrival:
     """An id of its own for each request, for senders whose notifications only say that something changed.
 
-    Equal bodies are then different events, and a repeated delivery is an event too: a handler reads what is new with its cursor.
+    Equal bodies are then different events, and a repeated delivery is an event too: a handler reads what is new
+    with its cursor.
     """
 
 

@@ -1,7 +1,7 @@
 """Answers to requests with which senders only check an address. Each kind is one value of a `Sender`.
 
-An answer is made of the request and the secrets of the source alone, and stores nothing. `unsigned` kinds come before the sender has
-a secret, so they are answered without a signature: they prove nothing and cause nothing.
+An answer is made of the request and the secrets of the source alone, and stores nothing. `unsigned` kinds come
+before the sender has a secret, so they are answered without a signature: they prove nothing and cause nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def echo(text: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionCheck(Handshake):
-    """`GET ?hub.mode=subscribe&hub.challenge=..`. With `token`, `hub.verify_token` must be the option `verify_token`."""
+    """`GET ?hub.mode=subscribe&hub.challenge=..`. With `token`, `hub.verify_token` must be the option
+    `verify_token`."""
 
     token: bool = True
     as_json: bool = False
@@ -99,7 +100,8 @@ class EchoQuery(Handshake):
 
 @dataclass(frozen=True, kw_only=True)
 class EchoField(Handshake):
-    """A field of a JSON body whose value is the answer. `when` are fields or, with `header`, one header that must have a value."""
+    """A field of a JSON body whose value is the answer. `when` are fields or, with `header`, one header that must
+    have a value."""
 
     path: str
     when: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -135,7 +137,7 @@ class EchoHeader(Handshake):
 
     @property
     def note(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return f"A request with the header `{self.name}` is answered with the value, and is no event."
+        return f"A request with the header `{self.name}` is answered with the value, and is not an event."
 
     def answer(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         if request.method != self.method or self.name not in request.headers:
@@ -148,7 +150,7 @@ class EchoHeader(Handshake):
 
 @dataclass(frozen=True, kw_only=True)
 class SignedChallenge(Handshake):
-    """A challenge in the query or at a path of the body, which is answered with its HMAC, to prove that we know the secret.
+    """A challenge in the query or at a path of the body, answered with its HMAC to prove that we know the secret.
 
     `reply` makes the answer of the challenge and the HMAC.
     """
@@ -224,7 +226,7 @@ class Reachable(Handshake):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest(Handshake):
-    """A request of the sender's own test, which is answered and is no event: some fields of its body have these values.
+    """A request of the sender's own test, answered and not stored: some fields of its body have these values.
 
     `content` finds such requests without parsing the others.
     """
@@ -239,7 +241,7 @@ class TrialRequest(Handshake):
     @property
     def note(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         shown = ", ".join(f"`{path}` is `{text}`" for path, text in self.when.items())
-        return f"The sender's own test ({shown}) is answered with {self.status} and is no event."
+        return f"The sender's own test ({shown}) is answered with {self.status} and is not an event."
 
     def answer(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         if request.method != "POST" or self.content not in request.body:

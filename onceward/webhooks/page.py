@@ -1,4 +1,5 @@
-"""The page of a sender that is only data. Everything on it comes from the declaration, so that it cannot be out of date."""
+"""The page of a sender that is only data. Everything on it comes from the declaration, so that it cannot be out of
+date."""
 
 from __future__ import annotations
 
@@ -115,12 +116,14 @@ def _verified(sender: Sender) -> Iterator[str]:
     if not scheme.covers_body:
         yield ""
         yield from _filled(
-            "**The body is not protected.** Whoever knows the token, or saw one request, can send other bodies. Use https only, and"
+            "**The body is not protected.** Somebody who knows the token, or saw one request, can send other"
+            " bodies. Use https only, and"
             " confirm through the sender's API what moves money or data."
         )
     elif not _has_time(scheme):
         yield from _filled(
-            "There is no time in the signature: somebody who captured a request can send it again, and only the event id shows it."
+            "There is no time in the signature: somebody who captured a request can send it again. Only the event id"
+            " shows it."
         )
     if sender.notes:
         yield ""
@@ -137,7 +140,8 @@ def _sentences(scheme: Verification) -> Iterator[str]:
     match scheme:
         case StandardWebhooks():
             names = " or ".join(f"`{prefix}-signature`" for prefix in scheme.header_prefixes)
-            yield f"{names} is a list of `v1,<base64>` entries: HMAC-SHA256 of `<id>.<timestamp>.<body>`, the timestamp in seconds."
+            yield f"{names} is a list of `v1,<base64>` entries: HMAC-SHA256 of `<id>.<timestamp>.<body>`."
+            yield "The timestamp is in seconds."
             yield _key(scheme.key_encoding)
             yield "One matching entry is enough."
         case Hmac() | PublicKey():
@@ -152,7 +156,8 @@ def _sentences(scheme: Verification) -> Iterator[str]:
             if isinstance(scheme, Hmac):
                 yield _key(scheme.key_encoding)
             else:
-                yield "The secret of the source is the sender's public key: PEM, DER in base64, or the 32 bytes of an Ed25519 key."
+                yield "The secret of the source is the sender's public key:"
+                yield "PEM, DER in base64, or the 32 bytes of an Ed25519 key."
             yield from _time(scheme)
             if isinstance(scheme, PublishedKey):
                 yield f"Without a secret, the keys are fetched from `{scheme.keys_url}` and kept for an hour."
@@ -278,7 +283,8 @@ def _events(sender: Sender) -> Iterator[str]:
         yield from _filled(f"- {sender.handshake.note}")
     if sender.accepted_reply is not None:
         text = sender.accepted_reply.body.decode()
-        yield f"- The answer is {sender.accepted_reply.status}{f' with the text `{text}`' if text else ' without a body'}."
+        content = f"with the text `{text}`" if text else "without a body"
+        yield f"- The answer is {sender.accepted_reply.status} {content}."
 
 
 def _triggers(sender: Sender) -> Iterator[str]:

@@ -277,7 +277,8 @@ class Provider:
         return {"content-type": "application/json", **self.verification.sign(config, body, now, **extra)}
 
     def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
-        """Return the body and the query of a request that is to be signed, for a sender that puts its signature there."""
+        """Return the body and the query of a request that is to be signed, for a sender that puts its signature
+        there."""
         return body, ""
 
     def request(

@@ -20,7 +20,8 @@ else:
 
 
 def sample_secret_of(verification: Verification, which: str = "a") -> str:
-    """Return a secret with which a source verifies, and with which samples are signed. Each `which` gives another one."""
+    """Return a secret with which a source verifies, and with which samples are signed. Each `which` gives another
+    one."""
     raw = f"secret {which} of the samples, 32 b"[:32].ljust(32, ".").encode()
     match verification:
         case PublicKey():

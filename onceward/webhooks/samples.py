@@ -1,7 +1,7 @@
 """Sample payloads of a sender: files with real payloads, whose ids and times are new in each payload that is made of them.
 
-`samples/<type>.json` in the folder of an integration is one payload as the sender sends it. What a file name cannot contain is
-written as in a URL: `orders%2Fcreate.json`. In what `Sample.make` returns,
+`samples/<type>.json` in the folder of an integration is one payload as the sender sends it. What a file name cannot
+contain is written as in a URL: `orders%2Fcreate.json`. In what `Sample.make` returns,
 
 - the event id, and each word of 14 or more letters and digits that has both, is another one of the same form: the same word
   becomes the same new word everywhere in the payload;

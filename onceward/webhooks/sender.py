@@ -25,7 +25,7 @@ class OncePerBodyOptions(NoOptions):
 
     once_per_body: bool = Field(
         default=False,
-        description="refuse a body that came before under another id, which the signature does not cover: somebody may have"
+        description="refuse a body that came before under another id, which is not signed: somebody may have"
         " sent it again (one statement more per request)",
     )
 
@@ -35,11 +35,12 @@ class Sender(Provider):
     """A provider whose verification and events are values. Its `name` is that of its folder.
 
     `samples` are those of the integration's folder, if left out. A sample that is sent gets the headers that `events` reads.
-    `handshake` answers a request that only checks the address. `form` says that the sender sends forms: of the `fields` of the
-    payload, or with the payload as `json` in the form field that `events` names.
+    `handshake` answers a request that only checks the address. `form` says that the sender sends forms: of the
+    `fields` of the payload, or with the payload as `json` in the form field that `events` names.
 
-    The other fields are for its page: `setup` says where to enter the URL and where the secret is, `failure` what the sender does when
-    we fail, `facts` where all this was read. What was not read in a document or library of the sender itself is `unconfirmed`.
+    The other fields are for its page: `setup` says where to enter the URL and where the secret is, `failure` what
+    the sender does when we fail, `facts` where all this was read. What was not read in a document or library of the
+    sender itself is `unconfirmed`.
     """
 
     title: str

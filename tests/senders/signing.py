@@ -1,4 +1,5 @@
-"""Signatures made without our code: `hashlib`, `hmac` and `cryptography` alone. Each function returns how a sender makes its headers."""
+"""Signatures made without our code: `hashlib`, `hmac` and `cryptography` alone. Each function returns how a sender
+makes its headers."""
 
 from __future__ import annotations
 

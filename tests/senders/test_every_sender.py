@@ -134,7 +134,8 @@ def test_an_old_or_early_request_is_refused_if_the_sender_signs_a_time(name: str
 
 @EACH
 def test_a_captured_request_cannot_become_another_event(name: str) -> None:
-    """An id in the body is signed with it. An id in a header that is not signed is bound to the body, if the source asks for it."""
+    """An id in the body is signed with it. An id in a header that is not signed is bound to the body, if the
+    source asks for it."""
     sender = sender_named(name)
     if not sender.unsigned_headers:
         return

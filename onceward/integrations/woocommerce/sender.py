@@ -10,10 +10,11 @@ from onceward.webhooks.sender import Sender
 
 
 class UnsignedPing(Handshake):
-    """The form `webhook_id=N` that WooCommerce posts, unsigned, when a webhook is saved. It must be answered with 200."""
+    """The form `webhook_id=N` that WooCommerce posts, unsigned, when a webhook is saved. It must be answered with
+    200."""
 
     unsigned = True
-    note = "The unsigned form `webhook_id=N`, posted when a webhook is saved, is answered with 200 and is no event."
+    note = "The unsigned form `webhook_id=N`, posted when a webhook is saved, is answered with 200 and is not an event."
 
     def answer(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         number = request.body.removeprefix(b"webhook_id=")

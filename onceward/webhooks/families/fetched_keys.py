@@ -1,4 +1,5 @@
-"""Public keys that a sender publishes under an address: fetched when they are needed, kept for an hour, and never fetched too often."""
+"""Public keys that a sender publishes under an address: fetched when they are needed, kept for an hour, and never
+fetched too often."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ class Jwt:
 
     `body_claim` holds the SHA-256 of the body in `body_encoding`, and `url_claim` that of the URL in hex. A scheme
     without `body_claim` needs `body_is_signed=False`: then anyone who saw one request can send another body.
-    `issuer` and `audience` may name an option of the source: `{audience}`. A token without `exp` must have `iat`, which may be as old as the source's tolerance.
+    `issuer` and `audience` may name an option of the source: `{audience}`. A token without `exp` must have `iat`,
+    which may be as old as the source's tolerance.
     """
 
     header: str = "authorization"
@@ -164,7 +165,8 @@ class Jwt:
 
 
 def filled(text: str, config: SourceConfig) -> str:
-    """Return a text with the options of the source that it names: `https://{domain}/keys`. Public for other families."""
+    """Return a text with the options of the source that it names: `https://{domain}/keys`. Public for other
+    families."""
     if "{" not in text:
         return text
     values = config.settings.model_dump()

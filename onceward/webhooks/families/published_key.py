@@ -1,4 +1,5 @@
-"""Tokens and signatures whose public keys the sender publishes: JSON Web Key Sets (RFC 7517), OpenID Connect, detached JWS."""
+"""Tokens and signatures whose public keys the sender publishes: JSON Web Key Sets (RFC 7517), OpenID Connect,
+detached JWS."""
 
 from __future__ import annotations
 
@@ -53,9 +54,10 @@ def _pem_of(secret: str) -> bytes:
 class PublishedJwt(Jwt):
     """A token that is signed with one of the keys at `keys_url`. A source needs no secret.
 
-    `keys_url` may name options of the source (`https://{domain}/.well-known/jwks`). `claims` must have these values, which may
-    name options too. `detached` means a JWS whose payload is the body (RFC 7515, RFC 7797). A source with a secret uses this key in
-    PEM instead of the published ones; a private key can sign simulated requests.
+    `keys_url` may name options of the source (`https://{domain}/.well-known/jwks`). `claims` must have these
+    values, which may name options too. `detached` means a JWS whose payload is the body (RFC 7515, RFC 7797). A
+    source with a secret uses this key in PEM instead of the published ones; a private key can sign simulated
+    requests.
     """
 
     keys_url: str = ""
@@ -104,7 +106,7 @@ class PublishedJwt(Jwt):
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         if not config.keys or b"PRIVATE KEY" not in config.keys[0]:
             raise ConfigError(
-                "only the sender has the private key: give the source a private key of your own in PEM as its secret, to try it",
+                "only the sender has the private key: to try it, give the source a private key of your own in PEM",
                 field="secrets",
             )
         return {self.header: self.prefix + self.make_token(config, body, now, **extra)}
@@ -149,7 +151,8 @@ class PublishedJwt(Jwt):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedKey(PublicKey):
-    """A signature with one of the keys at `keys_url`. A source needs no secret; one that has a secret uses this key instead."""
+    """A signature with one of the keys at `keys_url`. A source needs no secret; one that has a secret uses this
+    key instead."""
 
     keys_url: str = ""
     key_id_header: str = ""

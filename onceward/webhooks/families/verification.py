@@ -37,7 +37,8 @@ class Verification(Protocol):
         ...
 
     def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
-        """Return the body and the query of a request that is to be signed: with the signature, if the scheme puts it there."""
+        """Return the body and the query of a request that is to be signed: with the signature, if the scheme puts
+        it there."""
         ...
 
 
