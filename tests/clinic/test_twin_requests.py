@@ -16,7 +16,6 @@ from onceward import Onceward
 from onceward.http import ServiceClient
 from onceward.integrations.daily import Daily, DailySimulator
 from onceward.integrations.stripe import StripeSimulator
-from onceward.integrations.stripe.client import Stripe
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
@@ -258,17 +257,22 @@ CASES: Cases[Stage] = {
 
 @pytest.fixture
 async def stage(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Stage]:
-    settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, shutdown_grace_s=1
-    ).using(WorkSettings(poll_interval_ms=100), TrustSettings(secret_key=SecretStr("k" * 32)))
-    whole = Onceward("practice")
-    whole.include(app)
     stripe, daily, client = StripeSimulator(retry_delays_s=()), DailySimulator(), ServiceClient()
     await stripe.start()
     await daily.start()
+    settings = Settings(
+        database_url=SecretStr(database_url),
+        data_dir=tmp_path,
+        port=0,
+        pool_min=1,
+        pool_max=8,
+        shutdown_grace_s=1,
+        simulators={"stripe": stripe.url},
+    ).using(WorkSettings(poll_interval_ms=100), TrustSettings(secret_key=SecretStr("k" * 32)))
+    whole = Onceward("practice")
+    whole.include(app)
     process = Process(whole, settings, FEATURES)
     await process.start()
-    app.services.use("stripe", Stripe(client, "sk_test_1", base_url=stripe.url))
     app.services.use("daily", Daily(client, "key", base_url=daily.url))
     try:
         async with process.database.transaction(role="engine") as tx:

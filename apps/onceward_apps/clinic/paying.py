@@ -8,8 +8,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward.money import Money
-from onceward.payments import Accept, Dispute, Payment, Refund, Return
-from onceward.payments.errors import PaymentError
+from onceward.payments import Accept, Dispute, Payment, PaymentError, Refund, Return
 from onceward_apps.clinic import bookings, correspondence
 from onceward_apps.clinic.app import ACCOUNT, APPOINTMENT, app
 from onceward_apps.clinic.errors import NotAllowed, NotRefundable
