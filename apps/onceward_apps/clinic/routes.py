@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Path, Query
 from pydantic import BaseModel, Field
 
 from onceward import Engine, Tx
@@ -70,7 +70,7 @@ class CancelIn(BaseModel):
 class RefundIn(BaseModel):
     """Without an amount, everything that is left is refunded."""
 
-    amount: int | None = Field(None, gt=0)
+    amount: int | None = Field(None, gt=0, lt=2**63)
     reason: str = Field(min_length=1, max_length=500)
     payment_id: UUID | None = None
 
@@ -272,7 +272,9 @@ async def unanswered(engine: EngineHere, who: Viewer, limit: int = Query(100, ge
 
 @router.post("/messages/{message_id}/answer")
 @exposed("mail")
-async def answer(engine: EngineHere, who: Operator, message_id: int, given: AnswerIn) -> dict[str, Any]:
+async def answer(
+    engine: EngineHere, who: Operator, message_id: Annotated[int, Path(ge=1, lt=2**63)], given: AnswerIn
+) -> dict[str, Any]:
     """Answer a message over the channel that it came from, or close it."""
     async with acting(engine, who) as tx:
         row = await correspondence.answer(tx, message_id, given.text, actor=who.actor)
