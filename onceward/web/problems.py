@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from onceward.db import DatabaseError, OutcomeUnknown, Unavailable, loudness
 from onceward.errors import OncewardError
@@ -111,6 +112,13 @@ def invalid_request(errors: Sequence[tuple[str, str]] = (), *, detail: str | Non
     return Problem(422, summary, title="Invalid request", **members)
 
 
+def _allowed(request: Request) -> list[str]:
+    """Return the methods of all routes of this path. Starlette knows only those of the first one that matches."""
+    routes = cast(FastAPI, request.app).router.routes
+    found = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in found for method in getattr(route, "methods", None) or ()})
+
+
 def request_id_of(request: Request) -> str | None:
     return cast("str | None", request.scope.get("onceward.request_id"))
 
@@ -123,7 +131,10 @@ def install(api: FastAPI) -> None:
 
     async def on_http(request: Request, error: Exception) -> Response:
         http = cast(HTTPException, error)
-        return answer(Problem(http.status_code, str(http.detail), headers=http.headers), request)
+        headers = {**(http.headers or {})}
+        if http.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_allowed(request))
+        return answer(Problem(http.status_code, str(http.detail), headers=headers), request)
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         errors = cast(RequestValidationError, error).errors()

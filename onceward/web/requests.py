@@ -23,6 +23,8 @@ log = get_logger("onceward.access")
 ACCEPTED_ID = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
 QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Monitoring requests these every few seconds. They are counted but not logged."""
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Methods with their own time series. The parser accepts many more, and anybody can send them."""
 IDENTITY = "onceward.identity"
 """Where `require` puts the identity of the caller into the scope."""
 
@@ -112,8 +114,9 @@ class RequestContext:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         # The route's pattern, not the path: each id in a path would create its own time series.
         route = getattr(scope.get("route"), "path", "unmatched")
-        metrics.REQUESTS.labels(scope["method"], route, f"{status // 100}xx").inc()
-        metrics.REQUEST_SECONDS.labels(scope["method"], route).observe(seconds)
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        metrics.REQUESTS.labels(method, route, f"{status // 100}xx").inc()
+        metrics.REQUEST_SECONDS.labels(method, route).observe(seconds)
         if self._access_log and scope["path"] not in QUIET_PATHS:
             client = scope.get("client")
             identity: Identity | None = scope.get(IDENTITY)

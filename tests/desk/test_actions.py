@@ -174,7 +174,7 @@ async def test_all_rows_that_match_are_counted_again_before_the_action_runs(libr
     assert "not possible for 3" in tried
     await library.add("New", author="Ann")
     grown = await otto.post(f"{BOOKS}/do/lose", **given, number="55", step="run")
-    assert grown.status == 200, "one row more than the person was told"
+    assert grown.status == 200, "one row more than the page showed to the person"
     assert "the first of 53 books" in grown.text
     assert (await otto.post(f"{BOOKS}/do/lose", **given, number="56", step="run")).status == 303
     await until(lambda: library.db.fetchval("select bool_and(ended_at is not null) from onceward.desk_runs"))
