@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from onceward import Engine, Tx
 from onceward.messages import list_senders
 from onceward.web import ANYTHING, Identity, Problem, engine_of, exposed, request_transaction, require
-from onceward_apps.clinic import appointment_payments, bookings, correspondence
+from onceward_apps.clinic import bookings, correspondence, paying
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.errors import ClinicError, NotFound
 from onceward_apps.clinic.store import conversations, people, views
@@ -222,7 +222,7 @@ async def cancel(engine: EngineHere, who: Operator, appointment_id: UUID, reques
 async def request_payment_link(engine: EngineHere, who: Operator, appointment_id: UUID) -> dict[str, Any]:
     """Open a payment page and send its link to the patient."""
     async with acting(engine, who) as tx:
-        return {"number": await appointment_payments.request_link(tx, appointment_id)}
+        return {"number": await paying.request_link(tx, appointment_id)}
 
 
 @router.post("/appointments/{appointment_id}/room", status_code=202)
@@ -247,17 +247,17 @@ async def refund(
     Without it, the same amount is refunded once for the same reason.
     """
     async with acting(engine, who) as tx:
-        await bookings.appointment(tx, appointment_id, lock=True)
-        row = await appointment_payments.refund(
+        made = await paying.refund(
             tx,
             appointment_id,
             amount=requested.amount,
             reason=requested.reason,
-            key=None if idempotency_key is None else f"appointment:{appointment_id}:refund:{idempotency_key}",
+            key=idempotency_key,
             actor=who.actor,
             payment_id=requested.payment_id,
         )
-        return dict(row)
+        shown = {"id": made.id, "payment_id": made.payment.id, "status": made.status, "reason": made.reason}
+        return {**shown, "amount": made.amount.amount, "currency": made.amount.currency}
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
