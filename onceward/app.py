@@ -181,6 +181,8 @@ class Onceward:
         self.registry.end_hooks |= other.registry.end_hooks
         self.registry.sealed |= other.registry.sealed
         self.registry.payments.include(other.registry.payments)
+        if self.registry.payments.services is not None:
+            self.registry.payments.services = lambda: self.services  # those of both apps from here on
         other._share_payments(self.registry.payments)
         self._included.append(other)
         other._share(self.services)

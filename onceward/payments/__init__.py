@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
-    from onceward.payments.errors import PaymentError
+    from onceward.payments.errors import PaymentError, PaymentPending
     from onceward.payments.model import (
         Accept,
         Books,
@@ -30,6 +30,7 @@ __all__ = [
     "Page",
     "Payment",
     "PaymentError",
+    "PaymentPending",
     "PaymentService",
     "Refund",
     "Return",

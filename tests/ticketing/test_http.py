@@ -257,7 +257,8 @@ async def test_a_buyer_approves_at_paypal_and_the_money_is_taken(shop: Shop) -> 
 
     await until(completed)
     [capture] = shop.paypal.books.captures.values()
-    assert capture["custom_id"] == checkout["id"]
+    paid = "select payment_id::text from ticketing.checkouts where id = $1"
+    assert capture["custom_id"] == await shop.runtime.database.fetchval(paid, UUID(checkout["id"]))
 
 
 async def test_nobody_sees_an_order_without_its_token_or_before_it_is_paid(shop: Shop) -> None:

@@ -12,10 +12,10 @@ import pytest
 from onceward.live import LiveNode
 from onceward.live.difference import apply
 from onceward.live.protocol import Drop, Hello, Subscribe
-from onceward.testing import until
 from onceward.money import Money
 from onceward.payments.reports import Origin, apply_facts
 from onceward.payments.service import PaymentReport
+from onceward.testing import until
 from onceward_apps.ticketing import after_sale, baskets, checks, event_setup
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.event_setup import Section

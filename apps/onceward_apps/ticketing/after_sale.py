@@ -9,8 +9,7 @@ from uuid import UUID, uuid4
 
 from onceward import Tx
 from onceward.money import Money
-from onceward.payments import Payment, Refund
-from onceward.payments import errors as payment_errors
+from onceward.payments import Payment, PaymentError, Refund
 from onceward_apps.ticketing import jobs, notices
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.currencies import step
@@ -233,5 +232,5 @@ async def _known(tx: Tx, refund_id: UUID) -> Any:
 def _named() -> Iterator[None]:
     try:
         yield
-    except payment_errors.NotRefundable as error:
+    except PaymentError as error:
         raise NotRefundable(str(error)) from error

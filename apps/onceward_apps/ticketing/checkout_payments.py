@@ -10,7 +10,7 @@ import structlog
 
 from onceward import Engine, Tx
 from onceward.money import Money
-from onceward.payments.errors import PaymentPending
+from onceward.payments import PaymentPending
 from onceward_apps.ticketing import baskets
 from onceward_apps.ticketing.app import ACCOUNTS, CHECKOUT, app
 from onceward_apps.ticketing.currencies import SERVICES, is_taken_by
