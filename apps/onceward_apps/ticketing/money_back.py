@@ -1,4 +1,4 @@
-"""What follows when money of a sale goes back, by whoever made the refund: tickets, the rest of the sale's journal, events, notices."""
+"""What follows when money of a sale goes back: tickets, the rest of the sale's journal, events, notices."""
 
 from __future__ import annotations
 

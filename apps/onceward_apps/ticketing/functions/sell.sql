@@ -1,6 +1,6 @@
 -- Sell the items of a checkout that the caller has locked: convert the claims, post the entries that move no money of the buyer, then
--- write seats, tickets, holds and checkout. Nothing is sold if capacity refuses (`refusals`), or if a seat has another version than the caller
--- read (`is_sold` is false). A repeated call converts and posts nothing twice.
+-- write seats, tickets, holds and checkout. Nothing is sold if capacity refuses (`refusals`), or if a seat has another version than
+-- the caller read (`is_sold` is false). A repeated call converts and posts nothing twice.
 -- Arrays have one element for each item; a place without a seat has null. The plans, also those of sell_seats, are made once, and
 -- use indexes: by default PostgreSQL plans a statement with an array in every call.
 create or replace function ticketing.sell(
