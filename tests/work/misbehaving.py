@@ -184,7 +184,7 @@ class Meeting:
 
 @app.job(timeout=25)
 async def meet(*, name: str, of: int) -> None:
-    """Succeed if so many of these jobs run at the same time, which needs as many slots."""
+    """Succeed if `of` of these jobs run at the same time, which needs as many slots."""
     with Meeting(name, of) as meeting:
         while meeting.is_waiting():
             await asyncio.sleep(0.01)
