@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import hypothesis
 import pytest
+import typer.main
+import typer.testing
 
 from onceward.db import Database
 from onceward.runtime import FEATURES
@@ -14,15 +19,38 @@ from tests.skips import pytest_sessionfinish
 
 __all__ = ["pytest_sessionfinish"]
 
+# The collector of cycles looks at every object of a large process again and again: a tenth of the time of the tests.
+gc.set_threshold(50_000, 20, 100)
+
 # How long an example takes says something about the machine, not about us.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("ours")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live as long as the process: the collector need not look at them."""
+    gc.freeze()
 
 
 @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "thorough"])
 def thorough(request: pytest.FixtureRequest) -> bool:
     """Whether a proof by repetition runs in full. `make test` runs the short one, `-m slow` the thorough one."""
     return request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def converted_once() -> Iterator[None]:
+    """Let `CliRunner` convert the commands of a `Typer` once, not for each call: that takes longer than most commands."""
+    known: WeakKeyDictionary[typer.Typer, Any] = WeakKeyDictionary()
+
+    def get_command(line: typer.Typer) -> Any:
+        if line not in known:
+            known[line] = typer.main.get_command(line)
+        return known[line]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", get_command)
+        yield
 
 
 @pytest.fixture(scope="session")

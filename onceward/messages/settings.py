@@ -33,7 +33,8 @@ class MessagesSettings(FeatureSettings):
     environment_prefix: ClassVar[str] = PREFIX
 
     admin_emails: Words = Field(
-        default=(), description="Recipients of alerts: dead letters, failed runs and other problems."
+        default=(),
+        description="Recipients of alerts: dead letters, failed runs and other problems. Those of an organization go to its owners.",
     )
     fraud_emails: Words = Field(
         default=(), description="Recipients of alerts about wrong amounts or currencies; empty: admins."

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
+from asyncpg import QueryCanceledError
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -13,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.db import Unavailable
+from onceward.db.errors import TooManyRequests
 from onceward.trust.errors import (
     ConfirmationRequired,
     NotAllowed,
@@ -25,6 +28,7 @@ from onceward.trust.errors import (
 from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.settings import TrustSettings
+from onceward.web import metrics
 from onceward.web.api import part_of
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, is_secure
@@ -33,6 +37,7 @@ from onceward.web.dashboard.action import Action, ActionRefused, local_path
 from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
 from onceward.web.exposure import ANYBODY, exposed
+from onceward.web.problems import too_slow
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -129,11 +134,13 @@ def credential_text(scope: Scope, *, instance: bool = False, recent: bool = Fals
 def _page(site: Site, page: Page) -> Handler:
     @exposed(credential=credential_text(page.scope, instance=page.instance, roles=page.roles))
     async def show(request: Request) -> Response:
+        if page.path == "/" and (first := await _own_desk(site, request)) is not None:
+            return RedirectResponse(first, status_code=303)
         identity = await identify(request, page.scope, instance=page.instance, roles=page.roles)
         params = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
         params.pop("organization", None)
         async with transaction_for(site.database, identity) as tx:
-            view = site.view(tx, identity.organization, params)
+            view = site.view(tx, identity.organization, params, variant=page.variant(identity))
             context = await page.load(view)
             around = await frame.load(site, identity, request, tx)
         if "to" in context:
@@ -150,6 +157,14 @@ def _page(site: Site, page: Page) -> Handler:
     return show
 
 
+async def _own_desk(site: Site, request: Request) -> str | None:
+    """Return the desk of a member who may see nothing but what the roles in desks allow."""
+    identity = await authenticator_of(request).identify(request)
+    if identity.may("viewer") or not identity.roles:
+        return None
+    return next((section.path for section in site.contributed.sections if identity.may("viewer", *section.roles)), None)
+
+
 def _action(site: Site, action: Action) -> Handler:
     @exposed(
         *action.causes,
@@ -161,7 +176,7 @@ def _action(site: Site, action: Action) -> Handler:
         )
         if action.recent:
             identity.require_recent(site.settings.of(TrustSettings).reauthentication_minutes)
-        form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+        form = await _form(request)
         form.update({name: str(value) for name, value in request.path_params.items()})
         done = await action.run(site, identity, form)
         if done.page is not None:
@@ -177,6 +192,21 @@ def _action(site: Site, action: Action) -> Handler:
         return reply
 
     return act
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form. A file becomes its content in base64, with its name and type beside it."""
+    fields: dict[str, str] = {}
+    given = (await request.form()).multi_items()
+    for name, value in sorted(
+        given, key=lambda each: not isinstance(each[1], str)
+    ):  # a new file replaces an earlier one
+        if isinstance(value, str):
+            fields[name] = value
+        elif value.size:
+            fields[name] = base64.b64encode(await value.read()).decode()
+            fields |= {f"{name}.name": value.filename or "file", f"{name}.type": value.content_type or ""}
+    return fields
 
 
 def _static(site: Site) -> Handler:
@@ -268,6 +298,7 @@ def _page_before(request: Request) -> str:
 
 async def _error_page(site: Site, request: Request, error: Exception) -> Response:
     """Return a page that explains the error."""
+    detail = str(error)
     match error:
         case SecondFactorRequired():
             return RedirectResponse("/login/second-factor" if error.enrolled else "/dashboard/account", status_code=303)
@@ -288,10 +319,18 @@ async def _error_page(site: Site, request: Request, error: Exception) -> Respons
             status, title = 400, "That did not work"
         case HTTPException():
             status, title = error.status_code, "That did not work"
+        case TooManyRequests():
+            status, title = 429, "Too many requests"
+            metrics.LIMITED.inc()
+        case QueryCanceledError():
+            slow = too_slow()
+            status, title, detail = slow.status_code, slow.title, slow.detail
         case Unavailable():
             status, title = 503, "The database is unavailable"
         case _:
             raise error
     theme = request.cookies.get(frame.THEME_COOKIE, "")
-    page = site.render("error.html", status=status, title=title, detail=str(error), theme=frame.theme(theme))
-    return HTMLResponse(page, status_code=status)
+    page = site.render("error.html", status=status, title=title, detail=detail, theme=frame.theme(theme))
+    return HTMLResponse(
+        page, status_code=status, headers={"Retry-After": "1"} if isinstance(error, TooManyRequests) else None
+    )
