@@ -88,6 +88,28 @@ async def test_a_broken_stream_is_tried_again_and_booked_with_all_it_may_have_co
     assert 0 < broken["cost_micros"] == broken["reserved_micros"]
 
 
+@pytest.mark.acceptance("004-B booking")
+async def test_a_call_that_timed_out_is_booked_with_its_reservation(school: School) -> None:
+    """The service may have written all of it: a course whose calls time out must not get past its budget."""
+    school.configure(call_timeout_s=1, call_tries=1)
+    school.openai.stall_stream(after_characters=0)
+    course_id = await school.generate()
+    [call] = await school.calls(course_id)
+    assert (call["state"], call["estimated"]) == ("failed", True)
+    assert call["cost_micros"] == call["reserved_micros"] > 0
+
+
+@pytest.mark.acceptance("004-B booking")
+async def test_an_answer_without_a_usage_report_is_marked_as_estimated(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onceward.integrations.openai.client.read_usage", lambda _answer: None)
+    course_id = await school.generate(lessons=1)
+    calls = await school.calls(course_id)
+    assert {(call["state"], call["estimated"]) for call in calls} == {("done", True)}
+    assert all(0 < call["cost_micros"] <= call["reserved_micros"] for call in calls)
+
+
 def outline_request(lessons: int) -> dict[str, Any]:
     content = orjson.dumps({"course": "Knots", "task": f"exactly {lessons} lessons"}).decode()
     return {

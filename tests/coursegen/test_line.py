@@ -57,9 +57,7 @@ async def test_a_course_that_waits_long_is_ahead_of_every_tier(school: School) -
     await school.db.execute("update onceward.limits set at_most = 1")
     await ask(school, title="running")
     old = await ask(school, title="old")
-    await school.db.execute(
-        "update coursegen.courses set line_at = line_at - interval '46 minutes' where id = $1", old
-    )
+    await school.db.execute("update coursegen.courses set line_at = line_at - interval '46 minutes' where id = $1", old)
     await ask(school, "PREMIUM", title="new")
     assert await order(school) == ["old", "new"]
 

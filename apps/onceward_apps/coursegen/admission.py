@@ -141,9 +141,7 @@ def _full(candidate: Candidate, *, everybody: int, own: int, must_wait: bool | N
     if not must_wait:
         return None
     if own >= settings.waiting_per_user or (user_is_full and not settings.waiting_most):
-        return LimitReached(
-            candidate.limit_key, candidate.user_limit, course["user_jobs"], retry_after_s=RETRY_AFTER_S
-        )
+        return LimitReached(candidate.limit_key, candidate.user_limit, course["user_jobs"], retry_after_s=RETRY_AFTER_S)
     if not user_is_full and everybody >= settings.waiting_most:
         return LimitReached(GLOBAL, course["global_limit"], course["global_jobs"], retry_after_s=RETRY_AFTER_S)
     return None
@@ -221,8 +219,8 @@ async def _accept(engine: Engine, requested: GenerationRequest, candidate: Candi
 
 async def _take_slots(tx: Tx, candidate: Candidate, requested: GenerationRequest, job_id: int) -> bool:
     """Take the slots if nobody waits for them, else leave the course in the line. Raises `LimitReached` if it is full."""
-    numbers = await waiting.numbers(tx, requested.user_id)
-    if numbers["everybody"] <= 1 and await waiting.paused(tx) is None:  # nobody but this course
+    numbers = await waiting.numbers(tx, requested.user_id, requested.course_id)
+    if numbers["everybody"] == 0 and await waiting.paused(tx) is None:
         try:
             await reserve(tx, job_id, line.limits_of(requested.user_id, candidate.tier))
         except LimitReached as reached:
@@ -231,9 +229,8 @@ async def _take_slots(tx: Tx, candidate: Candidate, requested: GenerationRequest
             await waiting.admit(tx, requested.course_id, job_id)
             return True
     await waiting.lock_line(tx)
-    numbers = await waiting.numbers(tx, requested.user_id)
-    others = max(numbers["everybody"] - 1, 0)
-    reached = _full(candidate, everybody=others, own=numbers["own"] - 1, must_wait=True)
+    numbers = await waiting.numbers(tx, requested.user_id, requested.course_id)
+    reached = _full(candidate, everybody=numbers["everybody"], own=numbers["own"], must_wait=True)
     if reached is not None:
         raise reached
     return False
@@ -270,7 +267,7 @@ async def _start(tx: Tx, requested: GenerationRequest, course: Any) -> tuple[mod
     source = course["shown"] or course["attempt"]
     if requested.lesson is not None:
         # A rewrite that was not finished is continued: what it has written is paid for.
-        is_same = unfinished and latest["kind"] == "rewrite" and latest["lesson"] == requested.lesson
+        is_same = latest is not None and unfinished and latest["kind"] == "rewrite" and latest["lesson"] == requested.lesson
         return ("resume" if is_same else "rewrite"), source
     start = model.start_of(course["status"], restart=requested.restart, unfinished=unfinished)
     if start is None:

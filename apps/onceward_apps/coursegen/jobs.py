@@ -112,9 +112,7 @@ async def begin(job: Job, course_id: UUID) -> Generation:
         raise Snooze(line.LOOK_S, "waits for a slot")
     if recovered:
         await _note_recovery(engine, job, generation.course)
-    log.info(
-        "coursegen.started", attempt=job.attempt, lost_calls=lost, priority=tiers().head_start_s(generation.tier)
-    )
+    log.info("coursegen.started", attempt=job.attempt, lost_calls=lost, priority=tiers().head_start_s(generation.tier))
     return generation
 
 

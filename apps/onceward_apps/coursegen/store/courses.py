@@ -8,6 +8,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward.live import Query
+from onceward_apps.coursegen.app import tiers
 
 Reader = Tx | Query
 
@@ -21,7 +22,7 @@ select c.id, c.status, c.job_id, c.language, t.tier, onceward.limit_count($3) as
        g.held as global_jobs, n.everybody as waiting, n.own as user_waiting, onceward.now() as now,
        coalesce(m.cost_micros, 0) as month_micros
   from coursegen.courses c
- cross join coursegen.waiting_numbers($2) n
+ cross join coursegen.waiting_numbers($2, $1) n
  cross join onceward.limit_state('global') g
   left join coursegen.users u on u.user_id = c.user_id
  cross join lateral (select case when u.tier = any($4) then u.tier else ($4::text[])[1] end as tier) t
@@ -110,7 +111,7 @@ async def tier(tx: Tx, user_id: UUID) -> str | None:
 
 
 async def set_tier(tx: Tx, user_id: UUID, tier: str) -> bool:
-    """Set the tier of a user. Return False if the user has it already."""
+    """Set the tier of a user, also for courses that wait. Return False if the user has it already."""
     changed = await tx.fetchval(
         "insert into coursegen.users as u (organization_id, user_id, tier) values (onceward.organization(), $1, $2)"
         " on conflict (organization_id, user_id) do update set tier = excluded.tier where u.tier <> excluded.tier"
@@ -118,6 +119,16 @@ async def set_tier(tx: Tx, user_id: UUID, tier: str) -> bool:
         user_id,
         tier,
     )
+    if changed:
+        slots = tiers()
+        await tx.execute(
+            "update coursegen.courses set tier = $2, user_limit = $3, line_at = queued_at - make_interval(secs => $4)"
+            " where user_id = $1 and status in ('queued', 'generating') and admitted_at is null",
+            user_id,
+            tier,
+            slots.of(tier),
+            slots.head_start_s(tier),
+        )
     return bool(changed)
 
 

@@ -45,9 +45,9 @@ async def line(tx: Transaction, share_s: int) -> list[Any]:
     return await tx.fetch(LINE, share_s)
 
 
-async def numbers(tx: Tx, user_id: UUID) -> Any:
-    """Return how many courses wait for a slot: `everybody` and `own`."""
-    return await tx.fetchrow("select * from coursegen.waiting_numbers($1)", user_id)
+async def numbers(tx: Tx, user_id: UUID, course_id: UUID) -> Any:
+    """Return how many other courses wait for a slot: `everybody` and `own`."""
+    return await tx.fetchrow("select * from coursegen.waiting_numbers($1, $2)", user_id, course_id)
 
 
 async def place(reader: Tx | Query, course_id: UUID, share_s: int) -> Any:
