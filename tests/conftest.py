@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import hypothesis
 import pytest
+import typer.main
+import typer.testing
 
 from onceward.db import Database
 from onceward.runtime import FEATURES
@@ -23,6 +27,21 @@ hypothesis.settings.load_profile("ours")
 def thorough(request: pytest.FixtureRequest) -> bool:
     """Whether a proof by repetition runs in full. `make test` runs the short one, `-m slow` the thorough one."""
     return request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def converted_once() -> Iterator[None]:
+    """Let `CliRunner` convert the commands of a `Typer` once, not for each call: that takes longer than most commands."""
+    known: WeakKeyDictionary[typer.Typer, Any] = WeakKeyDictionary()
+
+    def get_command(line: typer.Typer) -> Any:
+        if line not in known:
+            known[line] = typer.main.get_command(line)
+        return known[line]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", get_command)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from onceward.desk.desk import Desk, DeskFigure, Role
     from onceward.desk.detail import Detail, Related
     from onceward.desk.errors import WrongDesk
-    from onceward.desk.fields import LongText, Options, Translations
+    from onceward.desk.fields import LongText, Options, Translations, Upload
     from onceward.desk.listing import Listing
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Related",
     "Role",
     "Translations",
+    "Upload",
     "WrongDesk",
 ]
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 from uuid import UUID
+from zoneinfo import available_timezones
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from onceward.desk import bulk
-from onceward.desk.actions import Act, DeskAction, Tried, attempt, perform
+from onceward.desk.actions import Act, DeskAction, Tried, attempt, perform, possible
+from onceward.desk.choosing import Chosen, choose, organization_of
+from onceward.desk.comparing import differences, version
 from onceward.desk.desk import Desk
-from onceward.desk.fields import Entry, differences, entries, fill, parse, version
-from onceward.desk.listing import Listing
+from onceward.desk.entering import parse
+from onceward.desk.fields import Entry, entries, fill
 from onceward.errors import OncewardError
 from onceward.trust.identity import Identity
 from onceward.tx import Tx
@@ -25,48 +29,11 @@ from onceward.web.exposure import exposed
 
 RunForm = Callable[[Site, Identity, Mapping[str, str]], Awaitable[Done]]
 TEMPLATE = "desk_action.html"
-
-
-def is_id(listing: Listing, text: str) -> bool:
-    """Return whether a text has the form of an id of this listing."""
-    if listing.id_type == "uuid":
-        try:
-            UUID(text)
-        except ValueError:
-            return False
-        return True
-    return text.isascii() and text.isdigit() and len(text) < 19 if listing.id_type == "bigint" else 0 < len(text) <= 200
-
-
-def ids_of(action: DeskAction, given: Mapping[str, str]) -> list[str]:
-    """Return the rows that a form names."""
-    if action.on == "list":
-        return []
-    ids = list(dict.fromkeys(given.get("ids", "").split()))
-    if not ids or not all(is_id(action.listing, id) for id in ids):
-        raise Missing(f"choose the {action.listing.noun} first: this address names none")
-    if len(ids) > (bulk.MOST_ROWS if action.in_bulk else 1):
-        raise ActionRefused(
-            f"{action.title} takes at most {bulk.MOST_ROWS if action.in_bulk else 1} rows, not {len(ids)}"
-        )
-    return ids
-
-
-async def organization_of(site: Site, identity: Identity, action: DeskAction, ids: list[str]) -> UUID:
-    """Return the organization in which the action runs. An administrator who chose none acts for that of the rows."""
-    if identity.organization is not None:
-        return identity.organization
-    listing = action.listing
-    if not ids:
-        raise ActionRefused("choose an organization at the top of the page: what you add belongs to one")
-    async with site.database.transaction(role="engine") as tx:
-        found = await tx.fetch(
-            f"select distinct {listing.organization} as id from {listing.rows} where ({listing.id})::text = any($1)",
-            ids,
-        )
-    if len(found) != 1 or found[0]["id"] is None:
-        raise ActionRefused("choose rows of one organization: an action is done for one at a time")
-    return found[0]["id"]
+ZONE_COOKIE = "onceward_zone"
+BEFORE = """
+select changes from onceward.audit_log
+ where entity_type = $1 and entity_id = $2 and action = $3 and changes is not null order by id desc limit 1
+"""
 
 
 def ask_route(desk: Desk, action: DeskAction) -> Callable[[Site], Handler]:
@@ -77,20 +44,24 @@ def ask_route(desk: Desk, action: DeskAction) -> Callable[[Site], Handler]:
         @exposed(credential=credential_text("operator", roles=roles))
         async def show(request: Request) -> Response:
             identity = await identify(request, "operator", roles=roles)
-            ids = ids_of(action, {"ids": " ".join(request.query_params.getlist("ids"))})
-            organization = await organization_of(site, identity, action, ids)
-            form, stamp = entries(action.model), ""
+            query = {**request.query_params, "ids": " ".join(request.query_params.getlist("ids"))}
+            chosen = await choose(desk, site, identity, action, query)
+            organization = await organization_of(site, identity, action, chosen.ids)
+            form, stamp, was = entries(action.model), "", dict[str, str]()
             if action.load is not None:
+                zone = _zone(request)
                 async with site.engine.transaction(organization=organization) as tx:
-                    present = await _load(action, tx, ids[0])
-                form, stamp = tuple(fill(entry, getattr(present, entry.name)) for entry in form), version(present)
+                    present = await _load(action, tx, chosen.ids[0])
+                    shown = await _before(desk, action, tx, chosen.ids[0], present) if query.get("undo") else present
+                was, stamp = _was(_filled(form, present, zone)), version(present)
+                form = _filled(form, shown, zone)
             tried = (
                 None
                 if form or action.reason
-                else await _try(desk, site, action, identity, organization, ids, action.model(), "")
+                else await _try(desk, site, action, identity, organization, chosen, action.model(), "")
             )
             around = await frame.load(site, identity, request, None)
-            page = _page(desk, action, ids, form, stamp=stamp, tried=tried)
+            page = _page(desk, action, chosen, form, stamp=stamp, tried=tried, was=was)
             return HTMLResponse(site.whole(None, identity, around, params={}, template=TEMPLATE, **page))
 
         return show
@@ -98,10 +69,26 @@ def ask_route(desk: Desk, action: DeskAction) -> Callable[[Site], Handler]:
     return make
 
 
+def _zone(request: Request) -> str:
+    zone = unquote(request.cookies.get(ZONE_COOKIE, ""))
+    return zone if zone in available_timezones() else "UTC"
+
+
+def _filled(form: tuple[Entry, ...], model: BaseModel, zone: str) -> tuple[Entry, ...]:
+    return tuple(fill(entry, getattr(model, entry.name), zone) for entry in form)
+
+
+async def _before(desk: Desk, action: DeskAction, tx: Tx, id: str, present: BaseModel) -> BaseModel:
+    """Return the values of a row from before its last change by this action."""
+    changes: dict[str, Any] | None = await tx.fetchval(BEFORE, action.listing.entity, id, action.recorded_as(desk.name))
+    before = {name: change["before"] for name, change in (changes or {}).items()}
+    return action.model.model_validate({**present.model_dump(), **before})
+
+
 def _page(
     desk: Desk,
     action: DeskAction,
-    ids: list[str],
+    chosen: Chosen,
     form: tuple[Entry, ...],
     *,
     stamp: str = "",
@@ -110,7 +97,7 @@ def _page(
     changed: list[tuple[str, str, str]] | None = None,
     was: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    listing = action.listing
+    listing, ids = action.listing, chosen.ids
     is_row = action.on != "list" and len(ids) == 1 and listing.name in desk.details
     back = f"{desk.path}/{listing.name}" + (f"/row/{ids[0]}" if is_row else "")
     return {
@@ -118,12 +105,17 @@ def _page(
         "action": action,
         "desk": desk,
         "listing": listing,
-        "ids": ids,
+        "chosen_rows": chosen,
+        "number": len(ids),
         "form": form,
         "stamp": stamp,
-        "reason": reason, "tried": tried, "changed": changed or [], "back_path": back, "was": was or _was(form),
+        "reason": reason,
+        "tried": tried,
+        "changed": changed or [],
+        "back_path": back,
+        "was": was or {},
         "post_path": f"{desk.path}/{listing.name}/do/{action.name}",
-    }  # fmt: skip
+    }
 
 
 def _was(form: tuple[Entry, ...]) -> dict[str, str]:
@@ -153,7 +145,7 @@ async def _try(
     action: DeskAction,
     by: Identity,
     organization: UUID,
-    ids: list[str],
+    chosen: Chosen,
     given: BaseModel,
     reason: str,
 ) -> Tried:
@@ -161,7 +153,11 @@ async def _try(
     tried = Tried()
     try:
         async with site.engine.transaction(organization=organization) as tx:
-            tried = await attempt(tx, action, Act(ids[0] if ids else "", given, by, reason), desk=desk.name)
+            first, number = (chosen.ids[0] if chosen.ids else ""), 1
+            if len(chosen.ids) > 1:
+                offered = await possible(tx, action, chosen.ids)
+                first, number = (offered[0] if offered else first), len(offered)
+            tried = await attempt(tx, action, Act(first, given, by, reason), desk=desk.name, possible=number)
             raise _Undo
     except _Undo:
         return tried
@@ -171,8 +167,8 @@ def run_action(desk: Desk, action: DeskAction) -> RunForm:
     """Return what a submitted form does: show what would happen, or do it if the person has seen that."""
 
     async def run(site: Site, identity: Identity, given: Mapping[str, str]) -> Done:
-        ids = ids_of(action, given)
-        organization = await organization_of(site, identity, action, ids)
+        chosen = await choose(desk, site, identity, action, given)
+        organization = await organization_of(site, identity, action, chosen.ids)
         reason = given.get("reason", "").strip()[:500]
         parsed = parse(action.model, given)
         stamp = given.get("stamp", "")
@@ -180,36 +176,41 @@ def run_action(desk: Desk, action: DeskAction) -> RunForm:
 
         def again(**more: Any) -> Done:
             shown: dict[str, Any] = {"stamp": stamp, "reason": reason, "was": was, **more}
-            return Done(page=TEMPLATE, context=_page(desk, action, ids, parsed.form, **shown))
+            return Done(page=TEMPLATE, context=_page(desk, action, chosen, parsed.form, **shown))
 
         if parsed.model is None:
             return again()
         if action.reason and not reason:
             return again(tried=Tried(refused="Give a reason: it is written to the audit log."))
-        if given.get("step") != "run":
-            tried = await _try(desk, site, action, identity, organization, ids, parsed.model, reason)
-            return again(tried=tried)
-        act = Act(ids[0] if ids else "", parsed.model, identity, reason)
-        if action.in_bulk and len(ids) > 1:
+        # A list may have grown since its rows were counted for the person.
+        has_grown = chosen.all and given.get("number") != str(len(chosen.ids))
+        if given.get("step") != "run" or has_grown:
+            return again(tried=await _try(desk, site, action, identity, organization, chosen, parsed.model, reason))
+        act = Act(chosen.ids[0] if chosen.ids else "", parsed.model, identity, reason)
+        if action.in_bulk and len(chosen.ids) > 1:
             async with site.engine.transaction(organization=organization) as tx:
-                number = await bulk.start(desk, tx, action, ids, act)
+                number = await bulk.start(desk, tx, action, chosen.ids, act)
             return Done(f"{desk.path}/runs/{number}")
         try:
             async with site.engine.transaction(organization=organization) as tx:
                 if action.load is not None:
-                    await _refuse_if_changed(action, tx, ids[0], given)
+                    await _refuse_if_changed(action, tx, act.id, given)
                 message = await perform(tx, action, act, desk=desk.name)
         except _Changed as error:
             return again(stamp=error.stamp, changed=error.changed, was=error.was)
         except ActionRefused as refusal:
             return again(tried=Tried(refused=str(refusal)))
-        has_page = act.id and action.listing.name in desk.details
-        return Done(
-            f"{desk.path}/{action.listing.name}" + (f"/row/{act.id}" if has_page else ""),
-            " ".join((message, *act.said)),
-        )
+        return Done(_after(desk, action, act), " ".join((message, *act.said)))
 
     return run
+
+
+def _after(desk: Desk, action: DeskAction, act: Act[Any]) -> str:
+    """Return the page that follows: that of the row, with a way to undo what was done if there is one."""
+    path = f"{desk.path}/{action.listing.name}"
+    if not act.id or action.listing.name not in desk.details:
+        return path
+    return f"{path}/row/{act.id}" + (f"?done={action.name}" if action.undo or action.load else "")
 
 
 class _Changed(OncewardError):
@@ -235,5 +236,5 @@ async def _refuse_if_changed(action: DeskAction, tx: Tx, id: str, given: Mapping
         action.model, {key.removeprefix("was."): text for key, text in given.items() if key.startswith("was.")}
     )
     changed = differences(form, before.model, present) if before.model is not None else []
-    now = _was(tuple(fill(entry, getattr(present, entry.name)) for entry in form))
+    now = _was(_filled(form, present, "UTC"))
     raise _Changed(version(present), changed or [("This " + listing.noun, "as you opened it", "changed")], now)

@@ -6,7 +6,7 @@ transaction with its audit entry.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -67,6 +67,10 @@ class DeskAction:
     reason: bool = False
     """Whether people must say why. The reason is written to the audit log."""
     danger: bool = False
+    undo: str = ""
+    """The name of the action that takes it back. An action with `load` is taken back by the values from before."""
+    in_list: bool = False
+    """Whether each row of the list has a button for it."""
     roles: tuple[str, ...] = ()
     causes: tuple[Effect, ...] = ()
     """What it can cause outside of the database, for the table of routes in docs/security.md."""
@@ -82,6 +86,10 @@ class DeskAction:
     def in_bulk(self) -> bool:
         return self.on == "rows"
 
+    def recorded_as(self, desk: str) -> str:
+        """Return its name in the audit log."""
+        return f"{desk}.{self.listing.entity}.{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Tried:
@@ -90,6 +98,8 @@ class Tried:
     message: str = ""
     said: tuple[str, ...] = ()
     starts: tuple[Consequence, ...] = ()
+    possible: int = 1
+    """For how many of the chosen rows the action is offered."""
     refused: str = ""
 
 
@@ -111,6 +121,7 @@ async def perform(tx: Tx, action: DeskAction, act: Act[Any], *, desk: str) -> st
         raise ActionRefused(
             f"{action.title} is not possible any more: the {action.listing.noun} has changed or is gone"
         )
+    before = None if action.load is None else await action.load(tx, act.id)
     try:
         message = await action.run(tx, act)
     except ActionRefused:
@@ -118,21 +129,41 @@ async def perform(tx: Tx, action: DeskAction, act: Act[Any], *, desk: str) -> st
     except OncewardError as error:
         raise ActionRefused(str(error)) from error
     await tx.audit(
-        f"{desk}.{action.listing.noun}.{action.name}".replace(" ", "_"),
-        entity_type=action.listing.noun.replace(" ", "_"),
+        action.recorded_as(desk),
+        entity_type=action.listing.entity,
         entity_id=act.id or None,
-        changes=act.given.model_dump(mode="json") or None,
+        changes=_changes(before, act.given) or None,
         reason=act.reason or None,
         actor=act.by.actor,
     )
     return message
 
 
-async def attempt(tx: Tx, action: DeskAction, act: Act[Any], *, desk: str) -> Tried:
+def _changes(before: BaseModel | None, given: BaseModel) -> dict[str, Any]:
+    """Return what the audit log keeps: what was entered, or for a change each field that differs, before and after."""
+    after = given.model_dump(mode="json")
+    if before is None:
+        return after
+    old = before.model_dump(mode="json")
+    return {name: {"before": old.get(name), "after": value} for name, value in after.items() if old.get(name) != value}
+
+
+async def possible(tx: Tx, action: DeskAction, ids: Sequence[str]) -> list[str]:
+    """Return those of these rows for which the action is offered."""
+    listing = action.listing
+    rows = await tx.fetch(
+        f"select ({listing.id})::text as id from {listing.rows}"
+        f" where {listing.id} = any($1::text[]::{listing.id_type}[]) and ({listing.where}) and ({action.when})",
+        list(ids),
+    )
+    return [row["id"] for row in rows]
+
+
+async def attempt(tx: Tx, action: DeskAction, act: Act[Any], *, desk: str, possible: int = 1) -> Tried:
     """Return what the action would do. The caller rolls the transaction back."""
     before = await last_id(tx)
     try:
         message = await perform(tx, action, act, desk=desk)
     except ActionRefused as refusal:
         return Tried(refused=str(refusal))
-    return Tried(message, tuple(act.said), tuple(await consequences_since(tx, before)))
+    return Tried(message, tuple(act.said), tuple(await consequences_since(tx, before)), possible)

@@ -65,6 +65,16 @@ async def advance(desk: Desk, tx: Tx, run: int) -> bool:
                 await perform(tx, action, Act(id, given, by, row["reason"]), desk=desk.name)
             succeeded += 1
         except ActionRefused as refusal:
-            problems.append({"id": id, "why": str(refusal)[:300]})
+            problems.append({"id": id, "name": await _name(desk, tx, action, id), "why": str(refusal)[:300]})
     await tx.execute(ADVANCE, run, len(batch), succeeded, json.dumps(problems), MOST_PROBLEMS)
     return row["done"] + len(batch) < len(rows)
+
+
+async def _name(desk: Desk, tx: Tx, action: DeskAction, id: str) -> str:
+    """Return the title of a row, for the list of rows that were refused."""
+    listing = action.listing
+    title = desk.details[listing.name].title if listing.name in desk.details else listing.columns[0].expression
+    found = await tx.fetchval(
+        f"select ({title})::text from {listing.rows} where {listing.id} = $1::text::{listing.id_type}", id
+    )
+    return found or f"A {listing.noun} that is gone"

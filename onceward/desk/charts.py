@@ -16,6 +16,7 @@ from onceward.money import format_amount
 from onceward.web.dashboard import formats
 
 WIDTH, HEIGHT, FOOT = 640, 180, 22
+LINE, LONGEST_LABEL = 42, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class Chart:
     currency: str = ""
     """The currency of values in minor units; empty: they are numbers."""
     empty: str = "Nothing yet."
+    roles: tuple[str, ...] = ()
+    """The roles of the desk that may see it, besides viewers, operators and owners of the organization."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.days <= 370:
@@ -63,7 +66,8 @@ async def draw(chart: Chart, conn: Any, *, today: date) -> Drawn:
     else:
         points = [(str(row["label"]), row["value"]) for row in await conn.fetch(f"{chart.sql} limit 20")]
     values = [float(value) for _, value in points]
-    picture = Markup("") if not any(values) else _svg(chart, [label for label, _ in points], values)
+    draw_points = _bars if chart.kind == "bars" else _svg
+    picture = Markup("") if not any(values) else draw_points(chart, [label for label, _ in points], values)
     return Drawn(chart, [(label, chart.shown(value)) for label, value in points], picture, chart.shown(sum(values)))
 
 
@@ -90,4 +94,27 @@ def _svg(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Markup
     )
     return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}: highest {}">{}{}{}</svg>').format(
         WIDTH, HEIGHT + FOOT, chart.title, chart.shown(top), highest, Markup("").join(bars), ends
+    )
+
+
+def _bars(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Markup:
+    """Draw one line for each label: the text above, the bar below it, and the value at its end."""
+    top = max(max(values), 0) or 1
+    lines = [
+        Markup(
+            '<text x="0" y="{}">{}</text><rect x="0" y="{}" width="{:.1f}" height="12" rx="2"/>'
+            '<text x="{:.1f}" y="{}">{}</text>'
+        ).format(
+            number * LINE + 13,
+            label if len(label) <= LONGEST_LABEL else label[:LONGEST_LABEL] + "…",
+            number * LINE + 19,
+            width := max(2.0, max(value, 0) / top * (WIDTH - 120)),
+            width + 8,
+            number * LINE + 30,
+            chart.shown(value),
+        )
+        for number, (label, value) in enumerate(zip(labels, values, strict=True))
+    ]
+    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}: highest {}">{}</svg>').format(
+        WIDTH, len(values) * LINE, chart.title, chart.shown(top), Markup("").join(lines)
     )

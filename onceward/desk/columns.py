@@ -41,6 +41,10 @@ class Column:
     """Whether people may sort by it. It must never be null, and needs an index that begins with it."""
     filter: bool = False
     """Whether people may filter by it: a list of its words, a first and a last day, or the exact text."""
+    choices: str = ""
+    """SQL for the choices of the filter: `select id::text as value, name as word from library.shelves order by 2`."""
+    by: str = ""
+    """The SQL expression that a choice is compared with, if it is not the column itself: `r.shelf_id`."""
     search: bool = False
     """Whether the search field looks at its words."""
     wide: bool = False
@@ -59,6 +63,11 @@ class Column:
     @property
     def expression(self) -> str:
         return self.sql or f"r.{self.name}"
+
+    @property
+    def is_days(self) -> bool:
+        """Return whether its filter is a first and a last day."""
+        return self.kind in ("time", "date")
 
     @property
     def sql_type(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from onceward.desk.actions import Act, DeskAction, Load, Nothing, On, Run
+from onceward.desk.asking import Parent
 from onceward.desk.charts import Chart
 from onceward.desk.detail import Detail
 from onceward.desk.errors import WrongDesk
@@ -47,6 +48,17 @@ class DeskFigure:
     kind: Literal["number", "money"] = "number"
     currency: str = ""
     warn_above: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """The first rows of a list, on the home page of a desk."""
+
+    listing: Listing
+    title: str
+    query: str
+    rows: int
 
 
 class Desk:
@@ -87,6 +99,7 @@ class Desk:
         self.actions: dict[tuple[str, str], DeskAction] = {}
         self.charts: list[Chart] = []
         self.figures: list[DeskFigure] = []
+        self.shortlists: list[Shortlist] = []
         DESKS[name] = self
         from onceward.desk.bulk import register
 
@@ -117,6 +130,8 @@ class Desk:
         when: str = "true",
         reason: bool = False,
         danger: bool = False,
+        undo: str = "",
+        in_list: bool = False,
         roles: tuple[str, ...] = (),
         causes: tuple[Effect, ...] = (),
     ) -> Callable[[RunT], RunT]:
@@ -139,6 +154,8 @@ class Desk:
                 when=when,
                 reason=reason,
                 danger=danger,
+                undo=undo,
+                in_list=in_list,
                 roles=roles,
                 causes=causes,
             )
@@ -161,6 +178,23 @@ class Desk:
     def actions_of(self, listing: Listing, *on: On) -> list[DeskAction]:
         return [each for each in self.actions.values() if each.listing is listing and each.on in on]
 
+    def shortlist(self, listing: Listing, title: str, query: str = "", *, rows: int = 8) -> None:
+        """Show the first rows of a list on the home page: `desk.shortlist(VISITS, "Today", "starts_at=today")`."""
+        self.shortlists.append(Shortlist(listing, title, query, rows))
+
+    def action_named(self, recorded: str) -> DeskAction | None:
+        """Return the action that the audit log calls by this name."""
+        return next((each for each in self.actions.values() if each.recorded_as(self.name) == recorded), None)
+
+    def parents_of(self, listing: Listing) -> dict[str, Parent]:
+        """Return the objects by which a list can be limited: those whose page shows it as a tab."""
+        return {
+            name: Parent(related.by, self.listings[name].id_type)
+            for name, detail in self.details.items()
+            for related in detail.related
+            if related.listing is listing
+        }
+
     def role_names(self, roles: tuple[str, ...]) -> tuple[str, ...]:
         """Return the full names of roles: `library.librarian`."""
         return tuple(f"{self.name}.{role}" for role in roles)
@@ -170,11 +204,17 @@ class Desk:
         if unknown := set(roles) - known:
             raise WrongDesk(f"desk {self.name} has no role {sorted(unknown)}; it has {sorted(known)}")
 
+    def _check_undo(self) -> None:
+        for listing, action in ((name, each) for (name, _), each in self.actions.items()):
+            if action.undo and (listing, action.undo) not in self.actions:
+                raise WrongDesk(f"action {action.name} is undone by {action.undo}, which listing {listing} has not")
+
     @cached_property
     def pages(self) -> Pages:
         """The pages of the dashboard: `Feature(pages=...)` names it."""
         from onceward.desk.site import desk_pages
 
+        self._check_undo()
         return desk_pages(self)
 
 

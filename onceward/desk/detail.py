@@ -32,4 +32,6 @@ class Detail:
     """What people read instead of the name of an audit entry."""
     timeline: str = ""
     """SQL of the app's own records, with `$1` as the id (text): `at`, `what` and `who`."""
+    documents: str = ""
+    """SQL of files that belong to the row, with `$1` as the id (text): `title` and `path`."""
     notes: bool = True

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from onceward.db import Transaction
+from onceward.desk.asking import Asked
 from onceward.desk.cells import headings, line
-from onceward.desk.listing import Asked, Listing, Rows, read
+from onceward.desk.listing import Listing
+from onceward.desk.reading import Rows
 from onceward.extras import extra
 
 CHUNK = 1_000
@@ -22,15 +25,19 @@ MOST_XLSX = 1_048_000
 """A sheet has room for this many rows."""
 
 
-async def pages(tx: Transaction, listing: Listing, asked: Asked) -> AsyncIterator[Rows]:
+ReadChunk = Callable[[Asked], Awaitable[Rows]]
+"""Reads the next rows, each time in a transaction of its own: a slow download holds no connection."""
+
+
+async def pages(read_chunk: ReadChunk, asked: Asked) -> AsyncIterator[Rows]:
     """Return all rows, one chunk at a time."""
     while True:
-        chunk = await read(tx, listing, asked, limit=CHUNK)
+        chunk = await read_chunk(asked)
         yield chunk
         if chunk.next is None:
             return
         last = chunk.rows[-1]
-        asked = Asked(asked.where, asked.arguments, asked.order, (last["_sort"], last["_id"]))
+        asked = replace(asked, after=(last["_sort"], last["_id"]))
 
 
 def neutral(value: Any) -> Any:
@@ -38,10 +45,10 @@ def neutral(value: Any) -> Any:
     return "'" + value if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-async def csv_lines(tx: Transaction, listing: Listing, asked: Asked) -> AsyncGenerator[str]:
+async def csv_lines(read_chunk: ReadChunk, listing: Listing, asked: Asked) -> AsyncGenerator[str]:
     """Return the listing as CSV. Without the byte order mark at its beginning, Excel takes it for Latin-1."""
     yield "\ufeff" + _csv([headings(listing.columns)])
-    async for chunk in pages(tx, listing, asked):
+    async for chunk in pages(read_chunk, asked):
         yield _csv([[neutral(value) for value in line(listing.columns, row)] for row in chunk.rows])
 
 
@@ -51,7 +58,7 @@ def _csv(lines: list[list[Any]]) -> str:
     return buffer.getvalue()
 
 
-async def xlsx(tx: Transaction, listing: Listing, asked: Asked) -> tuple[TemporaryDirectory[str], Path]:
+async def xlsx(read_chunk: ReadChunk, listing: Listing, asked: Asked) -> tuple[TemporaryDirectory[str], Path]:
     """Write the listing as a workbook. The caller removes the directory when it has sent the file."""
     with extra("desk", "the export of lists as XLSX"):
         from importlib import import_module
@@ -72,16 +79,16 @@ async def xlsx(tx: Transaction, listing: Listing, asked: Asked) -> tuple[Tempora
         for at, title in enumerate(headings(listing.columns)):
             sheet.write_string(0, at, title, bold)
         number = 1
-        async for chunk in pages(tx, listing, asked):
+        async for chunk in pages(read_chunk, asked):
             for row in chunk.rows[: MOST_XLSX - number]:
                 for at, value in enumerate(line(listing.columns, row)):
                     _write(sheet, number, at, value, formats)
                 number += 1
+        # It compresses the whole file, which takes seconds for a long list.
+        await asyncio.to_thread(book.close)
     except BaseException:
         directory.cleanup()
         raise
-    finally:
-        book.close()
     return directory, path
 
 

@@ -1,18 +1,17 @@
-"""Forms from pydantic models: one field for each field of the model, and errors beside the field."""
+"""The inputs of a form: one for each field of a pydantic model."""
 
 from __future__ import annotations
 
-import hashlib
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, Union, cast, get_args, get_origin
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
 from onceward.desk.errors import WrongDesk
@@ -32,7 +31,18 @@ Input = Literal[
     "lines",
     "translations",
     "email",
+    "file",
 ]
+MOST_BYTES = 700_000
+"""The largest file that a form takes. It travels with the form while people read what will happen."""
+
+
+class Upload(BaseModel):
+    """A field with a file: `cover: Upload | None = None`. The audit log gets its name and type, not its content."""
+
+    name: str
+    type: str
+    content: bytes = Field(exclude=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +134,22 @@ def _input(name: str, annotation: Any, metadata: Sequence[Any]) -> tuple[Input, 
             return "choice", tuple((str(each.value), each.name.replace("_", " ").capitalize()) for each in annotation)
         known: dict[type, Input] = {
             bool: "yes", str: "text", int: "number", Decimal: "decimal", float: "decimal", Money: "money", date: "date",
-            datetime: "instant", time: "time",
+            datetime: "instant", time: "time", Upload: "file",
         }  # fmt: skip
         if annotation in known:
             return known[annotation], ()
         if annotation.__name__ == "EmailStr":
             return "email", ()
     raise WrongDesk(
-        f"field {name}: no input for {annotation}; use text, numbers, Money, dates, choices, list[str] or Translations"
+        f"field {name}: no input for {annotation}; use text, numbers, Money, dates, choices, list[str], Translations or Upload"
     )
 
 
-def fill(entry: Entry, value: Any) -> Entry:
-    """Return the input with a value of the model."""
+def fill(entry: Entry, value: Any, zone: str = "UTC") -> Entry:
+    """Return the input with a value of the model. Instants are shown in `zone` unless the value has one of its own."""
     match entry.input:
+        case "file":
+            return entry
         case "yes":
             return replace(entry, value="yes" if value else "")
         case "money":
@@ -154,114 +166,9 @@ def fill(entry: Entry, value: Any) -> Entry:
             at = cast(datetime | None, value)
             if at is None:
                 return entry
-            zone = at.tzinfo.key if isinstance(at.tzinfo, ZoneInfo) else "UTC"
+            zone = at.tzinfo.key if isinstance(at.tzinfo, ZoneInfo) else zone
             local = at.astimezone(ZoneInfo(zone))
             return replace(entry, value=local.strftime("%Y-%m-%dT%H:%M"), values={"zone": zone})
         case _:
             value = value.value if isinstance(value, Enum) else value
             return replace(entry, value="" if value is None else str(value))
-
-
-def entered(form: Sequence[Entry], given: Mapping[str, str]) -> tuple[Entry, ...]:
-    """Return the inputs with what a person has entered."""
-    filled: list[Entry] = []
-    for entry in form:
-        further = {key.rpartition(".")[2]: text for key, text in given.items() if key.startswith(f"{entry.name}.")}
-        filled.append(replace(entry, value=given.get(entry.name, ""), values=further, error=""))
-    return tuple(filled)
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """The model, or the inputs with their errors."""
-
-    model: BaseModel | None
-    form: tuple[Entry, ...]
-
-
-def parse(model: type[BaseModel], given: Mapping[str, str]) -> Parsed:
-    """Read a submitted form."""
-    form = entered(entries(model), given)
-    values: dict[str, Any] = {}
-    errors: dict[str, str] = {}
-    for entry in form:
-        try:
-            value = _value(entry)
-        except ValueError as error:
-            errors[entry.name] = str(error)
-        else:
-            if value is not None:
-                values[entry.name] = value
-            elif entry.required:
-                errors[entry.name] = "Enter a value."
-    if not errors:
-        try:
-            return Parsed(model.model_validate(values), form)
-        except ValidationError as error:
-            for each in error.errors():
-                name = str(each["loc"][0]) if each["loc"] else form[0].name
-                errors[name] = _sentence(each["msg"])
-    return Parsed(None, tuple(replace(entry, error=errors.get(entry.name, "")) for entry in form))
-
-
-def _sentence(text: str) -> str:
-    text = text.removeprefix("Value error, ")
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-def _value(entry: Entry) -> Any:
-    text = entry.value.strip()
-    match entry.input:
-        case "yes":
-            return text == "yes"
-        case "lines":
-            return [line.strip() for line in text.splitlines() if line.strip()]
-        case "translations":
-            return {language: each.strip() for language, each in entry.values.items() if each.strip()}
-        case "money":
-            return _money(text, entry.values.get("currency", "").strip().upper()) if text else None
-        case "instant":
-            return _instant(text, entry.values.get("zone", "UTC")) if text else None
-        case _:
-            return text.replace("\r\n", "\n") or None
-
-
-def _money(text: str, currency: str) -> Money:
-    try:
-        scaled = Decimal(text.replace(",", "")).scaleb(exponent(currency))
-    except (InvalidOperation, ValueError) as error:
-        raise ValueError(f"{text[:40]!r} {currency[:10]!r} is not an amount such as 12.50 EUR.") from error
-    if not scaled.is_finite() or scaled != scaled.to_integral_value():
-        raise ValueError(f"{currency} has {exponent(currency)} decimal places, and {text[:40]} has more.")
-    return Money(int(scaled), currency)
-
-
-def _instant(text: str, zone: str) -> datetime:
-    if zone not in available_timezones():
-        raise ValueError(f"{zone[:60]!r} is not a time zone such as Europe/Lisbon.")
-    try:
-        local = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ValueError(f"{text[:40]!r} is not a time such as 2026-03-01T09:30.") from error
-    return local.replace(tzinfo=ZoneInfo(zone))
-
-
-def version(model: BaseModel) -> str:
-    """Return a short hash of the values that a form was filled with, to find out whether somebody else changed them."""
-    return hashlib.sha256(model.model_dump_json().encode()).hexdigest()[:16]
-
-
-def differences(form: Sequence[Entry], before: BaseModel, now: BaseModel) -> list[tuple[str, str, str]]:
-    """Return what somebody else has changed: the title of the field, the value before and the value now."""
-    changed: list[tuple[str, str, str]] = []
-    for entry in form:
-        old, new = getattr(before, entry.name), getattr(now, entry.name)
-        if old != new:
-            changed.append((entry.title, _text(entry, old), _text(entry, new)))
-    return changed
-
-
-def _text(entry: Entry, value: Any) -> str:
-    filled = fill(entry, value)
-    shown = " ".join((filled.value, *filled.values.values())).strip()
-    return dict(entry.options).get(shown, shown) or "nothing"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
-from onceward.desk.acting import is_id
+from onceward.desk.asking import is_id
 from onceward.desk.desk import DESKS, Desk
 from onceward.desk.listing import Listing
 from onceward.trust.identity import Identity
@@ -37,7 +37,7 @@ async def add_note(site: Site, identity: Identity, given: Mapping[str, str]) -> 
     if not body or len(body) > LONGEST_NOTE:
         raise ActionRefused(f"write a note of 1 to {LONGEST_NOTE} characters, not {len(body)}")
     async with site.engine.transaction(organization=organization) as tx:
-        found = is_id(listing, id) and await tx.fetchval(
+        found = is_id(listing.id_type, id) and await tx.fetchval(
             f"select true from {listing.rows} where {listing.id} = $1::text::{listing.id_type} and ({listing.where})",
             id,
         )
@@ -47,7 +47,7 @@ async def add_note(site: Site, identity: Identity, given: Mapping[str, str]) -> 
             "insert into onceward.desk_notes (organization_id, entity_type, entity_id, author, body)"
             " values ($1, $2, $3, $4, $5)",
             organization,
-            listing.noun.replace(" ", "_"),
+            listing.entity,
             id,
             identity.actor,
             body,

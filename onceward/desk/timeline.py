@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -26,14 +26,27 @@ class Moment(NamedTuple):
     what: str
     who: str
     why: str
-    path: str | None
-    is_note: bool
+    path: str | None = None
+    is_note: bool = False
+    details: tuple[str, ...] = ()
+
+
+Describe = Callable[[str, Mapping[str, Any]], tuple[str, ...]]
 
 
 async def read_timeline(
-    conn: PageReader, types: Sequence[str], id: str, *, words: Mapping[str, str], further: str = ""
+    conn: PageReader,
+    types: Sequence[str],
+    id: str,
+    *,
+    words: Mapping[str, str],
+    describe: Describe,
+    further: str = "",
 ) -> list[Moment]:
-    """Return the newest lines about an object. `further` is SQL of the app: `at`, `what`, `who`, with $1 as the id."""
+    """Return the newest lines about an object. `describe` says what an action was given or changed.
+
+    `further` is SQL of the app: `at`, `what`, `who`, with $1 as the id.
+    """
     moments = [
         Moment(
             row["at"],
@@ -42,12 +55,13 @@ async def read_timeline(
             row["reason"] or "",
             None if row["caused_by"] is None else f"/dashboard/consequences/{row['caused_by']}",
             row["body"] is not None,
+            describe(row["action"], row["changes"] or {}),
         )
         for row in await conn.fetch(READ, list(types), id, SHOWN)
     ]
     if further:
         rows: Sequence[Any] = await conn.fetch(f"select * from ({further}) t order by at desc limit {SHOWN}", id)
-        moments += [Moment(row["at"], row["what"], row["who"] or "", "", None, False) for row in rows]
+        moments += [Moment(row["at"], row["what"], row["who"] or "", "") for row in rows]
     return sorted(moments, key=lambda moment: moment.at, reverse=True)[:SHOWN]
 
 

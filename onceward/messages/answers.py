@@ -13,7 +13,7 @@ from onceward.messages.parking import Parkings
 from onceward.messages.policies import POLICIES, QUICK
 from onceward.messages.preferences import record_service_opt_out
 from onceward.messages.suppression import suppress_recipient_of
-from onceward.messages.troubles import Troubles
+from onceward.messages.troubles import TemplateText, Troubles
 from onceward.services.outcome import Accepted, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
 from onceward.work import Claimed, Indeterminate, Retry
 
@@ -31,9 +31,17 @@ class Answers:
         self._look_after_s = look_after_s
 
     async def evaluate(
-        self, work: Claimed, message: Message, channel: Channel, outcome: ServiceAnswer, line: Line, began: float
+        self,
+        work: Claimed,
+        channel: Channel,
+        outcome: ServiceAnswer,
+        line: Line,
+        *,
+        text: TemplateText,
+        began: float,
     ) -> dict[str, Any]:
         """Return the result of the message, or raise what happens next. `began` is when its turn began."""
+        message: Message = work.body
         parking = self._parkings.of(line)
         policy = POLICIES.get(message.policy, QUICK)
         match outcome:
@@ -44,7 +52,7 @@ class Answers:
                     result["destination"] = detail["destination"]
                 return result
             case Refused(account=True):
-                raise await self._troubles.report(line, message.template, outcome)
+                raise await self._troubles.report(line, text, outcome)
             case Refused(reason, permanent, retry_after_s, detail):
                 await parking.works(began=began, is_trial=message.is_trial and line.owner is not None)
                 if detail.get("opted_out"):

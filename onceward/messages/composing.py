@@ -14,6 +14,7 @@ from onceward.messages.kind import Message
 from onceward.messages.phones import zone_of
 from onceward.messages.rendering import Rendered, render
 from onceward.messages.templates import Template
+from onceward.messages.troubles import TemplateText
 
 LOOK_AFTER_S = 30.0
 """A service may need some seconds before a lookup finds a message that it accepted."""
@@ -52,6 +53,10 @@ class Composer:
         allowed = next_allowed(message.now, zone, quiet=quiet, window=window)
         if allowed is not None:
             raise NotYet((allowed - message.now).total_seconds(), f"quiet until {allowed.isoformat()}")
+
+    def text_of(self, message: Message, template: Template) -> TemplateText:
+        """Return the template in the language in which the recipient gets it."""
+        return TemplateText(template.name, template.locale_for(message.locale, self._options.default_locale))
 
     def zone(self, message: Message) -> ZoneInfo:
         """Return the recipient's time zone: the known one, or that of the phone number, or the default."""

@@ -37,8 +37,24 @@ WORDS: Mapping[str, Mapping[Reply, tuple[str, ...]]] = {
         "confirm": ("si",),
         "later": ("luego", "mas tarde"),
     },
+    "de": {
+        "stop": ("stopp", "abmelden", "abbestellen", "keine nachrichten"),
+        "start": ("starten", "anmelden", "weiter"),
+        "help": ("hilfe", "ich brauche hilfe"),
+        "confirm": ("ja", "bestätigen", "bestaetigen", "bestätige"),
+        "cancel": ("nein", "absagen", "stornieren"),
+        "later": ("später", "spaeter"),
+    },
+    "ru": {
+        "stop": ("стоп", "отписаться", "отписка", "хватит"),
+        "start": ("старт", "начать", "подписаться"),
+        "help": ("помощь", "справка", "нужна помощь"),
+        "confirm": ("да", "подтверждаю", "подтвердить"),
+        "cancel": ("нет", "отмена", "отменить"),
+        "later": ("позже", "потом"),
+    },
 }
-"""The words of each language, without accents and in lower case. A word may stand for one reply only."""
+"""The words of each language, in lower case. A word may stand for one reply only. The languages of the templates are all here."""
 
 
 def read_reply(*texts: str, allowed: Collection[Reply] = REPLIES) -> Reply | None:
@@ -52,7 +68,7 @@ def read_reply(*texts: str, allowed: Collection[Reply] = REPLIES) -> Reply | Non
 
 @cache
 def _by_word() -> Mapping[str, Reply]:
-    return {word: reply for words in WORDS.values() for reply, each in words.items() for word in each}
+    return {word: reply for words in WORDS.values() for reply, each in words.items() for word in map(_plain, each)}
 
 
 def _plain(text: str) -> str:

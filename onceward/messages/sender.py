@@ -35,7 +35,7 @@ from onceward.messages.queueing import task_of
 from onceward.messages.recipient import CHANNELS
 from onceward.messages.template_versions import TemplateVersions
 from onceward.messages.templates import Template, Templates
-from onceward.messages.troubles import Troubles, troubles_of
+from onceward.messages.troubles import TemplateText, Troubles, troubles_of
 from onceward.services import Files
 from onceward.services.outcome import Absent, Accepted, Refused, Throttled, Unknown, Unreachable
 from onceward.work import AppRegistry, Claimed, Indeterminate, Superseded, Task
@@ -114,7 +114,8 @@ class Sender:
         if (gathered := await self._digests.gather(message, template, self._composer.zone(message))) is not None:
             return gathered
         self._composer.check_hours(message, template)
-        troubles = troubles_of(message.troubles, line)
+        text = self._composer.text_of(message, template)
+        troubles = troubles_of(message.troubles, line, text)
         await self._troubles.wait_for_probe(troubles)
         attachments = await load_attachments(self._files, message.attachments) if message.attachments else ()
         links: frozenset[str] = frozenset()
@@ -129,7 +130,7 @@ class Sender:
             if failure is not None and message.sending_since is None:
                 outcome = failure
             else:
-                result = await self._begin(work, message, channel, letter, line)
+                result = await self._begin(work, message, channel, letter, line, text)
                 if result is not None:
                     return result
                 gate("before-send")
@@ -142,7 +143,7 @@ class Sender:
                 and not (isinstance(outcome, Refused) and outcome.account)
             ):
                 await self._troubles.resolve(troubles)
-            return await self._answers.evaluate(work, message, channel, outcome, line, began)
+            return await self._answers.evaluate(work, channel, outcome, line, text=text, began=began)
 
     async def _channel(self, message: Message, template: Template) -> tuple[Line, Channel]:
         """Return the account that sends the message: that of its organization, or the installation's."""
@@ -172,7 +173,7 @@ class Sender:
         return {"suppressed": "expired"}
 
     async def _begin(
-        self, work: Claimed, message: Message, channel: Channel, letter: Letter, line: Line
+        self, work: Claimed, message: Message, channel: Channel, letter: Letter, line: Line, text: TemplateText
     ) -> dict[str, Any] | None:
         """Wait for a slot and record that the send begins. Return a result if there is nothing left to send."""
         again = False
@@ -191,7 +192,7 @@ class Sender:
                     # The slot has passed: reserve another. Until then this attempt has not begun.
                     await self._db.execute(UNBEGIN, work.id, work.lease)
                 case "unsure":
-                    result = await self._look_up(message, channel, letter, line)
+                    result = await self._look_up(message, channel, letter, line, text)
                     if result is not None:
                         return result
                     again = True
@@ -203,7 +204,9 @@ class Sender:
                     return {"suppressed": suppressed}
         raise NotYet(1.0, f"this machine is too slow for the limit of channel {message.channel}")
 
-    async def _look_up(self, message: Message, channel: Channel, letter: Letter, line: Line) -> dict[str, Any] | None:
+    async def _look_up(
+        self, message: Message, channel: Channel, letter: Letter, line: Line, text: TemplateText
+    ) -> dict[str, Any] | None:
         """Find out the outcome of an earlier send without an answer. Return None if it is safe to send again."""
         if channel.repeatable_for_s and not _key_forgotten(message, channel):
             return None
@@ -219,7 +222,7 @@ class Sender:
             case Unreachable(reason):
                 raise LookLater(self._options.look_after_s, reason)
             case Refused(account=True) as refused:
-                parked = await self._troubles.report(line, message.template, refused)
+                parked = await self._troubles.report(line, text, refused)
                 raise LookLater(parked.after_s, str(parked), trouble=parked.trouble)
             case Refused(reason) | Unknown(reason):
                 raise Indeterminate(f"the message may have been sent, and the lookup failed: {reason}")

@@ -22,6 +22,7 @@ from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.pruning import old_messages, prune_records
 from onceward.messages.sender import Sender
 from onceward.messages.settings import MessagesSettings
+from onceward.messages.template_versions import record_versions
 from onceward.messages.templates import Templates
 from onceward.messages.troubles import Troubles
 from onceward.services import Files, Services, load_integration_settings
@@ -56,6 +57,7 @@ class MessageService:
             mail_identity=identities.find,
             report_address=report_address,
         )
+        self._record_versions = partial(record_versions, db, templates, settings.of(MessagesSettings).release)
         self.troubles = Troubles(db)
         self.sender = Sender(
             db,
@@ -86,6 +88,7 @@ class MessageService:
         ]
 
     async def start(self) -> None:
+        await self._record_versions()
         await self.troubles.probe_installation()
         await self.notifier.start()
         for loop in self._loops:

@@ -21,7 +21,7 @@ from onceward.messages.delivery import act_for
 from onceward.messages.lines import Line, own_secrets
 from onceward.messages.notices import notify_admins
 from onceward.messages.templates import Templates
-from onceward.messages.troubles import change_template
+from onceward.messages.troubles import TemplateText, change_template
 from onceward.services.outcome import Refused
 from onceward.statements import read_statement
 
@@ -39,9 +39,10 @@ Severity = Literal["info", "warn", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateChange:
-    """A template, by its name at the service, that the service no longer sends, or with `advice` None sends again."""
+    """A template that the service no longer sends, or with `advice` None sends again. Name and language are the service's."""
 
     name: str
+    language: str
     advice: str | None = None
     """What to do about it."""
 
@@ -149,7 +150,9 @@ async def _follow_template(
     for each in templates:
         approval = read_approval(each.options)
         if approval is not None and approval.name == change.template.name:
-            await change_template(tx, Line(channel, owner), each.name, refusal)
+            for language, name in approval.language.items():
+                if name == change.template.language:
+                    await change_template(tx, Line(channel, owner), TemplateText(each.name, language), refusal)
 
 
 async def remember_account(tx: Transaction, service: str, account: str, organization: UUID | None) -> None:

@@ -33,7 +33,8 @@ class MessagesSettings(FeatureSettings):
     environment_prefix: ClassVar[str] = PREFIX
 
     admin_emails: Words = Field(
-        default=(), description="Recipients of alerts: dead letters, failed runs and other problems."
+        default=(),
+        description="Recipients of alerts: dead letters, failed runs and other problems. Those of an organization go to its owners.",
     )
     fraud_emails: Words = Field(
         default=(), description="Recipients of alerts about wrong amounts or currencies; empty: admins."
@@ -63,4 +64,9 @@ class MessagesSettings(FeatureSettings):
         description="Price of one message per channel, for the message report: `sms=0.07,whatsapp=0.04`.",
     )
     message_currency: str = Field(default="EUR", description="Currency of `ONCEWARD_MESSAGE_PRICES`.")
+    release: str | None = Field(
+        default=None,
+        max_length=200,
+        description="What runs, and who released it: `1.4.2, alice`. Kept with each version of a template.",
+    )
     mail_from: str = Field(default="Onceward <no-reply@localhost>", description="Sender of emails.")

@@ -1,4 +1,4 @@
-"""Find the version of a template that a message was queued with."""
+"""Versions of templates: who brought which, and which one a message was queued with."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from onceward.db import Database
 from onceward.messages.errors import UnknownTemplate
 from onceward.messages.kind import Message
 from onceward.messages.templates import Template, Templates, from_content
+from onceward.statements import read_statement
 
 NO_ORGANIZATION = UUID(int=0)
+RECORD = read_statement("messages", "record_template_versions")
+
+
+async def record_versions(db: Database, templates: Templates, release: str | None) -> None:
+    """Store the versions that this process starts with, and the release that it belongs to (`ONCEWARD_RELEASE`)."""
+    known = list(templates)
+    contents = [each.content for each in known]
+    await db.execute(RECORD, [each.name for each in known], [each.version for each in known], contents, release)
 
 
 class TemplateVersions:

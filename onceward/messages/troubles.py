@@ -22,7 +22,7 @@ from onceward.messages.lines import Line, own_secrets, queues_of
 from onceward.messages.parking import park_line, resume_line
 from onceward.messages.recipient import CHANNELS
 from onceward.services.outcome import Refused
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 
 log = structlog.get_logger(__name__)
 
@@ -33,22 +33,33 @@ NOTICE = "MESSAGE_ACCOUNT"
 PROBES = 4
 """How many messages are released for a probe, which one takes. Another one may be cancelled or expired meanwhile."""
 
-ADD = read_statement("messages", "add_trouble")
+ADD = named(read_statement("messages", "add_trouble"))
 TAKE_PROBE = read_statement("messages", "take_probe")
 REPAIRED = read_statement("messages", "repaired_troubles")
 RELEASE = read_statement("messages", "release_refused")
 TEMPLATE_DUE = read_statement("messages", "probe_template")
 WAKE = "select onceward.wake_idle_workers($1)"
 NOTIFY = "select onceward.notify($1, $2, $3, $4, null, $5, $6)"
-RESOLVE = "delete from onceward.account_troubles where id = $1 returning organization_id, channel, template"
+RESOLVE = "delete from onceward.account_troubles where id = $1 returning organization_id, channel, template, language"
 DUE_NOW = """
 update onceward.account_troubles set probe_at = clock_timestamp(), checked_at = clock_timestamp()
- where id = $1 returning organization_id, channel, template
+ where id = $1 returning organization_id, channel, template, language
 """
 LIST = """
-select id, organization_id, channel, template, reason, advice, since, probes, probe_at from onceward.account_troubles
+select id, organization_id, channel, template, language, reason, advice, since, probes, probe_at from onceward.account_troubles
  where ($1::text is null or channel = $1) and (not $2 or organization_id is not distinct from $3) order by since, id limit 1000
 """
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateText:
+    """A template in one language, as the name of its file says. Services approve, pause and refuse each language by itself."""
+
+    template: str
+    language: str
+
+    def __str__(self) -> str:
+        return f"{self.template} ({self.language})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +67,21 @@ class Trouble:
     """A refused account or template, as a message found it when it was loaded."""
 
     id: int
-    template: str | None
+    text: TemplateText | None
     wait_s: float
 
 
-def troubles_of(found: list[Mapping[str, Any]] | None, line: Line) -> list[Trouble]:
-    """Return those that concern the account of this line."""
+def troubles_of(found: list[Mapping[str, Any]] | None, line: Line, text: TemplateText) -> list[Trouble]:
+    """Return those that concern the account of this line, or this template in this language."""
     return [
-        Trouble(id=each["id"], template=each["template"], wait_s=each["wait_s"])
+        Trouble(id=each["id"], text=_text(each), wait_s=each["wait_s"])
         for each in found or ()
-        if each["owned"] is (line.owner is not None)
+        if each["owned"] is (line.owner is not None) and _text(each) in (None, text)
     ]
+
+
+def _text(row: Mapping[str, Any]) -> TemplateText | None:
+    return None if row["template"] is None else TemplateText(row["template"], row["language"])
 
 
 class Troubles:
@@ -76,21 +91,11 @@ class Troubles:
         self._db = db
         self._first_probe_s = first_probe_s
 
-    async def report(self, line: Line, template: str | None, refusal: Refused) -> MessageParked:
+    async def report(self, line: Line, text: TemplateText | None, refusal: Refused) -> MessageParked:
         """Park the account, or with `refusal.template` the template. Return what the message that found it raises."""
-        concerned = template if refusal.template else None
+        concerned = text if refusal.template else None
         async with self._db.transaction(role="engine", organization=line.owner) as tx:
-            row = await tx.fetchrow(
-                ADD,
-                line.owner,
-                line.channel,
-                concerned,
-                refusal.reason[:200],
-                refusal.advice,
-                self._first_probe_s,
-                LONGEST_PROBE_S,
-            )
-            assert row is not None
+            row = await _add(tx, line, concerned, refusal, first_s=self._first_probe_s)
             wait_s: float = max(row["wait_s"], 0.1)
             if concerned is None:
                 await park_line(tx, line, refusal.reason, for_s=wait_s)
@@ -102,7 +107,7 @@ class Troubles:
                 "account.refused",
                 channel=line.channel,
                 owner=line.owner and str(line.owner),
-                template=concerned,
+                template=None if concerned is None else str(concerned),
                 reason=refusal.reason,
                 advice=refusal.advice,
             )
@@ -119,8 +124,8 @@ class Troubles:
             ):
                 wait_s = max(each.wait_s, self._first_probe_s)
                 raise Resting(
-                    self._pause_s(each.template, wait_s),
-                    _reason(each.template, "an operator must repair it"),
+                    self._pause_s(each.text, wait_s),
+                    _reason(each.text, "an operator must repair it"),
                     trouble=each.id,
                 )
 
@@ -133,7 +138,9 @@ class Troubles:
             async with self._db.transaction(role="engine") as tx:
                 if (row := await tx.fetchrow(RESOLVE, each.id)) is not None:
                     await _resume(tx, row, most=None)
-                    log.info("account.accepted", channel=row["channel"], template=row["template"])
+                    log.info(
+                        "account.accepted", channel=row["channel"], template=row["template"], language=row["language"]
+                    )
 
     async def step(self) -> None:
         """Make the next probe due at once for accounts whose organization has changed a secret since the refusal."""
@@ -155,9 +162,9 @@ class Troubles:
         for row in await list_troubles(self._db, owner=None):
             await self.probe_now(row["id"])
 
-    def _pause_s(self, template: str | None, wait_s: float) -> float:
+    def _pause_s(self, text: TemplateText | None, wait_s: float) -> float:
         # Messages of a parked account are not claimed before its probe, so they need not wait as long.
-        return wait_s if template is not None else min(wait_s, MOST_PAUSE_S) + random.uniform(0, 0.5)
+        return wait_s if text is not None else min(wait_s, MOST_PAUSE_S) + random.uniform(0, 0.5)
 
 
 async def list_troubles(
@@ -168,29 +175,44 @@ async def list_troubles(
     return [dict(row) for row in await db.fetch(LIST, channel, owner != "all", owned)]
 
 
-async def change_template(tx: Transaction, line: Line, template: str, refusal: Refused | None) -> None:
-    """Let the messages of a template wait, as its service reports, or with None let one of them try again.
+async def change_template(tx: Transaction, line: Line, text: TemplateText, refusal: Refused | None) -> None:
+    """Let the messages of a template in one language wait, as its service reports, or with None let one of them try again.
 
     The caller tells the administrators. If no message waits, nothing is left to try: the trouble has ended.
     """
     if refusal is not None:
-        parked = (line.owner, line.channel, template, refusal.reason[:200], refusal.advice)
-        await tx.execute(ADD, *parked, FIRST_PROBE_S, LONGEST_PROBE_S)
+        await _add(tx, line, text, refusal, first_s=FIRST_PROBE_S)
         return
-    row = await tx.fetchrow(TEMPLATE_DUE, line.channel, line.owner, template)
+    row = await tx.fetchrow(TEMPLATE_DUE, line.channel, line.owner, text.template, text.language)
     if row is not None and await _release(tx, row, most=PROBES) == 0:
         await tx.execute(RESOLVE, row["id"])
 
 
-async def _tell(tx: Transaction, line: Line, template: str | None, refusal: Refused) -> None:
-    what = f"template {template}" if template is not None else "account"
+async def _add(tx: Transaction, line: Line, text: TemplateText | None, refusal: Refused, *, first_s: float) -> Any:
+    return await tx.fetchrow(
+        ADD.text,
+        *ADD.values(
+            owner=line.owner,
+            channel=line.channel,
+            template=None if text is None else text.template,
+            language=None if text is None else text.language,
+            reason=refusal.reason[:200],
+            advice=refusal.advice,
+            first_s=first_s,
+            longest_s=LONGEST_PROBE_S,
+        ),
+    )
+
+
+async def _tell(tx: Transaction, line: Line, text: TemplateText | None, refusal: Refused) -> None:
+    what = f"template {text}" if text is not None else "account"
     title = f"{line.channel}: the service refuses the {what}; its messages wait"
     details = {
         "reason": refusal.reason,
         "what to do": refusal.advice,
         "then": f"onceward messages resume {line.channel}" + (f" --organization {line.owner}" if line.owner else ""),
     }
-    group = f"{NOTICE}:{line.channel}:{line.owner or ''}:{template or ''}"
+    group = f"{NOTICE}:{line.channel}:{line.owner or ''}:{text or ''}"
     await tx.fetchval(NOTIFY, NOTICE, "error", title, details, "admin", group)
 
 
@@ -202,13 +224,14 @@ async def _resume(tx: Transaction, row: Any, *, most: int | None) -> None:
 
 async def _release(tx: Transaction, row: Any, *, most: int | None) -> int:
     """Let the messages that wait for an account or template run at the commit, at most `most`. Return how many."""
-    released = await tx.fetch(
-        RELEASE, queues_of(row["channel"]), row["organization_id"], row["template"], _reason(row["template"], ""), most
-    )
+    waits = _reason(_text(row), "")
+    released = await tx.fetch(RELEASE, queues_of(row["channel"]), row["organization_id"], row["template"], waits, most)
     for queue in queues_of(row["channel"]):
         await tx.execute(WAKE, queue)
     return len(released)
 
 
-def _reason(template: str | None, why: str) -> str:
-    return f"the account is refused: {why}" if template is None else f"the template is refused: {why}"
+def _reason(text: TemplateText | None, why: str) -> str:
+    if text is None:
+        return f"the account is refused: {why}"
+    return f"the template is refused in {text.language}: {why}"

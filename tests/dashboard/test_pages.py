@@ -128,15 +128,15 @@ async def test_nothing_of_another_organization_is_shown_or_touched(world: World,
 async def test_an_administrator_chooses_an_organization_and_sees_only_it(world: World, log_in: LogIn) -> None:
     await settled(world.runtime.database, await world.pay("A-9"))
     await world.runtime.database.execute(
-        "insert into onceward.account_troubles (organization_id, channel, template, reason, advice, probe_at)"
-        " select organization_id, 'whatsapp', template, '190', 'Create a new token.', now() + interval '1 hour'"
+        "insert into onceward.account_troubles (organization_id, channel, template, language, reason, advice, probe_at)"
+        " select organization_id, 'whatsapp', template, case when template is not null then 'en' end, '190', 'Create a new token.', now() + interval '1 hour'"
         "   from onceward.organizations, unnest(array[null, 'news']) as template where slug = 'acme'"
     )
     account = "whatsapp: the service refuses the account of acme, and its messages wait. Create a new token."
     root = await log_in("root@example.org")
     overview = (await root.get("/"))[1]
     assert account in overview
-    assert "whatsapp: the service refuses the template news of acme" in overview
+    assert "whatsapp: the service refuses the template news (en) of acme" in overview
     assert "/dashboard/messages?state=pending&amp;about=whatsapp&amp;label=news" in overview
     assert (await root.get("/dashboard/messages?state=pending&about=whatsapp&label=news"))[0] == 200
     assert "evt_A-9" in (await root.get("/dashboard/events"))[1]

@@ -32,16 +32,31 @@ async def test_an_operator_suppresses_an_address_with_a_reason_and_allows_it_aga
 
 async def test_the_page_says_what_to_do_about_a_refused_account_and_template(world: World, log_in: LogIn) -> None:
     await world.runtime.database.execute(
-        "insert into onceward.account_troubles (channel, template, reason, advice, probe_at)"
-        " values ('whatsapp', 'reminder', '132015', 'Edit it in WhatsApp Manager.', clock_timestamp())"
+        "insert into onceward.account_troubles (channel, template, language, reason, advice, probe_at)"
+        " values ('whatsapp', 'reminder', 'pt', '132015', 'Edit it in WhatsApp Manager.', clock_timestamp())"
     )
     await world.runtime.database.execute(
         "insert into onceward.service_states (service, account, subject, state, is_bad, changed_at)"
         " values ('whatsapp', '42', 'number:15550100200', 'FLAGGED', true, onceward.now())"
     )
+    await world.runtime.database.execute(
+        "insert into onceward.mail_domains (id, organization_id, domain, selector, sender, private_key, verified_at)"
+        " select gen_random_uuid(), organization_id, slug || '.example', 'k1', null, '', verified_at"
+        "   from onceward.organizations, unnest(array[case when slug = 'bolt' then onceward.now() end]) as verified_at"
+        "  where slug in ('acme', 'bolt')"
+    )
     root = await log_in("root@example.org")
     _, text, _ = await root.get(PATH)
-    for shown in ("template reminder", "Edit it in WhatsApp Manager.", "number:15550100200", "flagged"):
+    for shown in (
+        "template reminder (pt)",
+        "Edit it in WhatsApp Manager.",
+        "number:15550100200",
+        "flagged",
+        "k1._domainkey.acme.example",
+        "bolt.example",
+    ):
         assert shown in text
     vera = await log_in("vera@acme.example")
-    assert "number:15550100200" not in (await vera.get(PATH))[1], "the account of the installation"
+    text = (await vera.get(PATH))[1]
+    assert "number:15550100200" not in text, "the account of the installation"
+    assert ("acme.example" in text, "waits for DNS" in text, "bolt.example" in text) == (True, True, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,9 @@ from onceward.settings import load_settings
 from onceward.trust import create_organization
 from onceward.trust.organizations import set_member
 from onceward.trust.sessions import create_link
-from tests.desk.library import TABLES, app
+from tests.desk.library import app
+
+TABLES = (Path(__file__).parent / "library.sql").read_text()
 
 PEOPLE = (
     ("olga@acme.example", "owner", ()),
@@ -116,11 +119,16 @@ class Person:
             assert reply.status == 200
             return await reply.read()
 
-    async def post(self, path: str, **form: str) -> Reply:
+    async def post(self, path: str, **form: str | tuple[str, bytes]) -> Reply:
         page = (await self.get("/dashboard/organizations")).text
         found = re.search(r'name="csrf" content="([^"]+)"', page)
         assert found is not None
-        data = {"csrf_token": found[1], **form}
+        data = aiohttp.FormData({"csrf_token": found[1]})
+        for name, value in form.items():
+            if isinstance(value, str):
+                data.add_field(name, value)
+            else:
+                data.add_field(name, value[1], filename=value[0])
         async with self.http.post(self.library.url + path, data=data, allow_redirects=False) as reply:
             return Reply(reply.status, await reply.text(), reply.headers)
 

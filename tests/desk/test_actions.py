@@ -44,8 +44,11 @@ async def test_what_follows_is_shown_before_and_the_timeline_says_who_did_it(lib
     assert await library.db.fetchval("select string_agg(reader, ',') from library.loans") == "Rita"
     await lena.post("/dashboard/desk/notes", listing="library.books", id=book, body="Cover is <b>torn</b>")
     page = (await lena.get(f"{BOOKS}/row/{book}")).text
-    assert "Rita" in page
+    assert "Reader: Rita" in page, "the timeline says what was entered"
+    assert "<h2>Loans</h2>" not in page, "a librarian may not see the list of loans, neither here nor as a tab"
+    assert "/dashboard/library/loans" not in page
     assert ">Lent</span>" in page
+    assert "<h2>Loans</h2>" in (await (await log_in("otto@acme.example")).get(f"{BOOKS}/row/{book}")).text
     assert "Cover is &lt;b&gt;torn&lt;/b&gt;" in page
     seen = (await (await log_in("vera@acme.example")).get(f"{BOOKS}/row/{book}")).text
     assert "lena@acme.example" in seen, "people are named, not numbered"
@@ -92,6 +95,7 @@ async def test_an_action_on_many_rows_goes_on_by_itself_and_lists_what_it_refuse
     text = (await otto.get(path)).text
     assert "59 succeeded, 2 were refused" in text
     assert books[7] in text
+    assert ">Book 7</a>" in text
     assert await library.db.fetchval("select count(*) from library.books where state = 'lost'") == 60
     assert await library.db.fetchval("select state from library.books where id = $1::uuid", foreign) == "in"
     assert (
@@ -112,7 +116,7 @@ async def test_nobody_acts_on_rows_of_others_or_without_a_token(library: Library
     assert (await otto.get(f"{BOOKS}/do/edit?ids={theirs}")).status == 404
     assert (await otto.post("/dashboard/desk/notes", listing="library.books", id=theirs, body="x")).status == 404
     assert (await otto.post(f"{BOOKS}/do/lend", ids="", step="run", reader="Rita")).status == 404
-    assert (await otto.post(f"{BOOKS}/do/lend", ids=f"{theirs} {theirs[:-1]}0", step="run", reader="x")).status == 400
+    assert (await otto.post(f"{BOOKS}/do/lend", ids=f"{theirs} {library.acme}", step="run", reader="x")).status == 400
     async with otto.http.post(f"{library.url}{BOOKS}/do/lend", data={"ids": theirs}, allow_redirects=False) as reply:
         assert reply.status == 403
     vera = await log_in("vera@acme.example")
@@ -133,3 +137,64 @@ async def test_the_home_page_has_numbers_and_a_chart_with_its_table(library: Lib
     assert "As a table" in text
     assert "books?state=lent" in text
     assert not re.search(r"\sstyle=|<style|\son\w+=", text)
+
+
+async def test_a_change_is_recorded_with_both_values_and_can_be_undone(library: Library, log_in: LogIn) -> None:
+    book = await library.add("Dune")
+    otto = await log_in("otto@acme.example")
+    text = (await otto.get(f"{BOOKS}/do/edit?ids={book}")).text
+    opened = dict(re.findall(r'<input type="hidden" name="(ids|stamp|was\.[^"]+)" value="([^"]*)"', text))
+    given = {"author": "Ann Author", "price": "0", "price.currency": "EUR"}
+    done = await otto.post(f"{BOOKS}/do/edit", step="run", title="Dune 1", **given, **opened)
+    assert done.headers["Location"] == f"{BOOKS}/row/{book}?done=edit"
+    page = (await otto.get(done.headers["Location"])).text
+    assert "Title: Dune → Dune 1" in page
+    undo = re.search(r'href="([^"]+)">Undo<', page)
+    assert undo is not None
+    text = (await otto.get(undo[1].replace("&amp;", "&"))).text
+    assert 'name="title" value="Dune"' in text
+    opened = dict(re.findall(r'<input type="hidden" name="(ids|stamp|was\.[^"]+)" value="([^"]*)"', text))
+    assert (await otto.post(f"{BOOKS}/do/edit", step="run", title="Dune", **given, **opened)).status == 303
+    assert await library.db.fetchval("select title from library.books") == "Dune"
+
+
+async def test_all_rows_that_match_are_counted_again_before_the_action_runs(library: Library, log_in: LogIn) -> None:
+    for number in range(60):
+        await library.add(
+            f"Book {number}", state="lost" if number < 3 else "in", author="Ann" if number < 55 else "Bob"
+        )
+    await library.add("Book x", author="Ann", organization=library.bolt)
+    otto = await log_in("otto@acme.example")
+    assert "All 55 books" in (await otto.get(f"{BOOKS}?q=ann")).text
+    asked = (await otto.get(f"{BOOKS}/do/lose?all=1&query=q%3Dann")).text
+    assert "55 books" in asked
+    given = {"all": "1", "query": "q=ann", "reason": "flood"}
+    tried = (await otto.post(f"{BOOKS}/do/lose", **given, step="try")).text
+    assert "the first of 52 books" in tried
+    assert "not possible for 3" in tried
+    await library.add("New", author="Ann")
+    grown = await otto.post(f"{BOOKS}/do/lose", **given, number="55", step="run")
+    assert grown.status == 200, "one row more than the page showed to the person"
+    assert "the first of 53 books" in grown.text
+    assert (await otto.post(f"{BOOKS}/do/lose", **given, number="56", step="run")).status == 303
+    await until(lambda: library.db.fetchval("select bool_and(ended_at is not null) from onceward.desk_runs"))
+    assert await library.db.fetchval("select count(*) from library.books where state = 'lost'") == 56
+    assert await library.db.fetchval("select state from library.books where title = 'Book x'") == "in"
+
+
+async def test_a_file_survives_the_page_that_says_what_will_happen(library: Library, log_in: LogIn) -> None:
+    book = await library.add("Dune")
+    otto = await log_in("otto@acme.example")
+    path = f"{BOOKS}/do/set_cover"
+    assert 'type="file"' in (await otto.get(f"{path}?ids={book}")).text
+    assert "Enter a value." in (await otto.post(path, ids=book, step="run")).text
+    tried = await otto.post(path, ids=book, step="try", cover=("dune.png", b"\x89PNG"))
+    assert "dune.png is the cover." in tried.text
+    kept = dict(re.findall(r'<input type="hidden" name="(cover[^"]*)" value="([^"]*)"', tried.text))
+    assert (await otto.post(path, ids=book, step="run", **kept)).status == 303
+    assert await library.db.fetchval("select cover from library.books") == b"\x89PNG"
+    changes = await library.db.fetchval(
+        "select changes from onceward.audit_log where action = 'library.book.set_cover'"
+    )
+    assert "content" not in str(changes)
+    assert "at most" in (await otto.post(path, ids=book, step="try", cover=("big", b"x" * 750_000))).text

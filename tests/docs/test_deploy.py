@@ -48,19 +48,30 @@ def check(*command: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def workflows(project: Path) -> list[Path]:
+    return [*ROOT.glob(".github/workflows/*.yml"), *project.glob(".github/workflows/*.yml")]
+
+
 @pytest.mark.skipif(not HADOLINT.exists(), reason="hadolint has no wheel for this machine")
 def test_the_dockerfiles_pass_hadolint(project: Path) -> None:
     check(HADOLINT, DEPLOY / "Dockerfile", project / "Dockerfile")
 
 
-@pytest.mark.parametrize("schema", ["compose-spec", "github-workflows"])
+@pytest.mark.parametrize("schema", ["compose-spec", "github-workflows", "dependabot"])
 def test_compose_files_and_workflows_fit_their_schema(project: Path, schema: str) -> None:
     files = {
         "compose-spec": [DEPLOY / "compose.yaml", project / "compose.yaml"],
-        "github-workflows": [*ROOT.glob(".github/workflows/*.yml"), *project.glob(".github/workflows/*.yml")],
+        "github-workflows": workflows(project),
+        "dependabot": [ROOT / ".github/dependabot.yml"],
     }
     program = Path(sys.executable).with_name("check-jsonschema")
     check(program, "--builtin-schema", f"vendor.{schema}", *files[schema])
+
+
+def test_every_action_is_pinned_by_its_commit_and_names_its_version(project: Path) -> None:
+    used = [line for path in workflows(project) for line in re.findall(r"uses: *(.+)", path.read_text())]
+    assert [each for each in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each)] == []
+    assert len(used) > 5
 
 
 def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:

@@ -114,7 +114,15 @@ class School:
 
     # -- payments ----------------------------------------------------------------------------------------------------
 
-    async def start(self, cohort: UUID, student: UUID, *, invite: str | None = None, instalments: bool = False) -> str:
+    async def start(
+        self,
+        cohort: UUID,
+        student: UUID,
+        *,
+        invite: str | None = None,
+        instalments: bool = False,
+        is_known: bool = True,
+    ) -> str:
         """Start a checkout and return the id of its Stripe session."""
         started = await checkout.start_checkout(
             self.engine,
@@ -123,6 +131,7 @@ class School:
             user_id=student,
             invite_token=invite,
             instalments=instalments,
+            is_known=is_known,
         )
         return started.url.rsplit("/", 1)[-1]
 
@@ -146,10 +155,7 @@ class School:
 
     async def pay_as_stranger(self, cohort: UUID, student: UUID) -> str:
         """Pay for a person without being signed in: nothing says whether they are enrolled. Returns the session."""
-        started = await checkout.start_checkout(
-            self.engine, self.organization, cohort_id=cohort, user_id=student, is_known=False
-        )
-        session = started.url.rsplit("/", 1)[-1]
+        session = await self.start(cohort, student, is_known=False)
         self.stripe.pay(session)
         return session
 

@@ -50,6 +50,34 @@ async def test_a_checkout_is_refused_while_a_debit_is_pending(school: School, in
     await school.verify()
 
 
+@pytest.mark.parametrize("succeeded", [True, False])
+async def test_who_pays_again_without_signing_in_keeps_one_payment(school: School, succeeded: bool) -> None:
+    """A stranger must not learn that a payment is pending, so nothing stops a second one. The later money goes back."""
+    cohort, student = await school.cohort(), await school.student()
+    session = await debit(school, cohort, student)
+    again = await school.pay_as_stranger(cohort, student)
+    await school.deliver()
+    school.stripe.end_late_payment(session, succeeded=succeeded)
+    await school.deliver()
+    assert (await school.enrolled(again) is not None, await school.enrolled(session)) == (True, None)
+    assert refunded(school) == ([PRICE] if succeeded else [])
+    assert (await school.count("enrollments"), await school.count("checkouts", "status <> 'ended'")) == (1, 0)
+    await school.lose_holds()
+    assert await school.free(cohort) == 9
+    await school.verify()
+
+
+async def test_a_second_page_cannot_be_paid_after_the_debit_has_arrived(school: School) -> None:
+    cohort, student = await school.cohort(), await school.student()
+    session = await debit(school, cohort, student)
+    again = await school.start(cohort, student, is_known=False)
+    school.stripe.end_late_payment(session, succeeded=True)
+    await school.deliver()
+    assert school.stripe.pay(again)["status"] == "expired"
+    assert (await school.enrolled(session) is not None, refunded(school), await school.free(cohort)) == (True, [], 9)
+    await school.verify()
+
+
 async def test_a_checkout_starts_after_the_debit_has_failed(school: School) -> None:
     cohort, student = await school.cohort(capacity=1), await school.student()
     session = await debit(school, cohort, student)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from onceward.desk.fields import version
+from onceward.desk.comparing import version
 from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import until
 from onceward_apps.learning import app as learning

@@ -55,7 +55,7 @@ async def test_refused_requests_raise_the_limit_to_its_burst_and_unrelated_work_
     """Refused requests leave no work behind: their number is the demand."""
     node = AdaptiveLimit(db, measure=lambda: (2.0, 10.0))
     await db.execute("insert into onceward.work (id, kind, task, queue, sort_at) values (1, 'job', 't', 'q', now())")
-    assert await node.step() is None, "due work that needs no slot is no demand for slots"
+    assert await node.step() is None, "due work that needs no slot does not count as demand"
     reached: list[int | None] = []
     for _ in range(3):
         for _ in range(20):

@@ -31,7 +31,7 @@ async def running(database_url: str, tmp_path):
     app = Onceward("t")
     app.templates(Path(__file__).parent / "templates")
     settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0).using(
-        WorkSettings(poll_interval_ms=50), MessagesSettings(admin_emails=("ops@example.org",))
+        WorkSettings(poll_interval_ms=50), MessagesSettings(admin_emails=("ops@example.org",), release="1.5, eve")
     )
     runtime = Process(app, settings, FEATURES)
     await runtime.start()
@@ -141,12 +141,15 @@ async def test_a_link_without_login_changes_topics_and_channels_until_it_ends(ru
 
 
 async def test_the_pages_of_templates_and_of_the_report(running: Process) -> None:
+    since = await running.database.fetch("select name, release from onceward.templates where organization_id is null")
+    assert {each.name for each in running.engine.templates} == {row["name"] for row in since}, "before any message"
+    assert {row["release"] for row in since} == {"1.5, eve"}
     for number in range(2):
         async with running.engine.transaction() as tx:
             await tx.send("news", to="ada@example.org", key=f"n{number}", data={"name": "Ada"})
     await running.database.execute(
-        "insert into onceward.templates (name, version, content, created_at)"
-        " select name, 'older', jsonb_set(content, '{locales,en,subject}', '\"Old news\"'), created_at - interval '1 day'"
+        "insert into onceward.templates (name, version, content, release, created_at)"
+        " select name, 'older', jsonb_set(content, '{locales,en,subject}', '\"Old news\"'), '1.4, ada', created_at - interval '1 day'"
         " from onceward.templates where name = 'news'"
     )
     async with await api(running) as client:
@@ -154,6 +157,7 @@ async def test_the_pages_of_templates_and_of_the_report(running: Process) -> Non
         assert 'class="mail phone"' in page
         assert "-Old news" in page
         assert "+News" in page
+        assert ", release 1.4, ada" in page
         report = await (await client.get("/dashboard/message-report")).text()
         assert "Download CSV" in report
         wrong = await (await client.get("/dashboard/message-report?from=2020-01-01")).text()

@@ -6,7 +6,8 @@ import pytest
 
 from onceward.messages import BadNumber, read_number, read_reply, spellings, variants
 from onceward.messages.phones import zone_of
-from onceward.messages.replies import WORDS
+from onceward.messages.replies import WORDS, _plain
+from onceward.messages.templates import Templates
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,10 @@ def test_a_number_tells_the_time_zone_if_its_country_has_one() -> None:
         ("START", "start"),
         (" Ajuda ", "help"),
         ("mais  tarde", "later"),
+        ("Später!", "later"),
+        ("Abmelden", "stop"),
+        ("Стоп", "stop"),
+        ("ДА.", "confirm"),
         ("stop it please", None),
         ("helpless", None),
         ("", None),
@@ -99,4 +104,6 @@ def test_an_app_reads_only_the_answers_that_it_asks_for() -> None:
 def test_no_word_has_two_meanings_and_every_language_can_stop_start_and_ask_for_help() -> None:
     words = [word for language in WORDS.values() for each in language.values() for word in each]
     assert len(words) == len(set(words))
+    assert len({_plain(word) for word in words}) == len(words)
+    assert {locale for each in Templates() for locale in each.locales} <= set(WORDS), "those of the built-in templates"
     assert all({"stop", "start", "help"} <= set(language) for language in WORDS.values())

@@ -161,8 +161,8 @@ async def test_messages_of_a_template_wait_while_meta_says_that_it_is_paused(
 ) -> None:
     here = await office(wires.whatsapp)
     meta = wires.sims.whatsapp
-    [english, _] = needed_templates(here.engine.templates)
-    meta.templates.append({**english.submission, "id": "1", "status": "APPROVED"})
+    for each in needed_templates(here.engine.templates):
+        meta.templates.append({**each.submission, "id": each.submission["language"], "status": "APPROVED"})
     sent: list[bytes] = []
     monkeypatch.setattr(meta.webhooks, "send", lambda url, body, sign: sent.append(body))
     meta.send_webhooks_to("https://shop.example.org/webhooks/whatsapp")
@@ -185,6 +185,13 @@ async def test_messages_of_a_template_wait_while_meta_says_that_it_is_paused(
         await drain(here.engine)
         assert {(await here.message(id))["status"] for id in ids} == {"pending"}
         assert meta.messages == [], "Meta was not asked"
+        other = await here.send("news", to=PHONE, channel="whatsapp", key="pt", locale="pt-BR")
+        await drain(here.engine)
+        assert (await here.message(other))["status"] == "success", "only the text in English is paused"
+        assert [each["template"]["language"]["code"] for each in meta.messages] == ["pt_BR"]
+        assert {(await here.message(id))["reason"] for id in ids} == {
+            "the template is refused in en: an operator must repair it"
+        }
         assert await review(inbox, "APPROVED", 200) == []
         assert {(await here.message(id))["status"] for id in ids} == {"success"}
         assert await review(inbox, "DISABLED", 300) == ["DISABLED"]

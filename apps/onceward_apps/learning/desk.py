@@ -58,7 +58,7 @@ ENROLMENTS = Listing(
     title="Enrolments",
     noun="enrolment",
     rows="learning.enrollments r join learning.users u on u.id = r.user_id join learning.cohorts c on c.id = r.cohort_id",
-    newest_by="enrolled_at",
+    order="-enrolled_at",
     roles=("instructor", "accountant"),
     columns=(
         Column("student", "Student", sql="coalesce(nullif(u.name, ''), u.email)", search=True),
@@ -75,7 +75,7 @@ WAITLIST = Listing(
     title="Waitlist",
     noun="entry",
     rows="learning.waitlist_entries r join learning.users u on u.id = r.user_id join learning.cohorts c on c.id = r.cohort_id",
-    newest_by="added_at",
+    order="-added_at",
     roles=("instructor",),
     columns=(
         Column("person", "Person", sql="coalesce(nullif(u.name, ''), u.email)", search=True),
@@ -92,7 +92,7 @@ COHORTS = desk.listing(
         title="Cohorts",
         noun="cohort",
         rows="learning.cohorts r",
-        newest_by="starts_at",
+        order="-starts_at",
         roles=("instructor",),
         columns=(
             Column("name", "Name", search=True),
@@ -130,7 +130,7 @@ STUDENTS = desk.listing(
         title="Students",
         noun="student",
         rows="learning.users r",
-        newest_by="created_at",
+        order="-created_at",
         where="r.erased_at is null",
         roles=("instructor",),
         columns=(
@@ -167,7 +167,7 @@ REFUNDS = desk.listing(
         noun="refund",
         rows="onceward.payment_refunds r join onceward.payments p on p.id = r.payment_id",
         where=overview.OURS,
-        newest_by="created_at",
+        order="-created_at",
         roles=("accountant",),
         columns=(
             Column("reason", "Reason"),
@@ -186,7 +186,7 @@ desk.listing(
         noun="dispute",
         rows="onceward.payment_disputes r join onceward.payments p on p.id = r.payment_id",
         where=overview.OURS,
-        newest_by="created_at",
+        order="-created_at",
         roles=("accountant",),
         columns=(
             Column("reason", "Reason"),

@@ -63,7 +63,8 @@ def read(type: str, payload: Any) -> ServiceChange | None:
 def _template(state: str, value: dict[str, Any]) -> TemplateChange | None:
     if state not in SENT_AGAIN and state not in NOT_SENT:
         return None
-    return TemplateChange(name=as_text(value.get("message_template_name")), advice=NOT_SENT.get(state))
+    name, language = as_text(value.get("message_template_name")), as_text(value.get("message_template_language"))
+    return TemplateChange(name=name, language=language, advice=NOT_SENT.get(state))
 
 
 def _described(type: str, state: str, value: dict[str, Any]) -> tuple[str, str, str | None]:

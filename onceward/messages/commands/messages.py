@@ -179,7 +179,7 @@ def parked(as_json: JsonOption = False) -> None:
         async with opened_database() as db:
             return await parked_accounts(db)
 
-    columns = ("channel", "organization_id", "template", "reason", "advice", "since", "until", "failures")
+    columns = ("channel", "organization_id", "template", "language", "reason", "advice", "since", "until", "failures")
     listing(run(main()), columns=columns, as_json=as_json, empty="no account is parked")
 
 

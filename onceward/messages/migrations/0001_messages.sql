@@ -30,12 +30,13 @@ create table onceward.templates (
     name text not null,
     version text not null,                  -- hash of the content, so that the same text has the same version on every node
     content jsonb not null,
+    release text,                           -- ONCEWARD_RELEASE of the process that brought it: who changed the text
     created_at timestamptz not null default onceward.now()
 );
 create unique index templates_version on onceward.templates
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), name, version);
 comment on table onceward.templates is
-    'Every version of a template that was used for a queued message. An edit does not change messages that are already queued.';
+    'Every version of a template that a process started with or a message was queued with. An edit does not change messages that are already queued.';
 select onceward.protect('onceward.templates');
 revoke update, delete on onceward.templates from onceward_app;
 
@@ -297,16 +298,18 @@ create table onceward.account_troubles (
     organization_id uuid,                   -- whose account it is; null: the installation's
     channel text not null,
     template text,                          -- null: the whole account
+    language text,                          -- of the template, as its files name it: services approve each language by itself
     reason text not null,                   -- the service's code, without addresses
     advice text not null,
     since timestamptz not null default clock_timestamp(),
     checked_at timestamptz not null default clock_timestamp(),   -- a secret that was changed later makes a probe due
     probes int not null default 0,
-    probe_at timestamptz not null           -- when one message may try again
+    probe_at timestamptz not null,          -- when one message may try again
+    check ((template is null) = (language is null))
 );
 comment on table onceward.account_troubles is
     'Accounts and templates that a service refuses. One message at a time probes whether an operator has repaired it.';
-create unique index account_troubles_key on onceward.account_troubles (channel, organization_id, template) nulls not distinct;
+create unique index account_troubles_key on onceward.account_troubles (channel, organization_id, template, language) nulls not distinct;
 grant select, insert, update, delete on onceward.account_troubles to onceward_engine;
 select onceward.protect('onceward.account_troubles');
 

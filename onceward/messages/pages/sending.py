@@ -1,4 +1,4 @@
-"""The dashboard page of what keeps messages from arriving: suppressed addresses, and refused accounts and templates."""
+"""The dashboard page of what keeps messages from arriving: suppressed addresses, unproven domains, refused accounts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from onceward.web.exposure import NOTHING
 PATH = "/dashboard/sending"
 SUPPRESSIONS = read_statement("messages", "page_suppressions")
 STATES = read_statement("messages", "page_service_states")
+DOMAINS = read_statement("messages", "page_domains")
 SHOWN = 100
 
 
@@ -31,6 +32,8 @@ async def load(view: View) -> dict[str, Any]:
         "has_more": len(rows) > SHOWN,
         "shown": SHOWN,
         "states": await view.conn.fetch(STATES),
+        # The table of the keys is closed to the role of pages; this statement reads no key.
+        "domains": await view.site.database.fetch(DOMAINS, view.organization),
     }
 
 

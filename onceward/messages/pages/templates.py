@@ -12,6 +12,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from onceward.messages import CHANNELS, Recipient, Template, UnknownTemplate, render
+from onceward.statements import read_statement
 from onceward.trust.identity import Identity
 from onceward.web.auth import authenticator_of
 from onceward.web.dashboard.action import Action, ActionRefused, Done
@@ -24,10 +25,7 @@ MAIL_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src h
 """A previewed mail may use inline styles and load images; it may not run scripts."""
 
 
-VERSIONS = """
-select t.version, min(t.created_at) as since, (array_agg(t.content))[1] as content from onceward.templates t
- where t.name = $1 group by t.version order by since desc limit $2
-"""
+VERSIONS = read_statement("messages", "page_template_versions")
 SHOWN_VERSIONS = 10
 
 
@@ -61,8 +59,9 @@ async def load_one(view: View) -> dict[str, Any]:
 
 
 async def load_versions(view: View, template: Template) -> list[dict[str, Any]]:
-    """Return the latest versions that messages were queued with, each with what it changed."""
-    rows = await view.conn.fetch(VERSIONS, template.name, SHOWN_VERSIONS + 1)
+    """Return the latest versions, each with what it changed and the release that brought it."""
+    # The versions of the installation are those of its processes: the same texts for all organizations.
+    rows = await view.site.database.fetch(VERSIONS, template.name, SHOWN_VERSIONS + 1, view.organization)
     shown: list[dict[str, Any]] = []
     for number, row in enumerate(rows[:SHOWN_VERSIONS]):
         before = rows[number + 1]["content"] if number + 1 < len(rows) else None
@@ -70,6 +69,7 @@ async def load_versions(view: View, template: Template) -> list[dict[str, Any]]:
             {
                 "version": row["version"],
                 "since": row["since"],
+                "release": row["release"],
                 "is_current": row["version"] == template.version,
                 "changes": "" if before is None else changes(before, row["content"]),
             }

@@ -24,7 +24,7 @@ async def status(view: View) -> Status:
 
 
 def _reason(row: Any) -> Reason:
-    what = "the account" if row["template"] is None else f"the template {row['template']}"
+    what = "the account" if row["template"] is None else f"the template {row['template']} ({row['language']})"
     whose = f" of {row['slug']}" if row["slug"] else " of an organization" if row["owned"] else ""
     shown = {"state": "pending", "about": row["channel"]}
     if row["template"] is not None:

@@ -12,6 +12,7 @@ select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.categ
        r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
        onceward.now() as now, m.attachments, m.context, m.bulk, m.expires_at,
        (select jsonb_agg(jsonb_build_object('id', t.id, 'owned', t.organization_id is not null, 'template', t.template,
+                                            'language', t.language,
                                             'wait_s', extract(epoch from t.probe_at - clock_timestamp())))
           from onceward.account_troubles t
          where t.channel = m.channel and (t.organization_id is null or t.organization_id = m.organization_id)

@@ -27,17 +27,19 @@ def part_query(site: Site) -> QueryDefinition[..., Any]:
         page = site.pages.get(str(caller.arguments.get("page")))
         if page is None or caller.identity is None or not caller.identity.may(page.scope, *page.roles):
             return False
+        if caller.arguments.get("variant", "") != page.variant(caller.identity):
+            return False
         if caller.organization is None:
             return caller.identity.may("admin")
         return not page.instance
 
-    async def part(q: Query, *, page: str, params: dict[str, str]) -> dict[str, str]:
+    async def part(q: Query, *, page: str, params: dict[str, str], variant: str = "") -> dict[str, str]:
         q.ignore(*site.tables)
         shown = site.pages[page]
         began = time.monotonic()
         given = {name: value[:LONGEST_PARAMETER] for name, value in params.items()}
         try:
-            html = await site.part(shown, site.view(q, q.organization, given))
+            html = await site.part(shown, site.view(q, q.organization, given, variant=variant))
         except Missing as missing:
             html = site.render("parts/gone.html", detail=str(missing))
         q.stale_after(max(shown.every_s or 60.0, min(LONGEST_S, SHARE * (time.monotonic() - began))))

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from onceward.errors import OncewardError
-from onceward.trust.identity import Scope
+from onceward.trust.identity import RANK, Identity, Scope
 
 if TYPE_CHECKING:
     from onceward.web.dashboard.site import Site
@@ -35,10 +35,17 @@ class View:
     organization: UUID | None
     params: Mapping[str, str]
     """The parameters of the path and the query string. Filters are in the URL, so that a link shows the same rows."""
+    variant: str = ""
+    """For a page that differs by role: the scope and the roles of the viewer."""
 
     @property
     def everything(self) -> bool:
         return self.organization is None
+
+    def may(self, scope: Scope, *roles: str) -> bool:
+        """Return whether viewers of this variant have this scope or one of these roles. Only pages with `by_role` ask."""
+        own, *desk_roles = self.variant.split() or ["user"]
+        return RANK[own] >= RANK[scope] or not set(desk_roles).isdisjoint(roles)
 
     def has(self, table: str) -> bool:
         return table in self.site.tables
@@ -73,8 +80,16 @@ class Page:
     template: str = "page.html"
     listed_in_search: bool = False
     """Whether the search page links to this list."""
+    by_role: bool = False
+    """Whether what it shows depends on the roles of the viewer, which `View.may` then knows."""
     every_s: float | None = 1.0
     """Seconds between two renderings of a watched part; None means that it is not updated."""
+
+    def variant(self, identity: Identity) -> str:
+        """Return what distinguishes viewers of this page: nothing, or their scope and the roles they have."""
+        if not self.by_role:
+            return ""
+        return " ".join((max(identity.scopes, key=RANK.__getitem__), *sorted(identity.roles)))
 
 
 class Missing(OncewardError, LookupError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -129,11 +130,13 @@ def credential_text(scope: Scope, *, instance: bool = False, recent: bool = Fals
 def _page(site: Site, page: Page) -> Handler:
     @exposed(credential=credential_text(page.scope, instance=page.instance, roles=page.roles))
     async def show(request: Request) -> Response:
+        if page.path == "/" and (first := await _own_desk(site, request)) is not None:
+            return RedirectResponse(first, status_code=303)
         identity = await identify(request, page.scope, instance=page.instance, roles=page.roles)
         params = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
         params.pop("organization", None)
         async with transaction_for(site.database, identity) as tx:
-            view = site.view(tx, identity.organization, params)
+            view = site.view(tx, identity.organization, params, variant=page.variant(identity))
             context = await page.load(view)
             around = await frame.load(site, identity, request, tx)
         if "to" in context:
@@ -150,6 +153,14 @@ def _page(site: Site, page: Page) -> Handler:
     return show
 
 
+async def _own_desk(site: Site, request: Request) -> str | None:
+    """Return the desk of a member who may see nothing but what the roles in desks allow."""
+    identity = await authenticator_of(request).identify(request)
+    if identity.may("viewer") or not identity.roles:
+        return None
+    return next((section.path for section in site.contributed.sections if identity.may("viewer", *section.roles)), None)
+
+
 def _action(site: Site, action: Action) -> Handler:
     @exposed(
         *action.causes,
@@ -161,7 +172,7 @@ def _action(site: Site, action: Action) -> Handler:
         )
         if action.recent:
             identity.require_recent(site.settings.of(TrustSettings).reauthentication_minutes)
-        form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+        form = await _form(request)
         form.update({name: str(value) for name, value in request.path_params.items()})
         done = await action.run(site, identity, form)
         if done.page is not None:
@@ -177,6 +188,21 @@ def _action(site: Site, action: Action) -> Handler:
         return reply
 
     return act
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form. A file becomes its content in base64, with its name and type beside it."""
+    fields: dict[str, str] = {}
+    given = (await request.form()).multi_items()
+    for name, value in sorted(
+        given, key=lambda each: not isinstance(each[1], str)
+    ):  # a new file replaces an earlier one
+        if isinstance(value, str):
+            fields[name] = value
+        elif value.size:
+            fields[name] = base64.b64encode(await value.read()).decode()
+            fields |= {f"{name}.name": value.filename or "file", f"{name}.type": value.content_type or ""}
+    return fields
 
 
 def _static(site: Site) -> Handler:

@@ -74,8 +74,10 @@ class Site:
         path = self.contributed.paths.get(kind)
         return f"/dashboard/consequences/{id}" if path is None else f"{path}/{id}"
 
-    def view(self, conn: PageReader, organization: UUID | None, params: Mapping[str, str]) -> View:
-        return View(self, conn, organization, Params(params))
+    def view(
+        self, conn: PageReader, organization: UUID | None, params: Mapping[str, str], *, variant: str = ""
+    ) -> View:
+        return View(self, conn, organization, Params(params), variant)
 
     def render(self, template: str, **context: Any) -> str:
         return self._templates.get_template(template).render(**context)
@@ -94,6 +96,7 @@ class Site:
             page=page,
             identity=identity,
             section=section,
+            variant="" if page is None else page.variant(identity),
             navigation=navigation(self.contributed.sections, self.tables, identity),
             may_act=identity.may("operator"),
             csrf=identity.csrf or "",

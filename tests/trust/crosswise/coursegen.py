@@ -16,8 +16,12 @@ insert into coursegen.courses (organization_id, user_id, title, brief, lesson_co
 values ($1, $2, $3, $3, 1, 1000000, $4, coursegen.fresh_progress()) returning id
 """
 LESSON = """
-insert into coursegen.course_lessons (organization_id, course_id, position, title, summary, content, exercises)
-values ($1, $2, 1, $3, $3, $3, '[]')
+with version as (
+    insert into coursegen.course_versions (organization_id, course_id, attempt, kind, completed_at, outline, progress)
+    values ($1, $2, 1, 'first', now(), jsonb_build_object('description', $3::text), '{"percentage": 100}')
+)
+insert into coursegen.course_lessons (organization_id, course_id, attempt, position, title, summary, content, exercises)
+values ($1, $2, 1, 1, $3, $3, $3, '[]')
 """
 CALL = """
 insert into coursegen.llm_calls (organization_id, course_id, attempt, job_id, step, item, request_id, tier, model, state,

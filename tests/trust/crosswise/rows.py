@@ -44,6 +44,17 @@ DASHBOARD_MESSAGE = """
 insert into onceward.dashboard_messages (id, organization_id, recipient, type, severity, title, body)
 values (nextval('onceward.ids'), $1, 'admins', 't', 'info', $2, $2) returning id
 """
+PAYMENT = """
+with account as (select id from onceward.payment_account('learning', 'stripe', 'learning-stripe'))
+insert into onceward.payments (organization_id, account_id, subject_type, subject_id, status, amount, currency, title, expires_at,
+                               received, charge, decision, paid_at)
+select $1, account.id, 'enrolment', $4, 'paid', 5000, 'EUR', $2, now(), 5000, 'pi_' || $2 || $3, 'accepted', now()
+from account returning id
+"""
+PAYMENT_REFUND = """
+insert into onceward.payment_refunds (organization_id, payment_id, status, amount, currency, reason, requested_by, failure)
+values ($1, $2, 'failed', 1000, 'EUR', $3, $3, $3) returning id
+"""
 OTHERS = (
     "insert into onceward.recipients (organization_id, ref, email) values ($1, $2, $2 || '@example.org')",
     "insert into onceward.opt_outs (organization_id, recipient, channel, category, source) values ($1, $2, '*', '*', 'test')",
@@ -76,6 +87,10 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
         assert row is not None
         ids["message_api"] = str(row["id"])
         ids["dashboard_message"] = str(await tx.fetchval(DASHBOARD_MESSAGE, organization, marker))
+        ids["payment"] = str(await tx.fetchval(PAYMENT, organization, marker, "one", ids["enrollment"]))
+        refunded = await tx.fetchval(PAYMENT, organization, marker, "two", ids["enrollment"])
+        for name in ("refund_to_repeat", "refund_to_settle"):
+            ids[name] = str(await tx.fetchval(PAYMENT_REFUND, organization, refunded, marker))
         for statement in OTHERS:
             await tx.execute(statement, organization, marker)
         ids["audit"] = str(

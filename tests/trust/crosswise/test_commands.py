@@ -20,6 +20,8 @@ from tests.trust.crosswise.world import World
 
 ALL = FEATURES.plus(bundled.features())
 
+APP = "--app onceward_apps.all:app"
+
 # Arguments by command, as in the table of routes; none: it makes or follows something and names nothing that exists.
 COMMANDS: dict[str, str | None] = {
     "audit ls": "--json",
@@ -54,11 +56,11 @@ COMMANDS: dict[str, str | None] = {
     "mail suppressions ls": "--json",
     "mail suppressions rm": None,
     "whatsapp check": None,
-    "payments ls": "--json --app onceward_apps.all:app",
-    "payments show": None,
-    "payments refund": None,
-    "payments repeat": None,
-    "payments settle": None,
+    "payments ls": f"--json {APP}",
+    "payments show": f"$payment {APP}",
+    "payments refund": f"$payment --reason test {APP}",
+    "payments repeat": f"$refund_to_repeat {APP}",
+    "payments settle": f"$refund_to_settle --note test {APP}",
     "payments accounts add": None,
     "ledger balance": "--json",
     "ledger statement": "$account --currency EUR",

@@ -37,12 +37,12 @@ create table coursegen.courses (
     error_code text,
     error text,
     queued_at timestamptz,
-    line_at timestamptz,                                          -- place in the waiting line: the request minus the head start of its tier
+    line_at timestamptz,                                          -- the time of the request minus the head start of its tier
     admitted_at timestamptz,                                      -- since when its job holds its slots; null: it waits and holds none
     waits_for text check (waits_for in ('slot', 'retry', 'account')),
     not_before timestamptz,                                       -- a retry gets no slot earlier
     released_at timestamptz,                                      -- since when a started run waits; this time does not count
-    started_at timestamptz,                                       -- the first start of the current run, plus the time that it waited; its deadline counts from here
+    started_at timestamptz,                                       -- the first start of the run, plus the time that it waited
     begun_at timestamptz,                                         -- the start of the job's latest attempt, in real time
     finished_at timestamptz,
     created_at timestamptz not null default onceward.now(),

@@ -91,6 +91,7 @@ if (parts.length) {
     };
     setInterval(show, 500);
     const args = { page: part.dataset.page, params: JSON.parse(part.dataset.params) };
+    if (part.dataset.variant) args.variant = part.dataset.variant;
     client.subscribe("dashboard.part", args, ({ data }) => {
       if (!data) return;
       waiting = data.html;
@@ -105,6 +106,15 @@ function hold() {
   say("open");
 }
 
+// -- the time zone of the viewer: for days in filters and times in forms --------------------------------------------
+
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
+if (!document.cookie.includes("onceward_zone=")) {
+  document.cookie = `onceward_zone=${encodeURIComponent(zone)}; path=/dashboard; max-age=31536000; samesite=lax`;
+}
+for (const field of document.querySelectorAll("[data-zone]")) if (!field.value || field.value === "UTC") field.value = zone;
+for (const link of document.querySelectorAll("a[data-zoned]")) link.href += `&zone=${encodeURIComponent(zone)}`;
+
 // -- forms, copying, colours --------------------------------------------------------------------------------------
 
 document.addEventListener("change", (event) => {
@@ -116,6 +126,8 @@ document.addEventListener("submit", (event) => {
   if (form.id === "act") form.elements.back.value = location.pathname + location.search;
   // Empty filters are left out of the address.
   if (form.method === "get") for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
+  const days = form.elements.zone;
+  if (form.method === "get" && days) days.disabled = ![...form.elements].some((each) => each.type === "date" && each.value);
 });
 
 document.addEventListener("click", (event) => {

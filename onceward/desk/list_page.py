@@ -1,0 +1,62 @@
+"""The page of a list: rows, filters, saved views, and buttons for actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceward.desk.asking import ask
+from onceward.desk.desk import Desk
+from onceward.desk.files import has_xlsx
+from onceward.desk.listing import Listing
+from onceward.desk.reading import count, read
+from onceward.desk.tabs import buttons, frame, may_do, reader_of
+from onceward.web.dashboard import View
+from onceward.web.dashboard.formats import about, number
+from onceward.web.dashboard.page import Loader
+
+VIEWS = "select name, query from onceward.desk_views where listing = $1 order by name limit 50"
+MOST_CHOICES = 300
+
+
+def loader(desk: Desk, listing: Listing) -> Loader:
+    """Return the loader of a list."""
+    parents = desk.parents_of(listing)
+
+    async def load(view: View) -> dict[str, Any]:
+        asked = ask(listing, view.params, parents=parents)
+        in_rows = [
+            each for each in desk.actions_of(listing, "row", "rows") if each.in_list and may_do(desk, view, each)
+        ]
+        also = {f"_may_{each.name}": each.when for each in in_rows}
+        reader = reader_of(view)
+        rows, following = await read(reader, listing, asked, also=also, everything=view.everything)
+        counted = await count(reader, listing, asked)
+        return {
+            **frame(desk, view, listing.name),
+            "title": listing.title,
+            "listing": listing,
+            "rows": rows,
+            "next": following,
+            "count": counted.rows,
+            "counted": listing.many(counted.rows, (number if counted.exact else about)(counted.rows)),
+            "asked": asked,
+            "narrowed": asked.is_narrowed,
+            "views": await view.conn.fetch(VIEWS, f"{desk.name}.{listing.name}"),
+            "everything": view.everything,
+            "has_detail": listing.name in desk.details,
+            "has_xlsx": has_xlsx(),
+            "on_list": [each for each in desk.actions_of(listing, "list") if may_do(desk, view, each)],
+            "on_rows": [each for each in desk.actions_of(listing, "rows") if may_do(desk, view, each)],
+            "buttons": {row["_id"]: buttons(desk, in_rows, row) for row in rows} if in_rows else {},
+            "filters": [(column, await _choices(view, column.choices)) for column in listing.filtered],
+            "parents": {name: view.text(name) for name in parents if view.text(name)},
+        }
+
+    return load
+
+
+async def _choices(view: View, sql: str) -> list[tuple[str, str]]:
+    if not sql:
+        return []
+    rows = await view.conn.fetch(f"select * from ({sql}) c limit {MOST_CHOICES}")
+    return [(row["value"], row["word"]) for row in rows]

@@ -1,0 +1,87 @@
+"""The page of one row: its facts, related lists, documents, a timeline, notes and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onceward.desk.asking import Asked, Order, Parent, ask, is_id
+from onceward.desk.comparing import described
+from onceward.desk.desk import Desk
+from onceward.desk.detail import Detail
+from onceward.desk.listing import Listing
+from onceward.desk.reading import read, select
+from onceward.desk.tabs import buttons, frame, may_do, reader_of, sees
+from onceward.desk.timeline import named, read_timeline
+from onceward.web.dashboard import Missing, View
+from onceward.web.dashboard.page import Loader
+
+SHOWN_RELATED = 20
+
+
+def one_row(listing: Listing, detail: Detail, *, offered: Mapping[str, str]) -> str:
+    """Return the statement that reads one row by its id, with the title of its page and which actions it offers."""
+    asked = Asked((listing.where, f"{listing.id} = $1::text::{listing.id_type}"), (), Order(None, True))
+    also = {"_title": detail.title, **{f"_may_{name}": when for name, when in offered.items()}}
+    text, _ = select(listing, asked, extra=detail.facts, also=also)
+    return text
+
+
+def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:
+    """Return the loader of the page of one row."""
+    actions = desk.actions_of(listing, "row", "rows")
+    statement = one_row(listing, detail, offered={action.name: action.when for action in actions})
+
+    def describe(recorded: str, changes: Mapping[str, Any]) -> tuple[str, ...]:
+        action = desk.action_named(recorded)
+        return () if action is None else described(action.model, changes)
+
+    async def load(view: View) -> dict[str, Any]:
+        id = view.text("id")
+        row = await view.conn.fetchrow(statement, id) if is_id(listing.id_type, id) else None
+        if row is None:
+            raise Missing(f"this {listing.noun} does not exist, or belongs to another organization")
+        types, words = (listing.entity, *detail.also), {each.recorded_as(desk.name): each.title for each in actions}
+        moments = await read_timeline(
+            view.conn, types, id, words={**words, **detail.words}, describe=describe, further=detail.timeline
+        )
+        allowed = [each for each in actions if may_do(desk, view, each)]
+        return {
+            **frame(desk, view, listing.name),
+            "title": row["_title"],
+            "crumbs": (listing.title, f"{desk.path}/{listing.name}"),
+            "listing": listing,
+            "detail": detail,
+            "row": row,
+            "facts": (*listing.columns, *detail.facts),
+            "offered": buttons(desk, allowed, row),
+            "undo": _undo(desk, listing, view, row),
+            "related": await _related(desk, listing, detail, view, id),
+            "documents": await view.conn.fetch(detail.documents, id) if detail.documents else [],
+            "timeline": await named(view.site.database, moments),
+        }
+
+    return load
+
+
+def _undo(desk: Desk, listing: Listing, view: View, row: Any) -> str:
+    """Return the path that takes back what the viewer has just done, or nothing."""
+    done = desk.actions.get((listing.name, view.text("done")))
+    if done is None or not (done.undo or done.load):
+        return ""
+    undo = desk.actions.get((listing.name, done.undo)) if done.undo else done
+    if undo is None or not may_do(desk, view, undo) or not row[f"_may_{undo.name}"]:
+        return ""
+    return f"{desk.path}/{listing.name}/do/{undo.name}?ids={row['_id']}" + ("" if done.undo else "&undo=1")
+
+
+async def _related(desk: Desk, listing: Listing, detail: Detail, view: View, id: str) -> list[dict[str, Any]]:
+    related: list[dict[str, Any]] = []
+    for each in detail.related:
+        if not sees(desk, view, each.listing):
+            continue
+        asked = ask(each.listing, {listing.name: id}, parents={listing.name: Parent(each.by, listing.id_type)})
+        rows = await read(reader_of(view), each.listing, asked, limit=SHOWN_RELATED)
+        path = f"{desk.path}/{each.listing.name}?{listing.name}={id}"
+        related.append({"listing": each.listing, "rows": rows.rows, "more": rows.next, "path": path})
+    return related

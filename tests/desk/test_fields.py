@@ -1,0 +1,71 @@
+"""Inputs of forms: amounts as people write them, times that do not exist, and what the audit log says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import BaseModel
+
+from onceward.desk.comparing import described
+from onceward.desk.entering import parse
+from onceward.money import Money
+
+
+class Form(BaseModel):
+    price: Money | None = None
+    at: datetime | None = None
+
+
+@pytest.mark.parametrize(
+    ("text", "currency", "amount"),
+    [
+        ("12.50", "EUR", 1250),
+        ("12,50", "EUR", 1250),
+        ("1.234,50", "EUR", 123450),
+        ("1,234.50", "EUR", 123450),
+        ("1 234,5", "EUR", 123450),
+        ("1,234", "JPY", 1234),
+        ("12", "KWD", 12000),
+    ],
+)
+def test_an_amount_is_read_as_people_write_it(text: str, currency: str, amount: int) -> None:
+    assert parse(Form, {"price": text, "price.currency": currency}).model == Form(price=Money(amount, currency))
+
+
+@pytest.mark.parametrize(
+    ("text", "currency", "message"),
+    [
+        ("1,234", "EUR", "can be read in two ways"),
+        ("1,234", "KWD", "can be read in two ways"),
+        ("12.505", "EUR", "has 2 decimal places"),
+        ("twelve", "EUR", "is not an amount"),
+        ("Infinity", "EUR", "is not an amount"),
+        ("12", "EURO", "is not a code"),
+    ],
+)
+def test_an_amount_that_could_be_another_one_is_refused(text: str, currency: str, message: str) -> None:
+    parsed = parse(Form, {"price": text, "price.currency": currency})
+    assert parsed.model is None
+    assert message in parsed.form[0].error
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2026-03-29T02:30", "the clocks go forward"),
+        ("2026-03-29T01:30+05:00", "has a time zone of its own"),
+        ("soon", "is not a time"),
+    ],
+)
+def test_a_time_that_does_not_exist_is_refused(text: str, message: str) -> None:
+    parsed = parse(Form, {"at": text, "at.zone": "Europe/Berlin"})
+    assert parsed.model is None
+    assert message in parsed.form[1].error
+    fine = parse(Form, {"at": "2026-03-29T03:30", "at.zone": "Europe/Berlin"}).model
+    assert fine == Form(at=datetime(2026, 3, 29, 1, 30, tzinfo=UTC))
+
+
+def test_the_audit_log_is_read_in_words() -> None:
+    changes = {"price": {"before": None, "after": {"amount": 1250, "currency": "EUR"}}, "at": None}
+    assert described(Form, changes) == ("Price: nothing → €12.50",)
