@@ -267,7 +267,9 @@ async def _start(tx: Tx, requested: GenerationRequest, course: Any) -> tuple[mod
     source = course["shown"] or course["attempt"]
     if requested.lesson is not None:
         # A rewrite that was not finished is continued: what it has written is paid for.
-        is_same = latest is not None and unfinished and latest["kind"] == "rewrite" and latest["lesson"] == requested.lesson
+        is_same = (
+            latest is not None and unfinished and latest["kind"] == "rewrite" and latest["lesson"] == requested.lesson
+        )
         return ("resume" if is_same else "rewrite"), source
     start = model.start_of(course["status"], restart=requested.restart, unfinished=unfinished)
     if start is None:

@@ -39,7 +39,9 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/courses/{{course_id}}"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/content"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/export"): Ask(fill=DRAFT, headers=USER),
-    ("GET", f"{API}/courses/{{course_id}}/versions"): Ask(fill={"course_id": "$done_course"}, headers=USER),
+    ("GET", f"{API}/courses/{{course_id}}/versions"): Ask(
+        fill={"course_id": "$done_course"}, headers=USER, shows="nothing"
+    ),
     ("GET", "/coursegen"): Ask(shows="nothing"),
     ("GET", "/coursegen/courses/{course_id}"): Ask(fill=DRAFT, shows="nothing"),
     ("GET", "/coursegen/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
@@ -50,13 +52,13 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/generate"): Ask(json={"courseId": "$course"}, headers=USER),
     ("POST", f"{API}/courses/{{course_id}}/cancel"): Ask(fill=DRAFT, headers=USER),
     ("POST", f"{API}/courses/{{course_id}}/resume"): Ask(fill={"course_id": "$failed_course"}, headers=USER),
+    ("POST", f"{API}/courses/{{course_id}}/versions/{{number}}/show"): Ask(
+        fill={"course_id": "$done_course", "number": "1"}, headers=USER
+    ),
     ("POST", f"{API}/courses/{{course_id}}/lessons/{{number}}/retry"): Ask(
         fill={"course_id": "$done_course", "number": "1"}, headers=USER
     ),
     ("PATCH", f"{API}/courses/{{course_id}}"): Ask(fill=DRAFT, json={"brief": "b"}, headers=USER),
-    ("POST", f"{API}/courses/{{course_id}}/versions/{{number}}/show"): Ask(
-        fill={"course_id": "$done_course", "number": "1"}, headers=USER
-    ),
     ("DELETE", f"{API}/courses/{{course_id}}"): Ask(fill=DRAFT, headers=USER),
 }
 PAGES: dict[tuple[str, str], Ask] = {("GET", "/dashboard/coursegen"): Ask()}
