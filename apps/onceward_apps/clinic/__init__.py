@@ -2,9 +2,9 @@
 
 from onceward_apps.clinic import (
     daily_handlers,
-    handlers,
     jobs,
     message_handlers,
+    paying,
     queries,
     reports,
     return_pages,
@@ -16,9 +16,9 @@ from onceward_apps.clinic.app import app
 __all__ = [
     "app",
     "daily_handlers",
-    "handlers",
     "jobs",
     "message_handlers",
+    "paying",
     "queries",
     "reports",
     "return_pages",

@@ -14,7 +14,7 @@ from onceward.money import format_amount
 from onceward.trust import Identity
 from onceward.web import ANYTHING, NOTHING
 from onceward.web.dashboard import Action, ActionRefused, Done, Missing, Page, Pages, Section, Site, View, back
-from onceward_apps.clinic import appointment_payments, bookings, correspondence
+from onceward_apps.clinic import bookings, correspondence, paying
 from onceward_apps.clinic.errors import ClinicError
 from onceward_apps.clinic.model import OPEN
 from onceward_apps.clinic.store import conversations, views
@@ -51,8 +51,8 @@ async def load_appointment(view: View) -> dict[str, Any]:
     if row is None:
         raise Missing(f"there is no appointment {view.text('id')}")
     for payment in row["payments"]:
-        payment["money"] = _money(payment["amount"], payment["currency"])
-        payment["refunded_money"] = _money(payment["refunded"] or None, payment["currency"] or row["currency"])
+        payment["money"] = _money(payment["received"] or payment["amount"], payment["currency"])
+        payment["refunded_money"] = _money(payment["refunded"] or None, payment["currency"])
     for refund in row["refunds"]:
         refund["money"] = _money(refund["amount"], refund["currency"])
     return {
@@ -145,11 +145,10 @@ async def _do(tx: Tx, id: UUID, action: str, actor: str) -> str:
             await bookings.request_room(tx, id)
             return "The room is being created."
         case "link":
-            await appointment_payments.request_link(tx, id)
+            await paying.request_link(tx, id)
             return "The patient gets a payment link."
         case _:
-            await bookings.appointment(tx, id, lock=True)
-            await appointment_payments.refund(tx, id, amount=None, reason="dashboard", key=None, actor=actor)
+            await paying.refund(tx, id, amount=None, reason="dashboard", key=None, actor=actor)
             return "The refund is requested."
 
 
