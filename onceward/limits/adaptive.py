@@ -5,8 +5,8 @@ above 60 %            ──▶ at most the middle level
 below 40 % + demand   ──▶ one level up
 otherwise             ──▶ unchanged: the gap between the thresholds keeps the limit from oscillating
 
-Demand is a request that was refused, or work that waits for a slot, in the last two minutes. Other due work needs no slot
-and does not count.
+Demand is a request that was refused, or work that waits for a slot, in the last two minutes. Other due work needs no
+slot and does not count.
 All nodes together change it at most once a minute. A lowered limit admits no new work until enough has ended; it stops
 no running work.
 """
@@ -30,7 +30,9 @@ log = structlog.get_logger(__name__)
 EVERY_S = 10.0
 
 CHANGE = read_statement("limits", "change_limit")
-STATE = "select at_most, wanted_at > clock_timestamp() - interval '2 minutes' as wanted from onceward.limits where name = $1"
+STATE = """
+select at_most, wanted_at > clock_timestamp() - interval '2 minutes' as wanted from onceward.limits where name = $1
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Admission limits: a job takes a slot when it is created, or the request is refused at once.
 
 A slot belongs to one item of work and is taken in the transaction that creates the work. The work holds the slot exactly
-as long as it is unfinished, so no code has to release it and a crash cannot leak it. Work that has to wait for a long time
+as long as it is unfinished, so no code has to release it and a crash cannot leak it. Work that has to wait for long
 may `release` its slots and reserve them again. Execution limits, where the job
 waits instead, are lanes: `job.in_lane(key, at_once=3, parent=..., parent_at_once=...)`.
 """
@@ -100,7 +100,7 @@ async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> Non
 
 
 async def release(tx: Transaction, work_id: int) -> int:
-    """Free the slots of work that will wait, and return their number. It has to reserve them again before it continues."""
+    """Free the slots of work that will wait, and return their number. It reserves them again to continue."""
     return await tx.fetchval("select onceward.limit_release($1)", work_id)
 
 

@@ -1,8 +1,8 @@
 """Accept a request to generate a course, or refuse it.
 
-One transaction creates the job, puts the course into the waiting line or takes its slots, and writes the first step. So there
-is no moment in which a slot is taken and no job exists, or a job exists and no progress. A failed transaction leaves
-nothing to undo. A request is refused only if the line is full.
+One transaction creates the job, puts the course into the waiting line or takes its slots, and writes the first step.
+So there is no moment in which a slot is taken and no job exists, or a job exists and no progress. A failed transaction
+leaves nothing to undo. A request is refused only if the line is full.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ async def _accept(engine: Engine, requested: GenerationRequest, candidate: Candi
 
 
 async def _take_slots(tx: Tx, candidate: Candidate, requested: GenerationRequest, job_id: int) -> bool:
-    """Take the slots if nobody waits for them, else leave the course in the line. Raises `LimitReached` if it is full."""
+    """Take the slots if nobody waits, else leave the course in the line. Raises `LimitReached` if it is full."""
     numbers = await waiting.numbers(tx, requested.user_id, requested.course_id)
     if numbers["everybody"] == 0 and await waiting.paused(tx) is None:
         try:

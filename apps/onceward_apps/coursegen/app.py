@@ -52,7 +52,8 @@ class CoursegenSettings(FeatureSettings):
     )
     tiers: str = Field(
         "FREE=1,BASIC=2,STANDARD=3,PREMIUM=5",
-        description="Courses that a user may generate at the same time, by tier; others wait in line. A tier that is not named has the smallest number.",
+        description="Courses that a user may generate at the same time, by tier; others wait in line."
+        " A tier that is not named has the smallest number.",
     )
     waiting_most: int = Field(
         200,

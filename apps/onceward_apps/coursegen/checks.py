@@ -6,8 +6,8 @@ from onceward.trust import Check, finds_nothing
 
 SLOTS = """
 -- A running course holds one slot of its user and one of the global limit. A course that waits holds none.
-select format('course %s is %s, and its job %s holds %s slots instead of %s', c.id, c.status, c.job_id, count(s.work_id),
-              case when c.admitted_at is null then 0 else 2 end)
+select format('course %s is %s, and its job %s holds %s slots instead of %s', c.id, c.status, c.job_id,
+              count(s.work_id), case when c.admitted_at is null then 0 else 2 end)
   from coursegen.courses c
   join onceward.work w on w.id = c.job_id and w.dead_reason is null
   left join onceward.limit_slots s on s.work_id = c.job_id

@@ -40,7 +40,7 @@ def progress(
     place: Place | None = None,
     locale: texts.Locale | None = None,
 ) -> dict[str, Any]:
-    """Return the state of a course: five steps, the lessons without their texts, the place in the line, and the costs."""
+    """Return the state of a course: steps, lessons without their texts, place in the line, costs."""
     locale = locale or texts.locale_of(course["language"])
     stored = course["generation_progress"]
     costs = {row["step"]: dict(row) for row in steps}
@@ -90,7 +90,7 @@ def _is_unfinished(course: Any, version: Any) -> bool:
 
 
 def _readable(course: Any, version: Any, lesson: Any) -> int | None:
-    """Return the version in which this lesson can be read. One that is being written again is read in the shown version."""
+    """Return the version in which this lesson can be read, which is the shown one during a rewrite."""
     if lesson["content"] is not None:
         return shown_attempt(course)
     return course["shown"] if version is not None and version["lesson"] == lesson["position"] else None

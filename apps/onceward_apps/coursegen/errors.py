@@ -72,7 +72,7 @@ class GenerationFailed(Exception):
 
 
 class AccountRefused(Exception):
-    """The language model refuses our account: no key, a wrong key, no credit. No course can continue until that changes."""
+    """The language model refuses our account: no key, a wrong key, no credit. All courses have to wait."""
 
 
 class Halted(Exception):

@@ -46,8 +46,8 @@ async def generate(
 ) -> dict[str, Any]:
     """Generate a course, step by step. A repeated run continues after the last checkpoint.
 
-    Other programs may enqueue it by SQL with `course_id` alone; such a job joins the waiting line here. A run that has to
-    wait gives its slots back, so waiting work holds none.
+    Other programs may enqueue it by SQL with `course_id` alone; such a job joins the waiting line here. A run that
+    has to wait gives its slots back, so waiting work holds none.
     """
     with bind(requestId=request_id, userId=user_id, tier=tier, courseId=course_id, jobId=str(job.id)):
         try:
@@ -169,7 +169,7 @@ async def _taken_over(tx: Tx, job: Job, course_id: UUID) -> Any:
 
 
 async def _holds_slots(tx: Tx, job: Job, course: Any) -> bool:
-    """Return whether it is this course's turn. Slots that an admitted course has lost are taken again, or waited for."""
+    """Return whether it is this course's turn. Slots that an admitted course has lost are taken again."""
     if course["admitted_at"] is None:
         return False
     try:

@@ -1,8 +1,8 @@
 """The waiting line: courses that wait hold no slot, and free slots go to them in order.
 
-A course joins the line when it is requested, and again when its run has to wait: for the next attempt, or for an account at
-the language model that is refused. `admit` gives free slots to the courses whose turn it is. It runs when a course ends,
-when a waiting job looks, and on a schedule; one transaction at a time does it.
+A course joins the line when it is requested, and again when its run has to wait: for the next attempt, or for a refused
+account at the language model. `admit` gives free slots to the courses whose turn it is. It runs when a course ends
+and when a waiting job looks; one transaction at a time does it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def admit(engine: Engine) -> int:
 
 
 def admit_soon(tx: Tx) -> None:
-    """Give free slots away after this transaction has committed. If that is lost, a waiting job does it within a minute."""
+    """Give free slots away after the commit. If that is lost, a waiting job does it within a minute."""
     engine = tx.engine
 
     async def run() -> None:
@@ -109,7 +109,7 @@ async def join_again(tx: Tx, job: Job, course_id: UUID, waits_for: WaitsFor, *, 
 
 
 async def park(tx: Tx, job: Job, course_id: UUID, reason: str) -> None:
-    """Let the courses of an organization wait, because the language model refuses its account. Tell the operators once."""
+    """Let the courses of an organization wait for its refused account. Tell the operators once."""
     wait_s = app.settings(CoursegenSettings).account_wait_s
     if await waiting.pause(tx, reason[:500], wait_s):
         await tx.notify_admins(

@@ -313,7 +313,7 @@ async def _finish(
 
 async def _failed(generation: Generation, question: Question, call: _Call, error: ChatError, *, last: bool) -> float:
     """Record a call that failed. Return how long to wait before the next try, or raise what ends this attempt."""
-    # A service that answered with an error has written nothing. If it may have written something, such as after a timeout,
+    # A service that answered with an error has written nothing. If it may have written something, as after a timeout,
     # the reservation is booked until the service says what the call cost.
     booking = NOTHING if _is_free(error) else _booked(generation, call, error.usage)
     async with generation.transaction() as tx:

@@ -54,7 +54,7 @@ WORDS: dict[str, dict[Locale, str]] = {
     },
     "q.account": {
         "ru": "Языковая модель отклоняет учётную запись сервиса. Операторы знают об этом; генерация продолжится сама.",
-        "en": "The language model refuses the account of this service. The operators know; the generation continues by itself.",
+        "en": "The language model refuses the account of this service. The operators know; it continues by itself.",
     },
     "delete": {"ru": "Удалить", "en": "Delete"},
     "delete_sure": {"ru": "Удалить курс навсегда?", "en": "Delete the course for ever?"},

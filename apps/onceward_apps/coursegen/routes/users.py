@@ -50,7 +50,7 @@ class CourseIn(Body):
 
 
 class CourseChange(Body):
-    """Fields that are left out stay. Another number of lessons counts from the next outline: the first, or a restart."""
+    """Fields that are left out stay. Another number of lessons counts from the next outline."""
 
     title: Title | None = None
     brief: Annotated[str, StringConstraints(max_length=8000)] | None = None
@@ -154,7 +154,7 @@ async def create(engine: EngineHere, user: User, request: Request) -> dict[str, 
 @router.patch("/courses/{course_id}")
 @exposed("nothing")
 async def edit(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
-    """Change the description of a course that is not being generated. What is written stays until it is written again."""
+    """Change the description of a course that is not being generated. What is written stays."""
     settings = app.settings(CoursegenSettings)
     with problems(request):
         body = await read_body(request, CourseChange)
@@ -243,7 +243,7 @@ async def resume(engine: EngineHere, user: User, course_id: UUID, request: Reque
 async def retry_lesson(
     engine: EngineHere, user: User, course_id: UUID, number: Annotated[int, Path(ge=1, le=10_000)], request: Request
 ) -> dict[str, Any]:
-    """Write one lesson and its exercises again, in a new version. Readers see the old one until the new one is complete."""
+    """Write one lesson and its exercises again. Readers see the old ones until the new version is complete."""
     with problems(request):
         only = frozenset({"completed", "failed", "cancelled"})
         admitted = await _admit(engine, user, request, course_id, lesson=number, only=only)

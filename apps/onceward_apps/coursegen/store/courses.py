@@ -34,7 +34,7 @@ TIER = "select tier from coursegen.users where user_id = $1"
 LOCK = "select * from coursegen.courses where id = $1 for update"
 OWNED = "select * from coursegen.courses where id = $1 and user_id = $2"
 QUEUE = """
--- Put a course into the waiting line. A first start and a new version get a fresh progress; a resume keeps what is done.
+-- Put a course into the waiting line. A new version gets a fresh progress; a resume keeps what is done.
 update coursegen.courses c
    set status = 'queued', job_id = $2, tier = $3, request_id = $4,
        webhook_url = case when $5::text is null then c.webhook_url else $5 end,
@@ -45,7 +45,8 @@ update coursegen.courses c
                                                   where v.course_id = c.id and v.attempt = c.attempt),
                                                 c.generation_progress, coursegen.fresh_progress()) end,
        line_at = onceward.now() - make_interval(secs => $8), admitted_at = null, waits_for = 'slot', not_before = null,
-       user_limit = $9, released_at = null, error = null, error_code = null, queued_at = onceward.now(), started_at = null,
+       user_limit = $9, released_at = null, error = null, error_code = null, queued_at = onceward.now(),
+       started_at = null,
        begun_at = null, finished_at = null, updated_at = onceward.now()
  where c.id = $1 returning c.attempt
 """
@@ -53,11 +54,12 @@ PROGRESS = "select update_course_progress($1, $2, $3, $4, $5, $6, $7)"
 BEGIN = """
 update coursegen.courses
    set status = 'generating', job_id = $2, tier = $3, started_at = coalesce(started_at, onceward.now()),
-       begun_at = clock_timestamp(), waits_for = null, error = null, error_code = null, finished_at = null, updated_at = onceward.now()
+       begun_at = clock_timestamp(), waits_for = null, error = null, error_code = null, finished_at = null,
+       updated_at = onceward.now()
  where id = $1 returning *
 """
 END = """
--- End the run. A course with a complete version stays completed, and shows that version, if a newer one was not finished.
+-- End the run. A course with a complete version stays completed, and shows it, if a newer one was not finished.
 update coursegen.courses c
    set status = case when c.shown is null or $2 = 'completed' then $2 else 'completed' end,
        shown = case when $2 = 'completed' then c.attempt else c.shown end,
@@ -194,7 +196,8 @@ async def version(reader: Reader, course_id: UUID, attempt: int) -> Any:
 async def versions(reader: Reader, course_id: UUID) -> list[Any]:
     """Return the versions of a course, the newest first, with the number of lessons that each has."""
     return await reader.fetch(
-        "select v.attempt, v.kind, v.lesson, v.created_at, v.completed_at, (select count(*)::int from coursegen.course_lessons l"
+        "select v.attempt, v.kind, v.lesson, v.created_at, v.completed_at,"
+        " (select count(*)::int from coursegen.course_lessons l"
         "   where l.course_id = v.course_id and l.attempt = v.attempt and l.content is not null) as lessons"
         " from coursegen.course_versions v where v.course_id = $1 order by v.attempt desc limit 100",
         course_id,

@@ -64,7 +64,8 @@ async def hold_back(tx: Transaction, course_ids: Sequence[UUID]) -> None:
     """Record that courses wait for an account, not for a slot."""
     if course_ids:
         await tx.execute(
-            "update coursegen.courses set waits_for = 'account' where id = any($1) and waits_for is distinct from 'account'",
+            "update coursegen.courses set waits_for = 'account'"
+            " where id = any($1) and waits_for is distinct from 'account'",
             list(course_ids),
         )
 
@@ -90,7 +91,8 @@ async def pause(tx: Tx, reason: str, wait_s: int) -> bool:
 
 async def move_next_try(tx: Transaction, organization: UUID, wait_s: int) -> None:
     await tx.execute(
-        "update coursegen.model_pauses set next_try_at = onceward.now() + make_interval(secs => $2) where organization_id = $1",
+        "update coursegen.model_pauses set next_try_at = onceward.now() + make_interval(secs => $2)"
+        " where organization_id = $1",
         organization,
         wait_s,
     )
