@@ -39,7 +39,7 @@ class Usage:
             self.work = dict(_most(self.work, MOST_KEPT // 2))
 
     def held(self, customer: Hashable, seconds: float) -> None:
-        """Count a connection. A customer that is not authenticated yet is no organization."""
+        """Count a connection. The customer of a request that is not authenticated yet is not an organization."""
         if customer is None or isinstance(customer, UUID):
             self.connections[customer] = self.connections.get(customer, 0.0) + seconds
             if len(self.connections) > MOST_KEPT:
