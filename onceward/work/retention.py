@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
@@ -40,6 +40,16 @@ def deletion(table: str, *, finished: str = "true") -> str:
         f" and ({finished}) returning r.id) select r.id from {table} r where r.id = any($2::bigint[])"
         " and not exists (select from gone where gone.id = r.id)"
     )
+
+
+def retentions(db: Database, finished: Mapping[str, str], *, keep: timedelta) -> list[Retention]:
+    """Return the retentions of tables of the schema `onceward`, each with the condition over the row `r` that ends it."""
+    return [
+        Retention(
+            db=db, name=name, table=f"onceward.{name}", prune=deletion(f"onceward.{name}", finished=each), keep=keep
+        )
+        for name, each in finished.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
 from onceward.cli import ACTOR, CommandFailed, JsonOption, OrganizationOption, document, engine_for, listing, run, say
 
-if TYPE_CHECKING:
-    from onceward import Engine
-
 group = typer.Typer(no_args_is_help=True, help="Course generation: tiers, courses, costs.")
+acting = partial(engine_for, "onceward_apps.coursegen:app", refusals="onceward_apps.coursegen.errors:CoursegenError")
+"""Open the engine, with the id of an organization, given by slug or id."""
 
 CourseArgument = Annotated[UUID, typer.Argument(metavar="COURSE", help="Id of the course.")]
 
 
 def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="coursegen")
-
-
-def acting(organization: str) -> AbstractAsyncContextManager[tuple[Engine, UUID]]:
-    """Open the engine, and look up an organization by slug or id."""
-    from onceward_apps.coursegen import app
-    from onceward_apps.coursegen.errors import CoursegenError
-
-    return engine_for(app, organization, refusals=CoursegenError)
 
 
 @group.command("tier")
