@@ -1,15 +1,20 @@
-"""Short tasks beside the caller. Elsewhere the linter refuses `asyncio.create_task`: a failed task would fail in silence."""
+"""Short tasks beside the caller.
+
+Elsewhere the linter refuses `asyncio.create_task`: a failed task would fail in silence.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 import structlog
 
 from onceward.background.ending import end
 from onceward.background.supervisor import current_supervisor
+from onceward.db.callers import CALLER
 from onceward.db.errors import FAILED
 from onceward.db.outage import loudness
 
@@ -38,7 +43,12 @@ class Tasks:
 
     def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         """Run a coroutine in the background."""
-        task = asyncio.create_task(work, name=self.name)
+        context = copy_context()
+        if CALLER.get() is not None:
+            context.run(
+                CALLER.set, None
+            )  # a task that nobody awaits may serve many callers, for example a group commit
+        task = asyncio.create_task(work, name=self.name, context=context)
         self._running.add(task)
         task.add_done_callback(self._ended)
         return task

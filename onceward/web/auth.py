@@ -21,6 +21,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from onceward.db import Connection, Database
+from onceward.db.callers import CALLER
 from onceward.settings import Settings
 from onceward.telemetry import bind, get_logger
 from onceward.telemetry.caller import calling
@@ -101,6 +102,8 @@ class Authenticator:
             await self.count_failure(connection, str(error))
             raise
         connection.scope[IDENTITY] = identity  # for the access log, and for the record of a refusal
+        if (caller := CALLER.get()) is not None:
+            caller.customer, caller.principal = identity.organization, identity.principal
         if identity.kind == "session":
             await self._refuse_forgery(connection, identity)
         if identity.limits is not None and not identity.limits.allow(connection.url.path):
@@ -181,8 +184,9 @@ def require(
 ) -> Callable[[Request], AsyncGenerator[Identity]]:
     """Return a dependency for `Depends` that yields the identity and requires at least this scope.
 
-    A key that has only the `permission` may use the route too. It also handles the header `Idempotency-Key` of a POST, unless the route does so itself (`own_key`). With `recent`, the
-    person behind a session must have proven who they are a short time ago: for keys, secrets and exports.
+    A key that has only the `permission` may use the route too. It also handles the header `Idempotency-Key` of a POST,
+    unless the route does so itself (`own_key`). With `recent`, the person behind a session must have proven who they
+    are a short time ago: for keys, secrets and exports.
     """
 
     async def identified(request: Request) -> AsyncGenerator[Identity]:

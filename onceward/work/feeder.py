@@ -20,8 +20,9 @@ from onceward.work.claimed import Claimed
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.idleness import Idleness, wait_for
 from onceward.work.leases import Leases
-from onceward.work.lines import BEGINNING, Lines, Plan
+from onceward.work.lines import Lines, Plan
 from onceward.work.pacing import Pacing
+from onceward.work.round import BEGINNING
 from onceward.work.shares import Shares
 from onceward.work.slots import Slots
 from onceward.work.suspects import Suspects
@@ -281,7 +282,8 @@ class Feeder:
             )
             self._leases.taken(lease, taken.work)
             turn.suspect = next((each for each in taken.work if each.suspect), None)
-        # Without work, the next lanes follow at once until every lane has been visited. The order of lanes is that of code points.
+        # Without work, the next lanes follow at once until every lane has been visited. The order of lanes is that of
+        # code points.
         goes_on = taken.visited >= MOST_LANES and taken.cursor > self._cursor
         self._cursor = taken.cursor
         self._resume_s = taken.resume_s

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
-from fastapi import APIRouter, Request
+from asyncpg import QueryCanceledError
+from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.db import Unavailable
+from onceward.db.errors import TooManyRequests
 from onceward.trust.errors import (
     ConfirmationRequired,
     NotAllowed,
@@ -26,6 +28,8 @@ from onceward.trust.errors import (
 from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.settings import TrustSettings
+from onceward.web import metrics
+from onceward.web.api import part_of
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, is_secure
 from onceward.web.dashboard import frame
@@ -33,6 +37,7 @@ from onceward.web.dashboard.action import Action, ActionRefused, local_path
 from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
 from onceward.web.exposure import ANYBODY, exposed
+from onceward.web.problems import too_slow
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -49,11 +54,15 @@ MESSAGE_COOKIE = "onceward_message"
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
+site_of = part_of(Site)
+TheSite = Annotated[Site, Depends(site_of)]
+"""The dashboard of this process, as a parameter of a route."""
+
 
 def dashboard_router(site: Site) -> APIRouter:
     """Return the routes at `/` and below `/dashboard`."""
 
-    router = APIRouter(route_class=page_route(site), include_in_schema=False)
+    router = APIRouter(route_class=PageRoute, include_in_schema=False)
     router.add_api_route("/dashboard/static/{version}/{name}", _static(site), methods=["GET"])
     router.add_api_route("/dashboard", _home, methods=["GET"])
     router.add_api_route("/dashboard/organizations", _organizations(site), methods=["GET"])
@@ -70,27 +79,22 @@ def dashboard_router(site: Site) -> APIRouter:
     return router
 
 
-def page_route(site: Site) -> type[APIRoute]:
-    """Return the class of routes whose errors are pages, with the security headers."""
+class PageRoute(APIRoute):
+    """A route whose errors are pages, with the security headers."""
 
-    class PageRoute(APIRoute):
-        """Turns errors into pages, and adds the security headers."""
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
 
-        def get_route_handler(self) -> Handler:
-            handle = super().get_route_handler()
+        async def guarded(request: Request) -> Response:
+            try:
+                reply = await handle(request)
+            except Exception as error:
+                reply = await _error_page(await site_of(request), request, error)
+            for name, value in HEADERS.items():
+                reply.headers.setdefault(name, value)
+            return reply
 
-            async def guarded(request: Request) -> Response:
-                try:
-                    reply = await handle(request)
-                except Exception as error:
-                    reply = await _error_page(site, request, error)
-                for name, value in HEADERS.items():
-                    reply.headers.setdefault(name, value)
-                return reply
-
-            return guarded
-
-    return PageRoute
+        return guarded
 
 
 def icon_router(site: Site) -> APIRouter:
@@ -109,7 +113,10 @@ def icon_router(site: Site) -> APIRouter:
 async def identify(
     request: Request, scope: Scope, *, instance: bool = False, allow_pending: bool = False, roles: tuple[str, ...] = ()
 ) -> Identity:
-    """Return the viewer, who has at least this scope or one of these roles. For a change by a session, the CSRF token has been checked."""
+    """Return the viewer, who has at least this scope or one of these roles.
+
+    For a change by a session, the CSRF token has been checked.
+    """
     identity = await authenticator_of(request).identify(request, allow_pending=allow_pending)
     identity.require(scope, roles=roles)
     if scope != "user" and identity.organization is None and not identity.may("admin"):
@@ -294,6 +301,7 @@ def _page_before(request: Request) -> str:
 
 async def _error_page(site: Site, request: Request, error: Exception) -> Response:
     """Return a page that explains the error."""
+    detail = str(error)
     match error:
         case SecondFactorRequired():
             return RedirectResponse("/login/second-factor" if error.enrolled else "/dashboard/account", status_code=303)
@@ -314,10 +322,18 @@ async def _error_page(site: Site, request: Request, error: Exception) -> Respons
             status, title = 400, "That did not work"
         case HTTPException():
             status, title = error.status_code, "That did not work"
+        case TooManyRequests():
+            status, title = 429, "Too many requests"
+            metrics.LIMITED.inc()
+        case QueryCanceledError():
+            slow = too_slow()
+            status, title, detail = slow.status_code, slow.title, slow.detail
         case Unavailable():
             status, title = 503, "The database is unavailable"
         case _:
             raise error
     theme = request.cookies.get(frame.THEME_COOKIE, "")
-    page = site.render("error.html", status=status, title=title, detail=str(error), theme=frame.theme(theme))
-    return HTMLResponse(page, status_code=status)
+    page = site.render("error.html", status=status, title=title, detail=detail, theme=frame.theme(theme))
+    return HTMLResponse(
+        page, status_code=status, headers={"Retry-After": "1"} if isinstance(error, TooManyRequests) else None
+    )
