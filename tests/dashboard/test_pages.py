@@ -174,6 +174,8 @@ async def test_the_page_of_queues_counts_a_large_queue_only_up_to_a_limit(world:
     )
     root = await log_in("root@example.org")
     page = (await root.get("/dashboard/queues"))[1]
+    assert "Who waits" in page
+    assert "no organization" in page
     shown = dict(re.findall(r"queue=(\w+)&amp;state=pending\">([^<]+)<", page))
     assert (shown["large"], shown["small"], shown["default"]) == ("10,000+", "10", "0")
 
