@@ -76,12 +76,7 @@ def show(course: CourseArgument, organization: OrganizationOption) -> None:
                 row = await courses.lock(tx, course)
                 if row is None:
                     raise CommandFailed(f"course {course} does not exist in this organization")
-                shown = course_views.progress(
-                    row,
-                    await courses.lessons(tx, course),
-                    await calls.by_step(tx, course, row["attempt"]),
-                    await calls.paid_micros(tx, course, row["attempt"]),
-                )
+                shown = await course_views.read_progress(tx, row)
                 return {**shown, "calls": [dict(each) for each in await calls.listed(tx, course)]}
 
     document(run(work()))
@@ -89,7 +84,7 @@ def show(course: CourseArgument, organization: OrganizationOption) -> None:
 
 @group.command("resume")
 def resume(course: CourseArgument, organization: OrganizationOption) -> None:
-    """Continue a failed or cancelled course. It takes a slot of its user, or is refused."""
+    """Continue a failed or cancelled course. It waits for a slot like a new request."""
     from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
     from onceward_apps.coursegen.store import courses
 
