@@ -1,7 +1,7 @@
 """The OpenAPI document: what FastAPI derives from the routes, with errors, authentication and idempotency keys added.
 
-Operations have names that stay the same when a function is renamed (`events.replay`), and models of two apps that share a
-name get the name of their app: generators turn both into names of functions and classes.
+Operations have names that stay the same when a function is renamed (`events.replay`), and models of two apps that share
+a name get the name of their app: generators turn both into names of functions and classes.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _operation_name(method: str, path: str, responses: dict[str, Any]) -> str:
 
 
 def _with_readable_models(document: dict[str, Any]) -> dict[str, Any]:
-    """Rename models that several modules have: FastAPI calls them `onceward_apps__learning__routes__MoveIn`."""
+    """Rename models that several modules have: FastAPI calls them `shop__routes__orders__NewOrder`."""
     schemas: dict[str, Any] = document["components"]["schemas"]
     names: dict[str, str] = {}
     for long in schemas:
