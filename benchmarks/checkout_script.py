@@ -59,6 +59,10 @@ select i.checkout_id, array_agg(h.claim_id order by h.claim_id)::text as claims,
  where i.checkout_id = any($1) group by i.checkout_id
 """
 NUMBER = "select nextval('onceward.ids') as seq, onceward.now() as received_at \\gset\n"
+PAID = """update onceward.payments set status = 'paid', received = :amount::bigint, charge = 'ch_' || :event::text,
+       decision = 'accepted', paid_at = onceward.now(), closed_at = onceward.now(), ask_at = null
+ where organization_id = :organization::uuid and subject_type = 'checkout' and subject_id = :checkout::text;
+"""
 TASK = "'payments-stripe/charge.succeeded'"
 
 
@@ -163,9 +167,12 @@ def _script() -> str:
             "select * from onceward_bench.todo where n = :n::bigint \\gset\n",
             NUMBER,
             pipeline("begin", inline.WAIT, receive, *inline.SAVEPOINT.split("; "), "set local role onceward_app"),
+            "select onceward.act_for(:organization::uuid);\n",
             fill(sales.TAKE, ":checkout::uuid"),
-            fill(sales.ITEMS, ":checkout::uuid", "'stripe'", "'ch_' || :event::text"),
+            fill(sales.ITEMS, ":checkout::uuid"),
             _sell(),
+            PAID,
+            _journal(),
             _enqueue(),
             _message(),
             fill(
@@ -200,11 +207,18 @@ def _sell() -> str:
             "'bench@example.org'",
             "''",
         ),
-        *("'stripe'", "'ch_' || :event::text", ":event::text", ":amount::bigint", ":currency::text", ":result::jsonb"),
-        "array['cash', 'cash']",
-        "array['event_revenue' || chr(58) || :show::text, 'platform_fee']",
-        "array[40000, 1000]::bigint[]",
+        *("'stripe'", "'ch_' || :event::text", "null", ":event::text", ":currency::text", ":result::jsonb"),
+        *("'{}'::text[]", "'{}'::text[]", "'{}'::bigint[]"),
     )
+
+
+def _journal() -> str:
+    values = (
+        "'payment' || :checkout::text, array['cash', 'cash'],"
+        " array['event_revenue' || chr(58) || :show::text, 'platform_fee'], array[40000, 1000]::bigint[],"
+        " array_fill(:currency::text, array[2])"
+    )
+    return f"select * from onceward.ledger_post({values});\n"
 
 
 def _enqueue() -> str:
