@@ -300,6 +300,7 @@ def charge(checkout: Any) -> bytes:
             "data": {
                 "object": {
                     "id": f"ch_{uuid4().hex[:20]}",
+                    "object": "charge",
                     "amount": checkout["total_cents"],
                     "currency": checkout["currency"].lower(),
                     "status": "succeeded",
