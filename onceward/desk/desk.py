@@ -16,6 +16,7 @@ from onceward.desk.detail import Detail
 from onceward.desk.errors import WrongDesk
 from onceward.desk.listing import Listing
 from onceward.web.dashboard.contribution import Pages
+from onceward.web.dashboard.page import Loader
 from onceward.web.exposure import Effect
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Desk:
         roles: tuple[Role, ...] = (),
         order: int = 100,
         key: str = "",
+        home: tuple[Loader, str] | None = None,
+        zone: str = "",
     ) -> None:
         if not name.isidentifier() or name.lower() != name:
             raise WrongDesk(f"the name of a desk must be an identifier in small letters, not {name!r}")
@@ -94,6 +97,10 @@ class Desk:
         self.order = order
         self.key = key
         self.roles = tuple(roles)
+        self.home = home
+        """A loader and the name of its part, for an app with a home page of its own."""
+        self.zone = zone
+        """SQL for the time zone of the organization, in which days are meant if the address names none."""
         self.listings: dict[str, Listing] = {}
         self.details: dict[str, Detail] = {}
         self.actions: dict[tuple[str, str], DeskAction] = {}

@@ -29,7 +29,7 @@ class Detail:
     also: tuple[str, ...] = ()
     """Further entity types of the audit log whose entries about the same id belong to the timeline."""
     words: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What people read instead of the name of an audit entry."""
+    """What people read instead of the name of an audit entry; an empty text leaves it out."""
     timeline: str = ""
     """SQL of the app's own records, with `$1` as the id (text): `at`, `what` and `who`."""
     documents: str = ""
