@@ -31,6 +31,14 @@ def is_unshared() -> bool:
     return bool(os.environ.get("BENCH_UNSHARED"))
 
 
+UNFAIR_ENVIRONMENT = {"BENCH_UNFAIR": "1"}
+"""Lets a process of ours claim all work by time, without turns between organizations, as a baseline."""
+
+
+def is_unfair() -> bool:
+    return bool(os.environ.get("BENCH_UNFAIR"))
+
+
 Number = TypeVar("Number", int, float)
 
 

@@ -10,6 +10,7 @@ from benchmarks.peer import peer
 from benchmarks.work_drain import DRAINS
 from benchmarks.work_latency import LATENCIES
 from benchmarks.work_neighbour import NEIGHBOURS
+from benchmarks.work_organizations import ORGANIZATIONS
 from benchmarks.work_rig import ARGUMENT, BASELINE, PEERS, Case, Rig, against, noop, on_peers
 from benchmarks.work_sql import WRITERS_THROUGH_SQL
 from onceward.cli.session import spare_collector
@@ -118,5 +119,6 @@ CASES: dict[str, Case] = {
     **DRAINS,
     **LATENCIES,
     **NEIGHBOURS,
+    **ORGANIZATIONS,
     **WRITERS_THROUGH_SQL,
 }

@@ -7,9 +7,18 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from benchmarks.measure import UNSHARED, UNSHARED_ENVIRONMENT, BenchFailed, Measurement, compare, is_unshared, pgbench
+from benchmarks.measure import (
+    UNSHARED,
+    UNSHARED_ENVIRONMENT,
+    BenchFailed,
+    Measurement,
+    compare,
+    is_unfair,
+    is_unshared,
+    pgbench,
+)
 from benchmarks.peer import peer
 from benchmarks.work_rig import (
     ARGUMENT,
@@ -93,7 +102,8 @@ async def _timed_drain(
 ) -> float:
     """Return the rate from the first to the last completion, as PostgreSQL recorded them."""
     before = await rig.db.fetchval("select clock_timestamp()")
-    children = await asyncio.gather(*(start_worker(rig.url, queue, unshared=unshared) for _ in range(processes)))
+    environment = UNSHARED_ENVIRONMENT if unshared else None
+    children = await asyncio.gather(*(start_worker(rig.url, queue, environment=environment) for _ in range(processes)))
     try:
         for child in children:
             assert child.stdin is not None
@@ -111,13 +121,15 @@ async def _timed_drain(
     return count / (row["last"] - row["first"]).total_seconds()
 
 
-async def start_worker(url: str, queue: str = "default", *, unshared: bool = False) -> asyncio.subprocess.Process:
+async def start_worker(
+    url: str, queue: str = "default", *, environment: Mapping[str, str] | None = None
+) -> asyncio.subprocess.Process:
     """Start a worker that connects and waits for the start signal, like the peers' workers: the start is not measured."""
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.work_drain", url, queue),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **(UNSHARED_ENVIRONMENT if unshared else {})},
+        env={**os.environ, **(environment or {})},
     )
     assert child.stdout is not None
     while (line := await child.stdout.readline()) != b"ready\n":
@@ -345,7 +357,8 @@ async def _work(url: str, queue: str) -> None:
     db = await Database.open(url, min_size=4, max_size=10)
     engine = Engine(db, app.registry)
     await engine.start()
-    options = WorkerOptions(only_queues=(queue,), unshared_queues=(queue,) if is_unshared() else ())
+    unshared = (queue,) if is_unshared() else ()
+    options = WorkerOptions(only_queues=(queue,), unshared_queues=unshared, fair=not is_unfair())
     worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count)
     sys.stdout.write("ready\n")
     sys.stdout.flush()

@@ -35,6 +35,9 @@ from onceward.trust.secrets import secret_box
 from onceward.trust.settings import TrustSettings
 from onceward.web.exposure import ExposedRoute
 from onceward.web.parts import route_table
+from onceward.webhooks.page import scheme_of
+from onceward.webhooks.registry import PROVIDERS
+from onceward.webhooks.sender import Sender
 from onceward_apps.all import app
 
 HERE = Path(__file__).parent
@@ -273,7 +276,8 @@ PUBLIC["For those who write an integration"] = {
 PUBLIC["Integrations"] = {
     f"onceward.integrations.{name}": str(importlib.import_module(f"onceward.integrations.{name}").__doc__)
     for name in integrations()
-    if hasattr(importlib.import_module(f"onceward.integrations.{name}"), "__all__")
+    if name not in integrations().senders
+    and hasattr(importlib.import_module(f"onceward.integrations.{name}"), "__all__")
 }
 """The modules whose names are public. Every other module and name is internal and may change in any release."""
 
@@ -316,20 +320,32 @@ SENDER = re.compile(r"^Sender: (.+)\. Signature: (.+)\. Event id: (.+)\. Retries
 """The line in the README of an integration that sends webhooks."""
 
 
+def senders_by_scheme() -> list[str]:
+    """Return the senders that are only data, grouped by how they prove who they are."""
+    groups: dict[str, list[str]] = {}
+    for name in integrations().senders:
+        provider = PROVIDERS[name]
+        assert isinstance(provider, Sender)
+        groups.setdefault(scheme_of(provider), []).append(f"[{provider.title}]({name}.md)")
+    return [f"| {scheme} | {', '.join(groups[scheme])} |" for scheme in sorted(groups)]
+
+
 def integrations_page() -> str:
-    """Return docs/integrations/README.md with the integrations that are only called, and the table of senders."""
+    """Return docs/integrations/README.md with the integrations that are only called, and the senders by name and
+    by scheme."""
     page = (HERE / "integrations" / "README.md").read_text(encoding="utf-8")
-    called = sorted((each for each in integrations().values() if each.webhooks is None), key=lambda each: each.title)
+    names = (name for name in integrations() if not integrations().sends_webhooks(name))
+    called = sorted((integrations()[name] for name in names), key=lambda each: each.title)
     links = ", ".join(f"[{each.title}]({each.name}.md)" for each in called)
     rows = ["| provider | sender | signature | event id | retries |", "|---|---|---|---|---|"]
-    for name, each in integrations().items():
-        if each.webhooks is not None:
-            facts = SENDER.search(integration_page(name))
-            assert facts is not None, (
-                f"the README of {name} has no line `Sender: ... Signature: ... Event id: ... Retries: ...`"
-            )
-            rows.append(f"| [`{name}`]({name}.md) | {' | '.join(facts.groups())} |")
+    for name in integrations().names_having("webhooks"):
+        facts = SENDER.search(integration_page(name))
+        assert facts is not None, (
+            f"the README of {name} has no line `Sender: ... Signature: ... Event id: ... Retries: ...`"
+        )
+        rows.append(f"| [`{name}`]({name}.md) | {' | '.join(facts.groups())} |")
     page = _filled(page, "only called", fill(f"Only called: {links}.", 120, break_on_hyphens=False).splitlines())
+    page = _filled(page, "schemes", ["| scheme | senders |", "|---|---|", *senders_by_scheme()])
     return _filled(page, "senders", rows)
 
 

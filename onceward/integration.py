@@ -3,6 +3,9 @@
 Each folder of `onceward/integrations` declares one in its `integration.py`; another distribution declares one as an entry point
 of the group `onceward.integrations`. This module names no service. Everything heavy is a reference (`package.module:name`) that
 is imported when it is first needed, so that `onceward --help` imports no service.
+
+A folder that only has a `sender.py` is a sender of webhooks and nothing else. It is known by the name of its
+folder, and imported when a source uses it: a process starts as fast with two hundred senders as with ten.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from onceward.errors import OncewardError
 from onceward.feature import Reference, resolve
@@ -23,6 +26,8 @@ __all__ = ["AccountField", "Integration", "integrations"]
 GROUP = "onceward.integrations"
 """The entry point group of integrations in other distributions, and the package of the built-in ones."""
 BUILT_IN = Path(__file__).parent / "integrations"
+HERE: Final = "onceward"
+"""The distribution of the built-in integrations."""
 
 
 class IntegrationError(OncewardError):
@@ -121,39 +126,62 @@ class Installed:
 
 
 class Integrations(Mapping[str, Integration]):
-    """Integrations by name."""
+    """Integrations by name, sorted. `senders` are the folders of those that are only senders of webhooks."""
 
-    def __init__(self, given: Iterable[Installed]) -> None:
+    def __init__(self, given: Iterable[Installed], senders: Mapping[str, Path] | None = None) -> None:
+        self._senders = dict(senders or {})
         self._by_name: dict[str, Installed] = {}
         for each in given:
             name = each.integration.name
-            if (other := self._by_name.get(name)) is not None:
+            if (other := self._by_name.get(name)) is not None or name in self._senders:
                 raise IntegrationError(
-                    f"two integrations are named {name!r}, one of {other.distribution} and one of {each.distribution}: "
-                    "uninstall one distribution"
+                    f"two integrations are named {name!r}, one of {other.distribution if other else HERE} and one of "
+                    f"{each.distribution}: uninstall one distribution"
                 )
             self._by_name[name] = each
+        self._read: dict[str, Integration] = {}
 
     def __getitem__(self, name: str) -> Integration:
-        return self._by_name[name].integration
+        if name in self._by_name:
+            return self._by_name[name].integration
+        if name not in self._read:
+            self._read[name] = _read_sender(name, self._senders[name].name)
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name or name in self._senders
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
+        return iter((*self._by_name, *self._senders))
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self._by_name) + len(self._senders)
+
+    @property
+    def senders(self) -> tuple[str, ...]:
+        """Return the names of the integrations that are only senders of webhooks, without importing them."""
+        return tuple(self._senders)
+
+    def sends_webhooks(self, name: str) -> bool:
+        """Return whether an integration of this name sends webhooks, without importing it."""
+        return name in self._senders or (name in self._by_name and self._by_name[name].integration.webhooks is not None)
+
+    def names_having(self, capability: str) -> list[str]:
+        """Return the names of the integrations that declare this field, without importing any sender."""
+        declaring = [name for name in self._by_name if getattr(self[name], capability) not in (None, ())]
+        return sorted((*declaring, *self._senders)) if capability == "webhooks" else declaring
 
     def having(self, capability: str) -> list[Integration]:
-        """Return the integrations that declare this field."""
-        return [each for each in self.values() if getattr(each, capability) not in (None, ())]
+        """Return the integrations that declare this field. For `webhooks`, this imports every sender."""
+        return [self[name] for name in self.names_having(capability)]
 
     def distribution_of(self, name: str) -> str:
         """Return the name of the distribution that an integration comes from, with its version if it is not this one."""
-        return self._by_name[name].distribution
+        return HERE if name in self._senders else self._by_name[name].distribution
 
     def folder_of(self, name: str) -> Path:
         """Return the folder of an integration, with its `README.md` and `samples`."""
-        return self._by_name[name].folder
+        return self._senders[name] if name in self._senders else self._by_name[name].folder
 
     def load(self, name: str, capability: str) -> Any:
         """Import and return what an integration declares in this field. Raises KeyError if it declares nothing."""
@@ -165,14 +193,25 @@ class Integrations(Mapping[str, Integration]):
 
 @cache
 def integrations() -> Integrations:
-    """Return the installed integrations: the built-in ones, then those of other distributions, each sorted by name."""
-    return Integrations((*_built_in(), *_of_other_distributions()))
+    """Return the installed integrations: the built-in ones, those of other distributions, and the senders of
+    webhooks."""
+    folders = sorted(path for path in BUILT_IN.iterdir() if not path.name.startswith(("_", ".")))
+    rooms = [path for path in folders if (path / "integration.py").exists()]
+    senders = {path.name: path for path in folders if path not in rooms and (path / "sender.py").exists()}
+    return Integrations((*_built_in(rooms), *_of_other_distributions()), senders)
 
 
-def _built_in() -> Iterator[Installed]:
-    for path in sorted(BUILT_IN.glob("*/integration.py")):
-        declared = import_module(f"{GROUP}.{path.parent.name}.integration").INTEGRATION
-        yield Installed(declared, "onceward", path.parent)
+def _built_in(folders: Iterable[Path]) -> Iterator[Installed]:
+    for folder in folders:
+        declared = import_module(f"{GROUP}.{folder.name}.integration").INTEGRATION
+        yield Installed(declared, HERE, folder)
+
+
+def _read_sender(name: str, folder: str) -> Integration:
+    """Return the integration that a `sender.py` makes: its value `SENDER` has everything."""
+    module = f"{GROUP}.{folder}.sender"
+    sender = import_module(module).SENDER
+    return Integration(name=name, title=sender.title, webhooks=f"{module}:SENDER", kept_headers=sender.kept_headers)
 
 
 def _of_other_distributions() -> Iterator[Installed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,9 +19,17 @@ from tests.skips import pytest_sessionfinish
 
 __all__ = ["pytest_sessionfinish"]
 
+# The collector of cycles looks at every object of a large process again and again: a tenth of the time of the tests.
+gc.set_threshold(50_000, 20, 100)
+
 # How long an example takes says something about the machine, not about us.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("ours")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live as long as the process: the collector need not look at them."""
+    gc.freeze()
 
 
 @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "thorough"])

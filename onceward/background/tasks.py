@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 import structlog
 
 from onceward.background.ending import end
 from onceward.background.supervisor import current_supervisor
+from onceward.db.callers import CALLER
 from onceward.db.errors import FAILED
 from onceward.db.outage import loudness
 
@@ -38,7 +40,12 @@ class Tasks:
 
     def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         """Run a coroutine in the background."""
-        task = asyncio.create_task(work, name=self.name)
+        context = copy_context()
+        if CALLER.get() is not None:
+            context.run(
+                CALLER.set, None
+            )  # a task that nobody awaits may serve many callers, for example a group commit
+        task = asyncio.create_task(work, name=self.name, context=context)
         self._running.add(task)
         task.add_done_callback(self._ended)
         return task

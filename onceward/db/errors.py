@@ -6,6 +6,7 @@ DatabaseError
 ├── RoleRefused        the login may not act as the role of the engine
 ├── TransactionEnded   a handler ended its own transaction: what it wrote may be lost or committed
 │   └── RoleChanged    a handler changed the role of its transaction: nothing is committed
+├── TooManyRequests    too many requests of the same customer wait for a connection
 ├── OutcomeUnknown     the connection broke during COMMIT: it is unknown whether the commit happened
 └── MigrationError     the schema does not fit this code and cannot be migrated
     ├── NewerSchema    newer code has migrated the database in a way that this code does not tolerate
@@ -29,6 +30,10 @@ class DatabaseError(OncewardError):
 
 class Unavailable(DatabaseError):
     """No database connection was available. Nothing was changed; a retry is safe."""
+
+
+class TooManyRequests(DatabaseError):
+    """Too many requests of the same customer wait for a connection. Nothing was changed; a retry is safe."""
 
 
 class OutcomeUnknown(DatabaseError):

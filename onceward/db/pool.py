@@ -23,7 +23,7 @@ from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
 from onceward.db.servers import WATCH_EVERY_S, Servers
 from onceward.db.transaction import Cause, Connection, Role, Transaction
-from onceward.db.turns import Turns
+from onceward.db.turns import Turn, Turns
 from onceward.db.unreadable import read_json
 from onceward.db.watching import Watch
 from onceward.settings.database_url import servers_of
@@ -121,7 +121,9 @@ class Database:
         self.pgbouncer = pgbouncer
         self._servers = servers
         self._watch = Loop("primary watch", servers.look, every_s=WATCH_EVERY_S, waits_first=True)
-        self._turns = Turns(pool.get_max_size())
+        self.turns = Turns(pool.get_max_size())
+        self._taken: dict[int, Turn] = {}
+        """The turn of every borrowed connection, by its `id`."""
         self._waiting = 0
         self._outage = Outage()
 
@@ -225,12 +227,13 @@ class Database:
         """Return a pooled connection. The caller returns it with `give_back`. Callers get connections in turn."""
         self._waiting += 1
         try:
-            await self._turns.enter()
+            turn = await self.turns.enter()
             try:
                 conn = cast(Connection, await self.pool.acquire())
             except BaseException:
-                self._turns.leave()
+                self.turns.leave(turn)
                 raise
+            self._taken[id(conn)] = turn
         except OUTAGE as error:
             self._outage.note(error)
             raise Unavailable(f"no database connection was available: {error or type(error).__name__}") from error
@@ -258,7 +261,7 @@ class Database:
             try:
                 await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
             finally:
-                self._turns.leave()
+                self.turns.leave(self._taken.pop(id(conn)))
 
     @property
     def most_connections(self) -> int:

@@ -17,6 +17,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from onceward.db.callers import CALLER
 from onceward.db.errors import BROKEN, OutcomeUnknown, RoleChanged, RolledBack, TransactionEnded, Unavailable
 from onceward.db.lost import ended_the_session, is_gone
 
@@ -242,6 +243,8 @@ class Transaction:
         )
         if self._idle_limit_s is not None:
             timeout += f"set local idle_in_transaction_session_timeout = {int(self._idle_limit_s * 1000)}; "
+        if (caller := CALLER.get()) is not None and caller.statement_timeout_s is not None:
+            timeout += f"set local statement_timeout = {int(caller.statement_timeout_s * 1000)}; "
         role = "set local role onceward_app; " if self.role == "app" else ""
         organization = "" if self.organization is None else self.organization
         cause = "" if self.cause is None else f"; set local onceward.cause = '{self.cause.kind}:{int(self.cause.id)}'"

@@ -196,7 +196,7 @@ class Desk:
     def parents_of(self, listing: Listing) -> dict[str, Parent]:
         """Return the objects by which a list can be limited: those whose page shows it as a tab."""
         return {
-            name: Parent(related.by, self.listings[name].id_type)
+            name: Parent(related.by, related.type or self.listings[name].id_type)
             for name, detail in self.details.items()
             for related in detail.related
             if related.listing is listing

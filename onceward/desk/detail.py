@@ -16,6 +16,8 @@ class Related:
     listing: Listing
     by: str
     """SQL over the rows of that listing: the id of this object. It needs an index."""
+    type: str = ""
+    """The SQL type of `by`, if it is not that of the id: `text`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,9 +34,11 @@ class Answer(NamedTuple):
     content_type: bytes = JSON
     retry_after_s: int | None = None
     duplicate: bool = False
+    more: tuple[tuple[bytes, bytes], ...] = ()
+    """Further headers."""
 
 
-PLAIN = (JSON, None, False)
+PLAIN = (JSON, None, False, ())
 """The other fields of an answer that has only a status and a JSON body."""
 ERROR = Answer(500, b'{"status":"error"}')
 
@@ -50,7 +52,7 @@ def headers(answer: Answer) -> list[tuple[bytes, bytes]]:
         pairs.append((b"onceward-duplicate", b"true"))
     if answer.status in (408, 413):
         pairs.append((b"connection", b"close"))
-    return pairs
+    return [*pairs, *answer.more] if answer.more else pairs
 
 
 def head(answer: Answer) -> bytes:
@@ -62,8 +64,8 @@ def head(answer: Answer) -> bytes:
 
 def accepted(stored: Sequence[Stored], provider: Provider) -> Answer:
     """Answer a request whose events are all committed, without waiting for their handlers."""
-    if provider.empty_answer:
-        return Answer(204, b"", duplicate=not any(each.new for each in stored))
+    if provider.accepted_reply is not None:
+        return replied(provider.accepted_reply)._replace(duplicate=not any(each.new for each in stored))
     if len(stored) == 1:
         [each] = stored
         return Answer(200, b'{"status":"accepted","id":%d}' % each.seq) if each.new else first_result(each)
@@ -124,7 +126,10 @@ def limited(error: RequestLimited) -> Answer:
 
 
 def replied(reply: ProviderReply) -> Answer:
-    return Answer(reply.status, reply.body, reply.content_type.encode("latin-1"))
+    """Return the answer to a handshake. A browser must not take what we echo for a page."""
+    more = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers)
+    nosniff = ((b"x-content-type-options", b"nosniff"),) if reply.body else ()
+    return Answer(reply.status, reply.body, reply.content_type.encode("latin-1"), more=(*more, *nosniff))
 
 
 def not_stored(source: Source, error: Exception, refusals: WriteRefusals) -> Answer:

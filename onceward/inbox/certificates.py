@@ -1,7 +1,11 @@
-"""Fetch the certificates that some senders sign with, through the guarded client and with a size limit."""
+"""Fetch the certificates and keys that some senders sign with, and the events that others only name.
+
+Through the guarded client: public addresses and https only, with limits on time, size and the number of requests at
+once."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from onceward.webhooks.provider import Rejected
@@ -9,24 +13,26 @@ from onceward.webhooks.provider import Rejected
 if TYPE_CHECKING:
     from onceward.http import GuardedClient
 
-MAX_BYTES = 64 * 1024
+MAX_BYTES = 256 * 1024
 TIMEOUT_S = 5.0
 
 
 class CertificateFetcher:
-    """Fetches a certificate: `await fetch(url)`. The provider has checked the URL, the client checks the IP address."""
+    """Fetches a document: `await fetch(url)`. The provider has checked the URL, the client checks the IP address."""
 
     def __init__(self) -> None:
         self._client: GuardedClient | None = None
 
-    async def __call__(self, url: str) -> bytes:
+    async def __call__(
+        self, url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> bytes:
         if self._client is None:
             from onceward.http import GuardedClient  # slow to import, and few sources need it
 
             self._client = GuardedClient(timeout_s=TIMEOUT_S, max_response_bytes=MAX_BYTES, concurrency=8)
-        answer = await self._client.request("GET", url)
+        answer = await self._client.request(method, url, headers=headers, body=body)
         if not answer.ok or answer.truncated:
-            raise Rejected("certificate_unavailable", f"the certificate's host answered {answer.status}")
+            raise Rejected("certificate_unavailable", f"the sender's host answered {answer.status}")
         return answer.body
 
     async def aclose(self) -> None:

@@ -15,7 +15,7 @@ import orjson
 
 from onceward.inbox.source import NAME, Secret
 from onceward.webhooks.provider import ConfigError
-from onceward.webhooks.registry import PROVIDERS
+from onceward.webhooks.registry import PROVIDERS, nearest_providers
 
 PREFIX = "ONCEWARD_SOURCE_"
 WORDS = (
@@ -79,7 +79,7 @@ def _declare(name: str, words: Mapping[str, str], public_url: str | None) -> Dec
     variable = variable_of(name)
     provider = words.get("PROVIDER", name).lower()
     if provider not in PROVIDERS:
-        raise ConfigError(f"{variable}_PROVIDER={provider!r} is not known: use one of {', '.join(PROVIDERS)}")
+        raise ConfigError(f"{variable}_PROVIDER={provider!r} is not known: {nearest_providers(provider)}")
     if (app := words.get("APP")) is not None and not NAME.match(app):
         raise ConfigError(f"{variable}_APP={app!r} is not the name of an app: use 1-63 of a-z, 0-9, - and _")
     options = _options(variable, words.get("OPTIONS", "{}"))

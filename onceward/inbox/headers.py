@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import orjson
@@ -48,16 +47,16 @@ class Headers(Mapping[str, str]):
         return len(self.raw)
 
 
-@cache
-def kept_names() -> frozenset[bytes]:
-    """Return the names of the headers to store: those of every event, and those that the integrations declare."""
-    declared = (name for each in integrations().values() for name in each.kept_headers)
+def kept_names(provider: str) -> frozenset[bytes]:
+    """Return the names of the headers to store: those of every event, and those that the provider's integration
+    declares."""
+    known = integrations().get(provider)
+    declared = () if known is None else known.kept_headers
     return frozenset(name.encode("latin-1") for name in (*KEPT, *declared))
 
 
-def kept(headers: Headers) -> Kept:
+def kept(headers: Headers, names: frozenset[bytes]) -> Kept:
     """Return the headers to store, as they arrived."""
-    names = kept_names()
     return tuple([item for item in headers.raw.items() if item[0] in names])
 
 

@@ -44,11 +44,12 @@ def verify_and_place(
     if not items:
         # The request is authentic but contains no event that we recognise. It is stored whole: every 2xx has a row.
         items = [ReceivedItem(body_key(body), "empty", _whole(body))]
+    kept_headers = kept(headers, source.kept_headers)
     if len(items) == 1:
-        return Intake(items, (placer.place(source, items[0], body, source.signature_of(headers), kept(headers)),))
+        return Intake(items, (placer.place(source, items[0], body, source.signature_of(headers), kept_headers),))
     if len(items) > MOST_ITEMS:
         raise Rejected("bad_body", f"the body contains {len(items)} events; the maximum is {MOST_ITEMS}")
-    return Intake(items, batch(placer, source, items, body, source.signature_of(headers), kept(headers)))
+    return Intake(items, batch(placer, source, items, body, source.signature_of(headers), kept_headers))
 
 
 def _whole(body: bytes) -> Any:

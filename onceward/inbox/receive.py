@@ -2,14 +2,14 @@
 
 POST /webhooks/{source}              uses the mode of the source: `ack`, `inline` or `external`
 POST /webhooks/payments/{provider}   uses the source `payments-{provider}` or `{provider}`; always inline; 400 instead of 401
-GET  /webhooks/{source}              answers a provider's challenge
+GET  /webhooks/{source}              answers a provider's challenge, as HEAD and OPTIONS do
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -48,6 +48,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PAYMENTS = "payments/"
 BODY_WITHIN_S = 30.0
+HANDSHAKES = ("GET", "HEAD", "OPTIONS")
+"""Methods with which a sender only checks the address."""
 
 
 class TooLarge(OncewardError):
@@ -62,7 +64,9 @@ class Gone(OncewardError):
     """The client disconnected before its body was complete."""
 
 
-async def no_fetch(url: str) -> bytes:
+async def no_fetch(
+    url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes | None = None
+) -> bytes:
     """Reject the request: this receiver was created without a way to fetch certificates."""
     raise Rejected(
         "certificate_unavailable", f"this process cannot fetch certificates, so it cannot check {url[:100]!r}"
@@ -130,7 +134,7 @@ class Receiver:
                 scope, None, name, "misconfigured" if broken else "unknown_source", 503 if broken else 404, 0
             )
         method: str = scope["method"]
-        if method not in ("POST", "GET"):
+        if method not in ("POST", *HANDSHAKES):
             return self._reject(scope, source, source.route, "bad_method", 405, 0)
         size = 0
         is_limited = method == "POST" and self._admission.applies_to(source)
@@ -138,11 +142,11 @@ class Receiver:
             if is_limited:
                 self._admission.check(source)  # before the body is read
             headers = Headers(scope["headers"])
-            body = b"" if method == "GET" else await self._body(headers, receive, source.max_body_bytes)
+            body = b"" if method in HANDSHAKES else await self._body(headers, receive, source.max_body_bytes)
             began = time.perf_counter()
             size = len(body)
             request = _request(scope, headers, body)
-            if method == "GET":
+            if method in HANDSHAKES:
                 return self._challenge(source, request)
             answer = await self._receive(source, request, headers, payments=payments, is_limited=is_limited)
             self.direct.spread(source).observe(time.perf_counter() - began)
@@ -235,7 +239,7 @@ class Receiver:
     ) -> Answer:
         provider, config = source.provider, source.config
         if provider.fetches:
-            await provider.prepare(config, request, self._fetch)
+            request = await provider.prepare(config, request, self._fetch)
         intake = verify_and_place(self._placer, source, request, headers, self._clock())
         binding = provider.binding(config, request)
         if binding is not None:

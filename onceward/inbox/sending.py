@@ -20,6 +20,7 @@ class Outgoing:
     body: bytes = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     event_id: str = ""
+    query: str = ""
 
 
 def compose(
@@ -54,8 +55,8 @@ def sign(
     if needs_secret and not config.keys:
         raise ConfigError(f"this process has no secret for the {provider.name} source: give one with --secret")
     now = time.time() - (config.tolerance_s + STALE_BY_S if stale else 0)
-    extra = {"path": path, "type": type} | ({"event_id": event_id} if event_id else {})
-    headers = dict(provider.sign(config, body, now, **extra))
+    request = provider.request(config, body, now, type=type, path=path, event_id=event_id)
+    headers, body = dict(request.headers), request.body
     if bad_signature:
         headers, body = provider.forge(config, headers, body)
-    return Outgoing(body, headers, event_id)
+    return Outgoing(body, headers, event_id, request.query)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import orjson
 
+from onceward.inbox.headers import kept_names
 from onceward.trust import SecretBox
 from onceward.webhooks.provider import ConfigError, Provider, SourceConfig
 from onceward.webhooks.registry import get_provider
@@ -61,6 +62,8 @@ class Source:
     verifies_alone: bool = field(init=False)
     """Whether verification neither fetches nor writes anything, so that it never waits."""
     has_request_limits: bool = field(init=False)
+    kept_headers: frozenset[bytes] = field(init=False, repr=False)
+    """The names of the headers that are stored with an event."""
     line: Line = field(init=False)
     """In which line its requests wait for a commit: sources of an organization share the turns of the organization."""
 
@@ -71,6 +74,7 @@ class Source:
         object.__setattr__(self, "verifies_alone", not self.provider.fetches and not binds)
         limited = self.requests_per_s is not None or self.requests_at_once is not None
         object.__setattr__(self, "has_request_limits", limited)
+        object.__setattr__(self, "kept_headers", kept_names(self.provider.name))
         object.__setattr__(self, "line", (self.organization or self.webhook_id, self.webhook_id))
 
     @property

@@ -17,6 +17,7 @@ from uuid import UUID
 from onceward.background import Loop, Tasks
 from onceward.background.loop import LONGEST_STEP_S
 from onceward.db import FAILED, Database
+from onceward.db.callers import Caller, calling_as
 from onceward.live import metrics
 from onceward.live.access import Viewer
 from onceward.live.connection import Connection
@@ -27,6 +28,7 @@ from onceward.live.group import DependencyIndex, Group
 from onceward.live.interests import LiveSubscription
 from onceward.live.options import LiveOptions
 from onceward.live.query import QueryDefinition
+from onceward.live.ready import ReadyGroups
 from onceward.live.running import run
 from onceward.live.shares import Payer, Shares
 from onceward.live.snapshot import Version
@@ -77,7 +79,7 @@ class Hub:
         self.access_changed: Callable[[AccessChanges | None], None] = _ignore
         """Called with those whose access has changed, and with None if some may have been missed."""
         self._readers: list[asyncio.Future[Version]] = []
-        self._ready: asyncio.Queue[Group] = asyncio.Queue()
+        self._ready = ReadyGroups(self.options.runners)
         self._runners = [
             Loop(
                 f"live runner {n}",
@@ -245,7 +247,7 @@ class Hub:
     def _enqueue(self, group: Group) -> None:
         if not group.queued:
             group.queued = True
-            self._ready.put_nowait(group)
+            self._ready.put(group)
 
     async def _run_ready(self, runner: int) -> None:
         """Run the next query that is due."""
@@ -253,12 +255,14 @@ class Hub:
             group = await self._ready.get()
         try:
             if self.groups.get(group.key) is group:
-                await self._run(group)
+                with calling_as(Caller(group.viewer.organization, group.payer)):
+                    await self._run(group)
         except BaseException:
             asyncio.get_running_loop().call_later(LONGEST_RETRY_S, self._retry, group)
             raise
         finally:
             group.queued = False
+            self._ready.done(group)
         if self.groups.get(group.key) is group and group.behind is not None and not group.failures:
             self._enqueue(group)
         self.frames.send_ready([each.connection for each in group.subscribers])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
+    from onceward.payments.errors import PaymentError
     from onceward.payments.model import (
         Accept,
         Books,
@@ -28,6 +29,7 @@ __all__ = [
     "Line",
     "Page",
     "Payment",
+    "PaymentError",
     "PaymentService",
     "Refund",
     "Return",

@@ -23,11 +23,11 @@ async def enqueue_due(db: Database, waker: Waker) -> int:
     """Enqueue the jobs of everything that is due, and return how many. Each table has its own share of a step."""
     async with db.transaction(role="engine") as tx:
         items: list[Item] = []
+        for row in await tx.fetch(TAKE_CLOSING, MOST):  # first: closing a page answers the question about it, too
+            items.append(_item(CLOSE, {"payment_id": row["id"]}, f"close:{row['id']}:now", row))
         for kind, table in KINDS.items():
             rows = await tx.fetch(TAKE_DUE.replace("{table}", table), MOST)
             items += [_item(ASK, {"kind": kind, "id": row["id"]}, f"ask:{kind}:{row['id']}", row) for row in rows]
-        for row in await tx.fetch(TAKE_CLOSING, MOST):
-            items.append(_item(CLOSE, {"payment_id": row["id"]}, f"close:{row['id']}:now", row))
         for row in await tx.fetch(TAKE_ACCOUNTS):
             items.append(_item(LIST, {"account_id": row["id"]}, f"list:{row['id']}", row))
         await tx.execute(PRUNE_EARLY)

@@ -39,7 +39,7 @@ ERASERS: tuple[Eraser, ...] = (
             "cancel_url": "null",
             "page_url": "null",
             "erased_at": "onceward.now()",
-            "close_at": "least(t.close_at, onceward.now())",
+            "close_at": "least(t.close_at, onceward.now() - interval '1 minute')",
             "ask_at": "case when t.ask_at is not null then onceward.now() end",
         },
         together=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onceward.inbox.event import StoredEvent
+from onceward.work.outcomes import PayloadInvalid
 
 from . import reports
 from .declaring import service_class
@@ -17,7 +18,11 @@ async def apply_event(event: StoredEvent, tx: Any) -> Any:
 
     The result is that of the app, if it decided about money and gave one.
     """
-    reading = service_class(event.provider).read_event(event.type, event.payload)
+    try:
+        reading = service_class(event.provider).read_event(event.type, event.payload)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        name = type(error).__name__  # its text may contain what the sender wrote
+        raise PayloadInvalid(f"{event.provider} sent {event.type} in a form that cannot be read: {name}") from error
     results = await reports.apply_facts(tx, Origin(event.source, reading.account), reading.facts)
     given = (each.result for each in results if isinstance(each, Decided) and each.result is not None)
     return next(given, {"payments": [str(each) for each in results]})

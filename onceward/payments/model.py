@@ -187,6 +187,8 @@ class Refund:
     """How many times the service was asked for it, from 1. Repeating a refund that failed is another attempt."""
     was_done: bool
     """The refund was done before and failed afterwards: the bank returned the money."""
+    key: str | None = None
+    """The key that the app gave to `refund`."""
 
     @property
     def is_full(self) -> bool:

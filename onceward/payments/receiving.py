@@ -29,6 +29,10 @@ update onceward.payments set page = null, page_url = null, page_expires_at = nul
        page_number = page_number + 1
  where id = $1
 """
+RETURNED = {
+    "wrong_currency": "A payment in another currency than asked for goes back to the buyer",
+    "erased": "A payment of a person who was erased goes back to the buyer",
+}
 
 
 class Decided(str):
@@ -152,6 +156,8 @@ async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport) ->
         answer = Return("wrong_currency")
     elif row["erased_at"] is not None:
         answer = Return("erased")
+    if answer is not None:
+        await _tell(tx, row, received, answer.reason)
     row = await _store(tx, row, report, received, returned=answer is not None)
     if answer is None:
         answer = await _ask_app(tx, subject, row, late=before in ENDED_UNPAID)
@@ -168,6 +174,12 @@ async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport) ->
     else:
         await tx.execute(SUPERSEDE_OTHERS, row["subject_type"], row["subject_id"], row["id"])
     return Decided.by(answer)
+
+
+async def _tell(tx: Any, row: Row, received: Money, reason: str) -> None:
+    """Report money that goes back without a decision of the app."""
+    details = {"payment": str(row["id"]), "amount": str(received), row["subject_type"]: row["subject_id"]}
+    await tx.notify_admins("PAYMENT_RETURNED", "warn", RETURNED[reason], details, audience="accounting")
 
 
 async def _known(tx: Any, subject: Subject, row: Row, report: PaymentReport) -> str:

@@ -124,6 +124,7 @@ def refund_of(row: Row, payment: Row) -> Refund:
         reference=row["reference"],
         attempt=row["attempt"],
         was_done=row["was_done"],
+        key=row["key"],
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from onceward.db import Connection, Database, Transaction
 from onceward.errors import OncewardError
 from onceward.schedules.schedule import Schedule
-from onceward.schedules.scheduler import write_run
+from onceward.schedules.scheduler import register, write_run
 from onceward.schedules.timing import between, next_after
 from onceward.statements import read_statement
 from onceward.trust import record
@@ -71,6 +71,7 @@ async def _change(tx: Transaction, statement: str, action: str, name: str, by: s
 
 async def run_now(tx: Transaction, schedule: Schedule, *, by: str, waker: Waker | None = None) -> int:
     """Create a run now and return its id. If the last run failed, the new one continues it."""
+    await _known(tx, schedule)
     now: datetime = await tx.fetchval("select greatest(onceward.now(), clock_timestamp())")
     scope: int | None = await tx.fetchval(LAST_BROKEN, schedule.name)
     id = await write_run(tx, schedule, now, origin="operator", scope=scope, asked_by=by, waker=waker)
@@ -90,6 +91,7 @@ async def backfill(
     waker: Waker | None = None,
 ) -> list[int]:
     """Create runs for the due times in (since, until] that have none, oldest first; return their ids."""
+    await _known(tx, schedule)
     written: list[int] = []
     for due in between(schedule.timing, since, until, most=most):
         id = await write_run(tx, schedule, due, origin="backfill", asked_by=by, waker=waker)
@@ -105,6 +107,12 @@ async def backfill(
             metadata={"since": since.isoformat(), "until": until.isoformat(), "runs": len(written)},
         )
     return written
+
+
+async def _known(tx: Transaction, schedule: Schedule) -> None:
+    """Save the declaration of a schedule that no scheduler has saved yet, for example because none has run."""
+    if await tx.fetchval("select 1 from onceward.schedules where name = $1", schedule.name) is None:
+        await register(tx, schedule)
 
 
 def upcoming(schedule: Schedule, now: datetime, count: int = 5) -> list[datetime]:

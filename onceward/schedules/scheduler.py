@@ -69,23 +69,7 @@ class Scheduler:
     async def register(self) -> None:
         """Save the declarations of this node's schedules in the database. Pauses and past decisions stay."""
         for each in sorted(self._schedules.values(), key=lambda schedule: schedule.name):
-            await self._db.execute(
-                REGISTER.text,
-                *REGISTER.values(
-                    name=each.name,
-                    task=each.task.name,
-                    queue=each.task.queue,
-                    cron=each.cron,
-                    every_s=each.every_s,
-                    tz=each.tz,
-                    missed=each.missed,
-                    window_s=each.window.total_seconds(),
-                    most=each.max_runs,
-                    overlap=each.overlap,
-                    jitter_s=each.jitter_s,
-                    severity=severity(each.severity),
-                ),
-            )
+            await register(self._db, each)
 
     async def step(self) -> list[int]:
         """Create the runs that are due and return their ids."""
@@ -121,6 +105,27 @@ class Scheduler:
         while await self._db.fetchval(PRUNE_MARKS, self._keep_marks):
             pass
         await in_batches(partial(self._db.fetchval, PRUNE, self._keep))
+
+
+async def register(db: Database | Transaction, schedule: Schedule) -> None:
+    """Save the declaration of a schedule in the database."""
+    await db.execute(
+        REGISTER.text,
+        *REGISTER.values(
+            name=schedule.name,
+            task=schedule.task.name,
+            queue=schedule.task.queue,
+            cron=schedule.cron,
+            every_s=schedule.every_s,
+            tz=schedule.tz,
+            missed=schedule.missed,
+            window_s=schedule.window.total_seconds(),
+            most=schedule.max_runs,
+            overlap=schedule.overlap,
+            jitter_s=schedule.jitter_s,
+            severity=severity(schedule.severity),
+        ),
+    )
 
 
 async def write_run(

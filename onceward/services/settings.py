@@ -54,7 +54,6 @@ def load_integration_settings(name: str, settings: Settings) -> Any:
 def integration_settings() -> Declared:
     """Return the name and the settings model of each integration that has settings."""
     return tuple(
-        (each.name, settings_model(each.name))
-        for each in integrations().values()
-        if each.account or each.settings is not None
+        (name, settings_model(name))
+        for name in sorted({*integrations().names_having("account"), *integrations().names_having("settings")})
     )

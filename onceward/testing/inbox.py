@@ -115,9 +115,9 @@ class TestInbox:
         config = self._config(source)
         provider = get_provider(config.provider)
         body = payload if isinstance(payload, bytes) else provider.encode(payload)
-        extra = {name: value for name, value in (("type", type), ("event_id", event_id)) if value}
-        headers = provider.sign(config, body, time.time() - age_s, path=f"/webhooks/{source}", **extra)
-        return await self._call(f"/webhooks/{source}", body, headers)
+        path, sent_at = f"/webhooks/{source}", time.time() - age_s
+        request = provider.request(config, body, sent_at, type=type, path=path, event_id=event_id)
+        return await self._call(path, request.body, request.headers, request.query)
 
     async def trigger(self, type: str, /, *, source: str, **fields: Any) -> WebhookResponse:
         """Post the provider's sample of this type with new ids. `fields` replaces values at dotted paths."""
@@ -130,7 +130,7 @@ class TestInbox:
             raise LookupError(f"no source {source!r}: call `await inbox.add_source({source!r})` first; known: {known}")
         return self._configs[source]
 
-    async def _call(self, path: str, body: bytes, headers: Mapping[str, str]) -> WebhookResponse:
+    async def _call(self, path: str, body: bytes, headers: Mapping[str, str], query: str = "") -> WebhookResponse:
         """Send one request through the ASGI callable."""
         given = {"content-length": str(len(body)), **headers}
         scope = {
@@ -138,7 +138,7 @@ class TestInbox:
             "method": "POST",
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
+            "query_string": query.encode("latin-1"),
             "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items()],
             "client": ("203.0.113.9", 4242),
         }

@@ -105,7 +105,12 @@ def create_api(
             expose_headers=["X-Request-Id", idempotency.REPLAYED],
         )
     answering = idempotency.StoredResponses(api, api.state.key_store)
-    return RequestContext(answering, access_log=web.access_log, max_body_bytes=web.max_body_bytes)
+    return RequestContext(
+        answering,
+        access_log=web.access_log,
+        max_body_bytes=web.max_body_bytes,
+        statement_timeout_s=web.http_statement_timeout_s,
+    )
 
 
 def database_of(request: Request) -> Database:

@@ -21,6 +21,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from onceward.db import Connection, Database
+from onceward.db.callers import CALLER
 from onceward.settings import Settings
 from onceward.telemetry import bind, get_logger
 from onceward.telemetry.caller import calling
@@ -101,6 +102,8 @@ class Authenticator:
             await self.count_failure(connection, str(error))
             raise
         connection.scope[IDENTITY] = identity  # for the access log, and for the record of a refusal
+        if (caller := CALLER.get()) is not None:
+            caller.customer, caller.principal = identity.organization, identity.principal
         if identity.kind == "session":
             await self._refuse_forgery(connection, identity)
         if identity.limits is not None and not identity.limits.allow(connection.url.path):

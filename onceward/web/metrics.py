@@ -7,6 +7,10 @@ REQUESTS = counter(
 )
 REQUEST_SECONDS = histogram("onceward_http_request_seconds", "Time to answer an API request.", ["method", "route"])
 CONNECTIONS = gauge("onceward_http_connections", "Open HTTP and WebSocket connections of this process.")
+LIMITED = counter(
+    "onceward_http_limited_total",
+    "API requests that were answered 429 because too many requests of the same organization waited for the database.",
+)
 REFUSED = counter(
     "onceward_http_refused_total",
     "Connections and requests that were refused before anything handled them, by reason (docs/security.md).",

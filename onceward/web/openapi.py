@@ -1,16 +1,26 @@
-"""The OpenAPI document: what FastAPI derives from the routes, with errors, authentication and idempotency keys added."""
+"""The OpenAPI document: what FastAPI derives from the routes, with errors, authentication and idempotency keys added.
+
+Operations have names that stay the same when a function is renamed (`events.replay`), and models of two apps that share a
+name get the name of their app: generators turn both into names of functions and classes.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from onceward.web.exposure import NotDeclared, exposed_routes
 from onceward.web.idempotency import LONGEST_KEY, REPLAYED
 from onceward.web.problems import MEDIA_TYPE
 
+MODELS = "#/components/schemas/"
+HEADER_CREDENTIALS = ("any credential", "session", "sign-in of the student")
+"""How the credentials begin that a request sends in the header Authorization."""
 METHODS = ("get", "put", "post", "patch", "delete")
 PROBLEM: dict[str, Any] = {
     "title": "Problem",
@@ -75,15 +85,28 @@ def install(api: FastAPI) -> None:
 
     def document() -> dict[str, Any]:
         if api.openapi_schema is None:
-            api.openapi_schema = complete(
-                get_openapi(title=api.title, version=api.version, summary=api.summary, routes=api.routes)
-            )
+            derived = get_openapi(title=api.title, version=api.version, summary=api.summary, routes=api.routes)
+            api.openapi_schema = complete(derived, public=_public(api))
         return api.openapi_schema
 
     api.openapi = document
 
 
-def complete(document: dict[str, Any]) -> dict[str, Any]:
+def _public(api: FastAPI) -> frozenset[tuple[str, str]]:
+    """Return method and path of the operations that need no credential in a header. Routes that do not say it need one."""
+    found: set[tuple[str, str]] = set()
+    for route in api.routes:
+        if getattr(route, "include_in_schema", False):
+            with suppress(NotDeclared):
+                found |= {
+                    (each.method.lower(), each.path)
+                    for each in exposed_routes([route])
+                    if not each.credential.startswith(HEADER_CREDENTIALS)
+                }
+    return frozenset(found)
+
+
+def complete(document: dict[str, Any], *, public: frozenset[tuple[str, str]] = frozenset()) -> dict[str, Any]:
     """Add what no route declares: the error responses, the credentials and the header Idempotency-Key."""
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
@@ -92,14 +115,73 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
         schemas.pop(unused, None)
     components["securitySchemes"] = SECURITY
     document["security"] = [{"bearer": []}]
+    _name_operations(document)
     for method, path, operation in operations(document):
+        if (method, path) in public:
+            operation["security"] = []
         if path.startswith("/api/"):
             _add_errors(operation)
             if method == "post":
                 _add_key(operation)
         else:
             operation["responses"].pop("422", None)
-    return document
+    return _with_readable_models(document)
+
+
+def _name_operations(document: dict[str, Any]) -> None:
+    """Give operations the name of their path and of what they do: `events.list`, `events.get`, `events.replay`."""
+    taken: dict[str, str] = {}
+    # Those of one thing first: `events.replay` replays one event, `events.replay_many` those that match.
+    for method, path, operation in sorted(operations(document), key=lambda each: -each[1].count("{")):
+        name = _operation_name(method, path, operation["responses"])
+        if name in taken:
+            name = f"{name}_many"
+        if name in taken:
+            raise ValueError(f"{method} {path} and {taken[name]} would both be called {name} in the OpenAPI document")
+        taken[name] = f"{method} {path}"
+        operation["operationId"] = name
+
+
+def _operation_name(method: str, path: str, responses: dict[str, Any]) -> str:
+    parts = [each for each in re.sub(r"^/api(/v\d+)?/", "/", path).split("/") if each]
+    words = [re.sub(r"\W", "_", each) for each in parts if not each.startswith("{")] or ["start"]
+    match method:
+        case "get":
+            schema = responses.get("200", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            words.append("list" if schema.get("type") == "array" else "get")
+        case "post":
+            words += ["create"] if "201" in responses else []
+        case _:
+            words.append({"put": "put", "patch": "update", "delete": "delete"}[method])
+    return ".".join(words)
+
+
+def _with_readable_models(document: dict[str, Any]) -> dict[str, Any]:
+    """Rename models that several modules have: FastAPI calls them `onceward_apps__learning__routes__MoveIn`."""
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    names: dict[str, str] = {}
+    for long in schemas:
+        *module, name = long.split("__")
+        if module:
+            package = module[1] if len(module) > 1 else module[0]
+            short = f"{package.title().replace('_', '')}{name}"
+            names[long] = short if short not in schemas and short not in names.values() else long.replace("__", "_")
+    document["components"]["schemas"] = {
+        names.get(name, name): {**schema, "title": names.get(name, name)} for name, schema in schemas.items()
+    }
+    return _with_references(document, {f"{MODELS}{long}": f"{MODELS}{short}" for long, short in names.items()})
+
+
+def _with_references(value: Any, changed: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        given = cast(dict[str, Any], value)
+        return {
+            name: changed.get(each, each) if name == "$ref" else _with_references(each, changed)
+            for name, each in given.items()
+        }
+    if isinstance(value, list):
+        return [_with_references(each, changed) for each in cast(list[Any], value)]
+    return value
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

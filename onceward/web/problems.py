@@ -8,15 +8,18 @@ from http import HTTPStatus
 from typing import Any, cast
 
 import orjson
-from asyncpg import DataError
+from asyncpg import DataError, QueryCanceledError
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from onceward.db import DatabaseError, OutcomeUnknown, Unavailable, loudness
+from onceward.db.errors import TooManyRequests
 from onceward.errors import OncewardError
 from onceward.telemetry import get_logger
+from onceward.web import metrics
 from onceward.web.logged_path import logged_path
 
 log = get_logger("onceward.web")
@@ -111,6 +114,22 @@ def invalid_request(errors: Sequence[tuple[str, str]] = (), *, detail: str | Non
     return Problem(422, summary, title="Invalid request", **members)
 
 
+def too_slow() -> Problem:
+    """Return the problem of a request whose statement took longer than the limit."""
+    return Problem(
+        503,
+        "a query took longer than the limit of requests (ONCEWARD_HTTP_STATEMENT_TIMEOUT_S): ask for less, for example a shorter time",
+        title="The query took too long",
+    )
+
+
+def _allowed(request: Request) -> list[str]:
+    """Return the methods of all routes of this path. Starlette knows only those of the first one that matches."""
+    routes = cast(FastAPI, request.app).router.routes
+    found = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in found for method in getattr(route, "methods", None) or ()})
+
+
 def request_id_of(request: Request) -> str | None:
     return cast("str | None", request.scope.get("onceward.request_id"))
 
@@ -123,7 +142,10 @@ def install(api: FastAPI) -> None:
 
     async def on_http(request: Request, error: Exception) -> Response:
         http = cast(HTTPException, error)
-        return answer(Problem(http.status_code, str(http.detail), headers=http.headers), request)
+        headers = {**(http.headers or {})}
+        if http.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_allowed(request))
+        return answer(Problem(http.status_code, str(http.detail), headers=headers), request)
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         errors = cast(RequestValidationError, error).errors()
@@ -141,6 +163,9 @@ def install(api: FastAPI) -> None:
         # Only `Unavailable` is safe to retry; after an unknown outcome the client must first look up its key.
         log.log(loudness(error), "web.database_unavailable", error=type(error).__name__)  # the pool logs an outage once
         match error:
+            case TooManyRequests():
+                metrics.LIMITED.inc()
+                problem = Problem(429, f"{error}", headers={"Retry-After": "1"})
             case Unavailable():
                 problem = Problem(503, "the database is unavailable; try again", headers={"Retry-After": "2"})
             case OutcomeUnknown():
@@ -151,6 +176,10 @@ def install(api: FastAPI) -> None:
                 problem = Problem(503, "the database refused the request")
         return respond(problem, request_id_of(request))
 
+    async def on_timeout(request: Request, _error: Exception) -> Response:
+        log.warning("web.statement_timeout", path=logged_path(request.scope))
+        return answer(too_slow(), request)
+
     async def on_bug(request: Request, _error: Exception) -> Response:
         return respond(Problem(500, "internal error; it has been logged"), request_id_of(request))
 
@@ -159,4 +188,5 @@ def install(api: FastAPI) -> None:
     api.add_exception_handler(RequestValidationError, on_invalid)
     api.add_exception_handler(DatabaseError, on_database)
     api.add_exception_handler(DataError, on_unstorable)
+    api.add_exception_handler(QueryCanceledError, on_timeout)
     api.add_exception_handler(Exception, on_bug)

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from onceward.db.callers import Caller, calling_as
 from onceward.telemetry import get_logger
 from onceward.telemetry.caller import calling, traced
 from onceward.telemetry.tracing import span
@@ -23,6 +24,8 @@ log = get_logger("onceward.access")
 ACCEPTED_ID = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
 QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Monitoring requests these every few seconds. They are counted but not logged."""
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Methods with their own time series. The parser accepts many more, and anybody can send them."""
 IDENTITY = "onceward.identity"
 """Where `require` puts the identity of the caller into the scope."""
 
@@ -30,8 +33,11 @@ IDENTITY = "onceward.identity"
 class RequestContext:
     """Wraps the API. It keeps a valid `X-Request-Id` of the client or creates one, and returns it in the response."""
 
-    def __init__(self, api: ASGIApp, *, access_log: bool, max_body_bytes: int) -> None:
+    def __init__(
+        self, api: ASGIApp, *, access_log: bool, max_body_bytes: int, statement_timeout_s: float | None = None
+    ) -> None:
         self._api = api
+        self._statement_timeout_s = statement_timeout_s
         self._access_log = access_log
         self._max_body_bytes = max_body_bytes
 
@@ -43,7 +49,13 @@ class RequestContext:
         given = headers.get("x-request-id", "")
         request_id = given if ACCEPTED_ID.match(given) else uuid.uuid4().hex
         scope["onceward.request_id"] = request_id
-        with calling(request=request_id), span(f"HTTP {scope['method']}", request=request_id), traced():
+        caller = Caller(*(_credential(scope, headers),) * 2, statement_timeout_s=self._statement_timeout_s)
+        with (
+            calling(request=request_id),
+            calling_as(caller),
+            span(f"HTTP {scope['method']}", request=request_id),
+            traced(),
+        ):
             await self._serve(scope, receive, send, request_id, headers)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, headers: Headers) -> None:
@@ -112,8 +124,9 @@ class RequestContext:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         # The route's pattern, not the path: each id in a path would create its own time series.
         route = getattr(scope.get("route"), "path", "unmatched")
-        metrics.REQUESTS.labels(scope["method"], route, f"{status // 100}xx").inc()
-        metrics.REQUEST_SECONDS.labels(scope["method"], route).observe(seconds)
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        metrics.REQUESTS.labels(method, route, f"{status // 100}xx").inc()
+        metrics.REQUEST_SECONDS.labels(method, route).observe(seconds)
         if self._access_log and scope["path"] not in QUIET_PATHS:
             client = scope.get("client")
             identity: Identity | None = scope.get(IDENTITY)
@@ -126,6 +139,12 @@ class RequestContext:
                 ip=client[0] if client else None,
                 **(_caller(identity) if identity is not None else {}),
             )
+
+
+def _credential(scope: Scope, headers: Headers) -> int:
+    """Return a number for the credential of a request, or for its address: who calls, until authentication knows more."""
+    client = scope.get("client")
+    return hash(headers.get("authorization") or headers.get("cookie") or (client[0] if client else None))
 
 
 def _caller(identity: Identity) -> dict[str, str]:

@@ -50,6 +50,11 @@ class WebSettings(FeatureSettings):
         description="Maximum number of open connections per client address (for IPv6, per /64); above it: 429. Trusted "
         "proxies are exempt; a WebSocket behind a proxy counts for the forwarded address.",
     )
+    http_statement_timeout_s: float = Field(
+        default=30.0,
+        ge=1,
+        description="Seconds after which PostgreSQL ends a statement of an API request or a page; the answer is then 503.",
+    )
     cors_origins: Words = Field(default=(), description="Web origins from which browsers may call the API.")
     metrics_token: OptionalSecret = Field(
         default=None,

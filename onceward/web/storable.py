@@ -1,4 +1,4 @@
-"""Refuse text that PostgreSQL cannot store (NUL, lone surrogates) before any route reads the request.
+"""Refuse what cannot be stored before any route reads the request: NUL, lone surrogates, and numbers that JSON does not have.
 
 The path, the query string, our own cookies, and bodies that are JSON or forms are checked. This module decodes a request
 only if the request contains bytes that could encode such text.
@@ -7,7 +7,9 @@ only if the request contains bytes that could encode such text.
 from __future__ import annotations
 
 import json
+import math
 import re
+from typing import cast
 from urllib.parse import parse_qsl, unquote
 
 from starlette.datastructures import Headers
@@ -20,8 +22,8 @@ from onceward.web.problems import Problem, invalid_request
 OWN_COOKIES = ("onceward_", "__Host-onceward_")
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
-SUSPECT = (b"\\u0000", b"\\ud", b"\\uD", b"\x00")
-"""How JSON encodes such characters. In UTF-16 every second byte may be a NUL."""
+SUSPECT = (b"\\u0000", b"\\ud", b"\\uD", b"\x00", b"NaN", b"Infinity")
+"""How JSON encodes such characters, and words that Python accepts as numbers. In UTF-16 every second byte may be a NUL."""
 PART_NAME = re.compile(rb'[; ]name="?([^";\r\n]*)')
 
 
@@ -56,6 +58,22 @@ def refuse_in_body(content_type: str, body: bytes) -> None:
         unstorable = find_unstorable(value, "body")
         if unstorable is not None:
             raise _problem(unstorable.field, unstorable.reason)
+        if (field := _find_no_number(value, "body")) is not None:
+            raise _problem(field, "must be a number that JSON has, neither NaN nor infinite")
+
+
+def _find_no_number(value: object, field: str) -> str | None:
+    """Return the name of the first number that is NaN or infinite."""
+    pending: list[tuple[object, str]] = [(value, field)]
+    while pending:
+        value, field = pending.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            return field
+        if isinstance(value, dict):
+            pending += [(each, f"{field}.{name}") for name, each in cast(dict[str, object], value).items()]
+        elif isinstance(value, list):
+            pending += [(each, f"{field}.{index}") for index, each in enumerate(cast(list[object], value))]
+    return None
 
 
 def _refuse_pairs(where: str, text: str) -> None:

@@ -79,6 +79,9 @@ class ConfiguredProvider(Provider):
         headers = config.settings.sample_headers(extra["event_id"], extra.get("type", ""))
         return headers | config.settings.verification.sign(config, body, now, **extra)
 
+    def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
+        return config.settings.verification.complete(config, body, now)
+
     def change_type(self, payload: Any, type: str) -> Any:
         return apply_fields(payload, {"type": type})
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, cast
+from uuid import uuid4
 
 from onceward.webhooks.paths import value_at, value_by_names
 from onceward.webhooks.payload import (
@@ -45,6 +46,15 @@ class Derive:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """An id of its own for each request, for senders whose notifications only say that something changed.
+
+    Equal bodies are then different events, and a repeated delivery is an event too: a handler reads what is new
+    with its cursor.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """Some places joined by a text: `Join(Header("x-event"), "action")` is `issues.opened`.
 
@@ -60,7 +70,7 @@ class Join:
 
 
 Read = Callable[[Request, Any], str]
-OnePlace = str | Header | Derive | Join | Read
+OnePlace = str | Header | Derive | Join | Arrival | Read
 Place = OnePlace | tuple[OnePlace, ...]
 """A path into the body, a header, or a function. A tuple means: the first one that is not empty."""
 
@@ -76,8 +86,8 @@ class _Batch:
 
     @staticmethod
     def of(id: Place, type: Place) -> _Batch:
-        headers = [tuple(each for each in _places(one) if isinstance(each, Header)) for one in (id, type)]
-        others = [tuple(each for each in _places(one) if not isinstance(each, Header)) for one in (id, type)]
+        headers = [tuple(each for each in places_of(one) if isinstance(each, Header)) for one in (id, type)]
+        others = [tuple(each for each in places_of(one) if not isinstance(each, Header)) for one in (id, type)]
         compiled = [_compile(place, strict=False) for place in (headers[0], others[0], headers[1], others[1])]
         return _Batch(*compiled)
 
@@ -140,7 +150,8 @@ class Events:
                 fields = dict(read_form(request.body))
                 if self.form_field not in fields:
                     raise Rejected("bad_body", f"the form has no field {self.form_field}")
-                return read_object(fields[self.form_field].encode("utf-8", "surrogatepass"))
+                read = read_object if self.body == "object" else read_json
+                return read(fields[self.form_field].encode("utf-8", "surrogatepass"))
             if is_form:
                 value = form_object(read_form(request.body))
                 return Document(value, not is_storable(value))
@@ -159,7 +170,7 @@ class Events:
         """Return the headers with which a sample has this id and type. Of a joined type, the first header gets the first part."""
         headers: dict[str, str] = {}
         for place, text in ((self.id, event_id), (self.type, type)):
-            for each in _places(place):
+            for each in places_of(place):
                 if isinstance(each, Header):
                     headers[each.name.lower()] = text
                 elif isinstance(each, Join) and isinstance(each.places[0], Header):
@@ -167,15 +178,22 @@ class Events:
         return headers
 
     @property
+    def header_names(self) -> tuple[str, ...]:
+        """Return the headers that an event is read from, in lower case."""
+        places = [each for place in (self.id, self.type, self.ordering) for each in places_of(place)]
+        joined = [part for each in places if isinstance(each, Join) for part in each.places]
+        return tuple(each.name.lower() for each in (*places, *joined) if isinstance(each, Header))
+
+    @property
     def sample_id_path(self) -> str | None:
         """Return the path of the id in the body of a sample. None if the id is not in the body."""
-        path = next((each for each in _places(self.id) if isinstance(each, str)), None)
+        path = next((each for each in places_of(self.id) if isinstance(each, str)), None)
         return None if path is None else self._sample_prefix + path
 
     def sample_type_paths(self, type: str) -> dict[str, str]:
         """Return the paths into the body with which a sample has this type."""
         paths: dict[str, str] = {}
-        for each in _places(self.type):
+        for each in places_of(self.type):
             match each:
                 case str():
                     return {self._sample_prefix + each: type}
@@ -208,7 +226,8 @@ class Events:
         return items
 
 
-def _places(place: Place) -> Iterator[OnePlace]:
+def places_of(place: Place) -> Iterator[OnePlace]:
+    """Return the places of which the first one that is not empty counts."""
     if isinstance(place, tuple):
         yield from place
     elif place:
@@ -217,7 +236,7 @@ def _places(place: Place) -> Iterator[OnePlace]:
 
 def _compile(place: Place, *, strict: bool) -> Read:
     """Return a function that reads a place. A strict one rejects a request without it."""
-    places = list(_places(place))
+    places = list(places_of(place))
     if not places:
         return lambda request, value: ""
     if len(places) == 1:
@@ -253,6 +272,8 @@ def _compile_one(place: OnePlace, *, strict: bool) -> Read:
             reader = _derive(place.paths)
         case Join():
             return _join(place, strict=strict)
+        case Arrival():
+            return lambda request, value: f"arrival_{uuid4().hex}"
         case _:
             reader = place
     return reader if not strict else lambda request, value: reader(request, value) or _reject(place)

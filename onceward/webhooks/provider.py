@@ -5,16 +5,16 @@ A provider answers five questions about a request: is it authentic (`verify`), i
 `sign`), and which part of it does a handler's model describe (`data`). The receiver calls, in this order:
 
     prepare (only if `fetches`)  ->  verify  ->  challenge  ->  parse          for POST
-    challenge                                                                  for GET
+    challenge                                                                  for GET, HEAD and OPTIONS
 
 A provider never opens a connection: the caller passes in a function that fetches, and the current time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -58,7 +58,13 @@ STATUS: Final[Mapping[Reason, int]] = {
 
 MAX_HEADER_CHARS: Final = 4096
 
-Fetch = Callable[[str], Awaitable[bytes]]
+
+class Fetch(Protocol):
+    """Fetches a document from a host that the provider has checked, with limits on time and size."""
+
+    async def __call__(
+        self, url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> bytes: ...
 
 
 class Rejected(OncewardError):
@@ -141,6 +147,12 @@ class ProviderReply:
     body: bytes = b""
     content_type: str = "text/plain; charset=utf-8"
     status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def json_reply(value: Any) -> ProviderReply:
+    """Return an answer in JSON."""
+    return ProviderReply(orjson.dumps(value), "application/json")
 
 
 class NoOptions(BaseModel):
@@ -198,8 +210,8 @@ class Provider:
     bad_signature_status: int = 401
     needs_secret: bool = True
     """Whether a source needs a secret. A sender that signs with a certificate has none."""
-    empty_answer: bool = False
-    """Whether the sender would interpret the body of an answer as instructions: it then gets an empty body."""
+    accepted_reply: ProviderReply | None = None
+    """What the sender must get for an accepted request, if it reads the answer. None: a status in JSON."""
     options_model: type[BaseModel] = NoOptions
     samples: Samples = Samples()
     """Payloads by type of event: the files `samples/<type>.json` of the integration's folder."""
@@ -207,6 +219,11 @@ class Provider:
     """A secret in the sender's format, for tests."""
     verification: Verification
     events: Events
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know before relying on this sender."""
+        return ()
 
     def read_options(self, options: Mapping[str, Any]) -> BaseModel:
         """Return the options of a source as a model. Raise ConfigError, which names the option, if one is wrong."""
@@ -227,8 +244,9 @@ class Provider:
         """Return the headers with the signature. The value of the first one that is present is stored, as evidence."""
         return self.verification.signature_headers
 
-    async def prepare(self, config: SourceConfig, request: Request, fetch: Fetch) -> None:
-        """Fetch what `verify` needs. Only called if `fetches` is true."""
+    async def prepare(self, config: SourceConfig, request: Request, fetch: Fetch) -> Request:
+        """Fetch what `verify` needs, and return the request to go on with. Only called if `fetches` is true."""
+        return request
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         """Raise Rejected unless the raw bytes are authentic and not expired at `now` (Unix seconds)."""
@@ -257,6 +275,20 @@ class Provider:
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         """Return the headers that the provider would send with `body`, with names in lower case."""
         return {"content-type": "application/json", **self.verification.sign(config, body, now, **extra)}
+
+    def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
+        """Return the body and the query of a request that is to be signed, for a sender that puts its signature
+        there."""
+        return body, ""
+
+    def request(
+        self, config: SourceConfig, body: bytes, now: float, *, type: str = "", path: str = "", event_id: str = ""
+    ) -> Request:
+        """Return the request that the provider would send with a body."""
+        body, query = self.complete(config, body, now)
+        given = {"path": path, "query": query, "type": type, "event_id": event_id}
+        extra = {name: value for name, value in given.items() if value or name == "path"}
+        return Request("POST", path, query, self.sign(config, body, now, **extra), body)
 
     def forge(self, config: SourceConfig, headers: dict[str, str], body: bytes) -> tuple[dict[str, str], bytes]:
         """Change a signed request so that its signature is wrong, for tests."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,8 @@ class Providers(Mapping[str, Provider]):
                 raise KeyError(name)
             declared = integrations().load(name, "webhooks")
             made = declared if isinstance(declared, Provider) else declared()
+            if not made.name:
+                object.__setattr__(made, "name", name)  # a sender is named by its folder
             if made.name != name:
                 raise IntegrationError(
                     f"the integration {name!r} has a provider that is named {made.name!r}: rename one"
@@ -33,29 +36,35 @@ class Providers(Mapping[str, Provider]):
             if not made.samples:
                 events: Events | None = getattr(made, "events", None)
                 folder = integrations().folder_of(name) / "samples"
-                # A declared sender is frozen; this is the last change to it.
+                # A declared sender is frozen: this is the last change to it.
                 samples = Samples.of_folder(folder, id_path=events and events.sample_id_path)
                 object.__setattr__(made, "samples", samples)
             self._made[name] = made
         return made
 
     def __contains__(self, name: object) -> bool:
-        declared = integrations().get(name) if isinstance(name, str) else None
-        return declared is not None and declared.webhooks is not None
+        return isinstance(name, str) and integrations().sends_webhooks(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (each.name for each in integrations().having("webhooks"))
+        return iter(integrations().names_having("webhooks"))
 
     def __len__(self) -> int:
-        return len(integrations().having("webhooks"))
+        return len(integrations().names_having("webhooks"))
 
 
 PROVIDERS: Final = Providers()
 
 
+def nearest_providers(name: str) -> str:
+    """Return a hint about the providers with similar names. There are too many to list all."""
+    near = difflib.get_close_matches(name.lower(), PROVIDERS, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{hint}`onceward integrations ls` lists the {len(PROVIDERS)} that are; for another sender use generic"
+
+
 def get_provider(name: str) -> Provider:
-    """Return the provider with this name. Raise ConfigError, with all names, if there is none."""
+    """Return the provider with this name. Raise ConfigError, with similar names, if there is none."""
     provider = PROVIDERS.get(name)
     if provider is None:
-        raise ConfigError(f"provider {name!r} is not known: use one of {', '.join(PROVIDERS)}", field="provider")
+        raise ConfigError(f"provider {name!r} is not known: {nearest_providers(name)}", field="provider")
     return provider

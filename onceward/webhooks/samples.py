@@ -1,6 +1,7 @@
 """Sample payloads of a sender: files with real payloads, whose ids and times are new in each payload that is made of them.
 
-`samples/<type>.json` in the folder of an integration is one payload as the sender sends it. In what `Sample.make` returns,
+`samples/<type>.json` in the folder of an integration is one payload as the sender sends it. What a file name cannot
+contain is written as in a URL: `orders%2Fcreate.json`. In what `Sample.make` returns,
 
 - the event id, and each word of 14 or more letters and digits that has both, is another one of the same form: the same word
   becomes the same new word everywhere in the payload;
@@ -19,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
+from urllib.parse import unquote
 from uuid import uuid4
 
 import orjson
@@ -97,7 +99,7 @@ class Samples(Mapping[str, Sample]):
     @classmethod
     def of_folder(cls, folder: Path, *, id_path: str | None = None) -> Samples:
         """Return the samples of the files `<type>.json` in a folder, which need not exist."""
-        return cls({each.stem: each for each in folder.glob("*.json")}, id_path=id_path)
+        return cls({unquote(each.stem): each for each in folder.glob("*.json")}, id_path=id_path)
 
     def __getitem__(self, type: str) -> Sample:
         made = self._read.get(type)
@@ -167,6 +169,8 @@ def _leaves(value: Any, path: tuple[str | int, ...], id_path: tuple[str, ...] | 
             yield path, lambda renewal: renewal.words.setdefault(value, token("evt_"))
         elif len(parts) > 1:
             yield path, lambda renewal: "".join(p if isinstance(p, str) else p(renewal) for p in parts)
+    elif isinstance(value, int) and not isinstance(value, bool) and tuple(str(name) for name in path) == id_path:
+        yield path, lambda renewal: secrets.randbelow(10**15)
     elif isinstance(value, int | float) and not isinstance(value, bool) and _is_recent(value):
         yield path, lambda renewal: renewal.number(value)
 

@@ -12,7 +12,8 @@ from asyncpg import Record
 
 from onceward.db import Connection
 from onceward.work.claimed import Claimed
-from onceward.work.lines import BEGINNING, NOBODY, Found, Line, Pick, Plan
+from onceward.work.lines import NOBODY, Plan
+from onceward.work.round import BEGINNING, Found, Line, Pick
 from onceward.work.statements import CLAIM, CLAIM_LANES, FIND_LINES, NEWEST_LINES, RELEASE
 
 NEWEST = 500
@@ -88,7 +89,8 @@ async def claim(
     With `suspect` it claims one row that two dead workers held instead of them, if there is one.
     """
     picks, oldest = plan or Plan([Pick(NOBODY, BEGINNING, most)], BEGINNING)
-    lines, marks, takes = zip(*picks, strict=True)
+    lines = [pick.line for pick in picks]
+    marks, takes = [pick.mark for pick in picks], [pick.take for pick in picks]
     rows = await conn.fetch(CLAIM, queue, oldest, tasks, most, lease, worker, suspect, lines, marks, takes)
     if not rows:
         return ClaimQuery(lease, [], {})

@@ -20,8 +20,9 @@ from onceward.work.claimed import Claimed
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.idleness import Idleness, wait_for
 from onceward.work.leases import Leases
-from onceward.work.lines import BEGINNING, Lines, Plan
+from onceward.work.lines import Lines, Plan
 from onceward.work.pacing import Pacing
+from onceward.work.round import BEGINNING
 from onceward.work.shares import Shares
 from onceward.work.slots import Slots
 from onceward.work.suspects import Suspects

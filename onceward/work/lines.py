@@ -1,47 +1,32 @@
 """Choose whose work a claim takes, so that one organization's backlog is nobody else's wait.
 
 Every row waits in the line of its organization and fair key (`onceward.work.line`). While claims find less than they ask for, nothing
-waits, and they take the oldest rows. Once a claim is full, the claims go through the lines in turn: each organization gets as many rows
-as its weight says, its fair keys get these in turn, and within a line the oldest row is first. A line that has nothing due leaves the
-round; when no line is left, claims go by time again.
+waits, and they take the oldest rows. Once a claim is full and the oldest rows are not a fair choice (`stream.py`), the claims go through
+the lines in turn: each organization gets as many rows as its weight says, its fair keys get these in turn, and within a line the oldest
+row is first. A line that has nothing due leaves the round; when no line is left, claims go by time again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from itertools import zip_longest
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
-from uuid import UUID
 
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+from onceward.work.round import BEGINNING, Found, Line, Pick, Round
+from onceward.work.stream import Stream
+
 NOBODY = 0
 """The line of work that has neither an organization nor a fair key."""
 LOOK_S = 0.02
 """How often a round looks for lines among the newest rows."""
 COST = 100
 """A look for all lines takes place at most this many times its own duration after the last one: 1 % of the time."""
-MOST_IN_A_ROW = 8
-FEWEST_LINES = 32
-"""A claim visits at least this many lines before it takes more than one row of each, and takes up to 8 of each to visit fewer lines."""
 
 
-class Line(NamedTuple):
-    """A line with due work, as a look returns it."""
-
-    line: int
-    organization: UUID | None
-    weight: int = 1
-
-
-class Pick(NamedTuple):
-    """A line that a claim visits: where it starts, and how many rows it takes at most."""
-
-    line: int
-    mark: datetime
-    take: int
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
+"""How long claims go through all lines before they try again whether by time is fair."""
 
 
 class Plan(NamedTuple):
@@ -51,127 +36,28 @@ class Plan(NamedTuple):
     oldest: datetime | None
 
 
-class Found(NamedTuple):
-    """What a claim took of one line, and the latest due time in it."""
-
-    rows: int
-    reached: datetime
-
-
-@dataclass(slots=True)
-class _Member:
-    """An organization in the round: its weight, and its lines with their watermarks, the next one first."""
-
-    weight: int
-    lines: dict[int, datetime] = field(default_factory=dict[int, datetime])
-
-
-class Round:
-    """The organizations whose work waits. Those that have just come take every second turn, so that little work waits little."""
-
-    def __init__(self) -> None:
-        self._new: dict[UUID | None, _Member] = {}
-        self._old: dict[UUID | None, _Member] = {}
-        self._owner: dict[int, UUID | None] = {}
-        self._weight = 0
-        self._new_first = True
-
-    def __bool__(self) -> bool:
-        return bool(self._owner)
-
-    def __len__(self) -> int:
-        return len(self._owner)
-
-    def add(self, found: Iterable[Line]) -> None:
-        """Add lines. A line that is in the round keeps its place."""
-        for each in found:
-            member = self._member(each.organization)
-            if member is None:
-                member = self._new[each.organization] = _Member(each.weight)
-                self._weight += each.weight
-            elif member.weight != each.weight:
-                self._weight += each.weight - member.weight
-                member.weight = each.weight
-            if each.line not in member.lines:
-                member.lines[each.line] = BEGINNING
-                self._owner[each.line] = each.organization
-
-    def forget_marks(self) -> None:
-        """Let the next claim of every line start at its beginning: work may have become due before its watermark."""
-        for member in (*self._new.values(), *self._old.values()):
-            for line in member.lines:
-                member.lines[line] = BEGINNING
-
-    def pick(self, room: int) -> list[Pick]:
-        """Return the lines of the next claim with their rows, for twice the room: some lines may be empty."""
-        picks: list[Pick] = []
-        each_weight = max(-(-room // max(1, self._weight)), min(MOST_IN_A_ROW, -(-room // FEWEST_LINES)))
-        planned = 0
-        new, old = self._new.values(), self._old.values()
-        for member in _alternate(new, old) if self._new_first else _alternate(old, new):
-            if planned >= 2 * room:
-                break
-            left = member.weight * each_weight
-            planned += left
-            each_line = -(-left // len(member.lines))
-            for line, mark in member.lines.items():
-                if left <= 0:
-                    break
-                picks.append(Pick(line, mark, min(left, each_line)))
-                left -= each_line
-        return picks
-
-    def took(self, picks: Iterable[Pick], found: Mapping[int, Found], room: int) -> None:
-        """Note what the claim found: lines that are empty leave, the others go to the end."""
-        total = 0
-        served: dict[UUID | None, None] = {}
-        for pick in picks:
-            if total >= room:
-                break  # the claim did not come this far
-            got = found.get(pick.line)
-            total += 0 if got is None else got.rows
-            owner = self._owner[pick.line]
-            self._new_first = owner not in self._new
-            if got is not None and got.rows >= pick.take:
-                member = self._member(owner)
-                assert member is not None
-                del member.lines[pick.line]
-                member.lines[pick.line] = got.reached
-                served[owner] = None
-            elif total < room:
-                self._leave(pick.line)
-        for owner in served:
-            member = self._new.pop(owner, None) or self._old.pop(owner, None)
-            if member is not None:
-                self._old[owner] = member
-
-    def _member(self, organization: UUID | None) -> _Member | None:
-        return self._new.get(organization) or self._old.get(organization)
-
-    def _leave(self, line: int) -> None:
-        owner = self._owner.pop(line)
-        member = self._member(owner)
-        assert member is not None
-        del member.lines[line]
-        if not member.lines:
-            self._weight -= member.weight
-            self._new.pop(owner, None)
-            self._old.pop(owner, None)
-
-
-def _alternate(first: Iterable[_Member], second: Iterable[_Member]) -> Iterator[_Member]:
-    for pair in zip_longest(first, second):
-        yield from (each for each in pair if each is not None)
-
-
 class Lines:
-    """The state of the claims of one queue outside lanes: by time, or round by round."""
+    """The state of the claims of one queue outside lanes: by time, or round by round.
+
+    Claims by time go on while they are fair (`Stream`): then only lines that they did not meet lately are in the round, and the claims
+    by time have their turns like as many organizations as they meet.
+    """
 
     def __init__(self, *, fair: bool = True, poll_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._fair = fair
         self._poll_s = poll_s
         self._clock = clock
         self._round = Round()
+        self._stream = Stream()
+        self._streams = True
+        """Whether claims by time are fair, as far as is known."""
+        self._equal = True
+        """Whether all lines have the same share: one line for each organization and no weights, or only fair keys of one."""
+        self._owed = 0.0
+        """How many rows the round should have got since claims by time and the round go in turn."""
+        self._was_by_time = False
+        self._try_at = 0.0
+        self._pause_s = FIRST_PAUSE_S
         self._nobody = BEGINNING
         self._oldest = BEGINNING
         self._from_start_at = 0.0
@@ -190,18 +76,24 @@ class Lines:
         if not self._fair or not (self._round or self.is_full):
             return None
         now = self._clock()
-        if not self._round or now >= self._look_for_all_at:
+        if now >= self._look_for_all_at or not (self._round or self._streams):
             return True
         return False if now >= self._look_at else None
 
-    def looked(self, found: Iterable[Line], *, for_all: bool, began: float) -> None:
+    def looked(self, found: Sequence[Line], *, for_all: bool, began: float) -> None:
         """Note the lines that a look found."""
         now = self._clock()
         self._look_at = now + LOOK_S
         if for_all:
             self._look_for_all_at = now + max(LOOK_S * 10, COST * (now - began))
-        self._round.add(found)
-        self._nobody = self._oldest = BEGINNING  # after the round, older work of any line may be left
+            self._equal = _are_equal(found)
+        elif self._equal and any(each.weight != 1 for each in found):
+            self._equal = False
+        if self._streams and not self._equal:
+            self._stop_streaming(now)
+        self._round.add(each for each in found if not (self._streams and each.line in self._stream))
+        if not self._streams:
+            self._nobody = self._oldest = BEGINNING  # after the round, older work of any line may be left
 
     def plan(self, room: int) -> Plan:
         """Choose what the next claim takes.
@@ -217,20 +109,66 @@ class Lines:
             self._forget = False
             self._nobody = self._oldest = BEGINNING
             self._round.forget_marks()
-        if self._round:
+        if self._round and not self._is_turn_of_stream(now):
             return Plan(self._round.pick(room), None)
-        return Plan([Pick(NOBODY, self._nobody, room)], self._oldest)
+        is_nobody = not self._round or NOBODY in self._stream
+        return Plan([Pick(NOBODY, self._nobody, room)] if is_nobody else [], self._oldest)
+
+    def _is_turn_of_stream(self, now: float) -> bool:
+        """Return whether the next claim goes by time although lines are in the round."""
+        if not self._streams:
+            return self._equal and now >= self._try_at
+        if not self._stream:
+            return False
+        return not (self._round.has_new and self._was_by_time) and self._owed < 0
 
     def took(self, plan: Plan, room: int, found: Mapping[int, Found]) -> None:
         """Note what the claim returned, line by line."""
         total = sum(each.rows for each in found.values())
+        self._was_by_time = plan.oldest is not None
         if plan.oldest is None:
+            self._owed -= total
             self._round.took(plan.picks, found, room)
-            self.is_full = bool(self._round) or total >= room
+            self.is_full = bool(self._round) or total >= room or (self.is_full and self._streams)
             return
-        self.is_full = total >= room
+        is_full = total >= room
         # While claims return as many rows as requested, the next claim starts where this one ended and skips dead rows.
         nobody = found.get(NOBODY)
         others = [each.reached for line, each in found.items() if line != NOBODY]
-        self._nobody = nobody.reached if self.is_full and nobody is not None else BEGINNING
-        self._oldest = max(others) if self.is_full and others else BEGINNING
+        self._nobody = nobody.reached if is_full and nobody is not None else BEGINNING
+        self._oldest = max(others) if is_full and others else BEGINNING
+        if is_full and self._fair:
+            self._note_stream(found, total)
+        else:
+            self._stream.clear()
+            self._streams = True
+        self.is_full = is_full or bool(self._round)
+
+    def _note_stream(self, found: Mapping[int, Found], total: int) -> None:
+        """Note a full claim by time: as long as such claims are fair, the lines that they meet need no turns of their own."""
+        now = self._clock()
+        is_fair = self._stream.add({line: each.rows for line, each in found.items()}, now)
+        if not is_fair or (
+            len(self._stream) > 1 and NOBODY in self._stream
+        ):  # work of nobody comes before that of others
+            self._stop_streaming(now)
+            return
+        if self._streams:
+            self._pause_s = FIRST_PAUSE_S
+        self._streams = True
+        self._round.leave(found)
+        self._owed = self._owed + total * len(self._round) / len(self._stream) if self._round else 0.0
+
+    def _stop_streaming(self, now: float) -> None:
+        """Visit every line in turn, and try again after a pause that doubles each time."""
+        self._streams = False
+        self._stream.clear()
+        self._look_for_all_at = 0.0
+        self._try_at = now + self._pause_s
+        self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+
+
+def _are_equal(found: Sequence[Line]) -> bool:
+    """Return whether every line has the same share: one line for each organization and no weights, or only fair keys of one."""
+    owners = len({each.organization for each in found})
+    return all(each.weight == 1 for each in found) and owners in (0, 1, len(found))

@@ -32,7 +32,7 @@ class Fork(Why):
 
     model_config = example(from_step="charge_card", reason="the payment service was down")
 
-    from_step: int | str
+    from_step: Number | str
 
 
 class Signal(BaseModel):
@@ -77,13 +77,13 @@ async def find(
 
 
 @router.get("/{id}")
-async def show(db: Db, identity: Viewer, id: int) -> dict[str, Any]:
+async def show(db: Db, identity: Viewer, id: Number) -> dict[str, Any]:
     return await operate.show(db, id, organization=identity.organization)
 
 
 @router.post("/{id}/cancel")
 @exposed(*ANYTHING)
-async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:
+async def cancel(engine: TheEngine, identity: Operator, id: Number, why: Why) -> SignalOutcome:
     with _refusals():
         outcome = await operate.cancel(
             engine.db, id, actor=identity, reason=why.reason, organization=identity.organization
@@ -94,7 +94,7 @@ async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> Si
 
 @router.post("/{id}/retry")
 @exposed(*ANYTHING)
-async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:
+async def retry(engine: TheEngine, identity: Operator, id: Number, why: Why) -> SignalOutcome:
     with _refusals():
         await operate.retry(engine.db, id, actor=identity, reason=why.reason, organization=identity.organization)
     engine.waker.wake(QUEUE)
@@ -103,7 +103,7 @@ async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> Sig
 
 @router.post("/{id}/fork", status_code=201)
 @exposed(*ANYTHING)
-async def fork(engine: TheEngine, identity: Operator, id: int, how: Fork) -> Forked:
+async def fork(engine: TheEngine, identity: Operator, id: Number, how: Fork) -> Forked:
     with _refusals():
         new = await operate.fork(
             engine.db,
@@ -119,7 +119,7 @@ async def fork(engine: TheEngine, identity: Operator, id: int, how: Fork) -> For
 
 @router.post("/{id}/signals")
 @exposed(*ANYTHING)
-async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> SignalOutcome:
+async def signal(engine: TheEngine, identity: Operator, id: Number, sent: Signal) -> SignalOutcome:
     outcome = await operate.signal(
         engine.db, id, sent.name, sent.payload, actor=identity, organization=identity.organization
     )

@@ -21,7 +21,7 @@ from onceward.integrations.whatsapp.channel import WhatsAppChannel
 from onceward.messages import Sender, SenderKind, SendingOptions, senders
 from onceward.schedules import RunReport, Scheduler, run_here, run_now
 from onceward.testing import FrozenClock, TestInbox, drain
-from onceward_apps.clinic import bookings
+from onceward_apps.clinic import bookings, paying
 
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 PHONE = "+6591234567"
@@ -43,6 +43,7 @@ class Practice:
         self.twilio = TwilioSimulator()
         self.daily = DailySimulator()
         self.organization: UUID
+        self._delivered: set[str] = set()
 
     async def open(self) -> Practice:
         for each in (self.stripe, self.whatsapp, self.twilio, self.daily):
@@ -161,32 +162,49 @@ class Practice:
             " where e.event_id = $1 and a.outcome = 'success' limit 1",
             event_id,
         )
-        return result and result["effect"]
+        return result and (result["effect"] if "effect" in result else result["payments"])
 
-    async def pay(
-        self,
-        appointment: UUID | None,
-        amount: int,
-        *,
-        currency: str = "sgd",
-        intent: str | None = None,
-        type: str = "payment_intent.succeeded",
-        event_id: str | None = None,
-        **metadata: str,
-    ) -> Any:
-        """Deliver the webhook of a payment, and return what it caused."""
-        event_id = event_id or f"evt_{uuid4().hex}"
-        marks = {"app": "clinic", **({"appointment_id": str(appointment)} if appointment else {}), **metadata}
-        found = {
-            "id": intent or f"pi_{uuid4().hex}",
-            "object": "payment_intent",
-            "amount": amount,
-            "amount_received": amount,
-            "currency": currency,
-            "metadata": {name: value for name, value in marks.items() if value},
-            "last_payment_error": {"code": "card_declined"} if type.endswith("failed") else None,
-        }
-        return await self.stripe_event(type, found, event_id=event_id)
+    async def link(self, appointment: UUID, *, organization: UUID | None = None) -> str:
+        """Send the patient a payment link, follow it, and return the id of Stripe's page."""
+        organization = organization or self.organization
+        async with self.acting(organization) as tx:
+            await paying.request_link(tx, appointment)
+            payment = (await tx.payments.of("appointment", appointment))[-1]
+        found = await self.app.payments.visit(self.engine, payment.id, organization=organization)
+        assert found.state == "page", found
+        assert found.url is not None
+        return found.url.rsplit("/", 1)[-1]
+
+    async def pay(self, appointment: UUID, *, organization: UUID | None = None) -> str:
+        """Let the patient pay on the page behind the link, and return Stripe's id of the payment."""
+        intent = self.stripe.pay(await self.link(appointment, organization=organization))["payment_intent"]
+        await self.deliver_stripe()
+        return intent
+
+    async def deliver_stripe(self, *, again: bool = False) -> None:
+        """Post what Stripe has reported, and do the work, until nothing is left; with `again` all of it once more."""
+        if again:
+            self._delivered.clear()
+        for _ in range(20):
+            posted = await self.post_stripe(again=again)
+            if not await drain(self.engine) and not posted:
+                return
+
+    async def post_stripe(self, *, again: bool = False) -> int:
+        """Post what Stripe has reported since the last time, and return how much it was."""
+        fresh = [each for each in self.stripe.books.events.values() if each["id"] not in self._delivered]
+        for event in fresh:
+            self._delivered.add(event["id"])
+            posted = {**event, "id": f"{event['id']}_again"} if again else event
+            assert (await self.inbox.post(posted, source="clinic-stripe")).status == 200
+        return len(fresh)
+
+    async def payments(self) -> list[Any]:
+        return await self.db.fetch("select * from onceward.payments order by created_at, id")
+
+    async def refunds(self) -> list[tuple[int, str, str]]:
+        rows = await self.db.fetch("select * from onceward.payment_refunds order by created_at, id")
+        return [(row["amount"], row["status"], row["reason"]) for row in rows]
 
     async def stripe_event(
         self, type: str, found: dict[str, Any], *, event_id: str | None = None, created: int | None = None

@@ -7,17 +7,16 @@ happens in between, `reset` forgets everything.
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
 import asyncpg
 
 from onceward.integrations.stripe.simulator_objects import Books
-from onceward_apps.clinic import appointment_payments, bookings, schedules
+from onceward_apps.clinic import bookings, paying
 from tests.clinic.practice import ACTOR, PHONE, Practice
 
 START = 1_794_830_400.0
 TABLES = """
-truncate clinic.appointments, clinic.appointment_history, clinic.payments, clinic.refunds, clinic.inbound_messages,
+truncate clinic.appointments, clinic.appointment_history, onceward.payments, onceward.payment_journals, clinic.inbound_messages,
     clinic.replies, clinic.outgoing, clinic.contacts, clinic.rooms, clinic.meetings, clinic.room_participants,
     clinic.recordings, clinic.patients, onceward.messages, onceward.jobs, onceward.work, onceward.attempts, onceward.claims,
     onceward.workers, onceward.webhook_events, onceward.published, onceward.recipients, onceward.notices,
@@ -26,8 +25,10 @@ truncate clinic.appointments, clinic.appointment_history, clinic.payments, clini
 # WhatsApp and Twilio have no idempotency keys: a crash during a send leaves the message `unknown`, and it is never sent again.
 STATE = """
 select 'appointment ' || status || ' ' || payment_status || coalesce(' ' || left(room_url, 8), '') from clinic.appointments
-union all select 'payment ' || status || ' ' || refunded || coalesce(' ' || problem, '') from clinic.payments
-union all select 'refund ' || amount || ' ' || status from clinic.refunds
+union all select 'payment ' || status || ' ' || received || ' ' || refunded || coalesce(' ' || decision, '') from onceward.payments
+union all select 'refund ' || amount || ' ' || status from onceward.payment_refunds
+union all select 'dispute ' || status || ' ' || taken from onceward.payment_disputes
+union all select 'journal ' || kind || ' ' || cash from onceward.payment_journals
 union all select 'inbound ' || outcome from clinic.inbound_messages
 union all select 'reply ' || count(*) from clinic.replies
 union all select 'message ' || template || ' ' || channel || ' ' || replace(status, 'unknown', 'success') from onceward.messages
@@ -79,95 +80,63 @@ async def reset(practice: Practice) -> None:
 
 
 async def paid(practice: Practice) -> None:
-    await post_payment(practice, str(await practice.appointment(price=100)))
+    practice.stripe.pay(await practice.link(await practice.appointment(price=100)))
+    await practice.post_stripe()
 
 
 async def paid_while_cancelled(practice: Practice) -> None:
+    """A payment that arrives after its appointment was cancelled goes back."""
     appointment = await practice.appointment(price=100)
+    practice.stripe.pay(await practice.link(appointment))
     async with practice.acting() as tx:
         await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
-    await post_payment(practice, str(appointment), intent=await pay_at_stripe(practice, 100))
-
-
-async def paid_for_no_clinic(practice: Practice) -> None:
-    """A payment at the source of the platform that names an appointment which no clinic has."""
-    await practice.db.execute("update onceward.sources set deleted_at = now() where name = 'clinic-stripe'")
-    await practice.inbox.add_source("clinic-stripe", provider="stripe")
-    await post_payment(practice, str(uuid4()), intent=await pay_at_stripe(practice, 100))
+    await practice.post_stripe()
 
 
 async def paid_and_cancelled(practice: Practice) -> None:
     """A refund by policy and the end of a room, both through jobs."""
     appointment = await practice.appointment(price=100, room=True)
-    await post_payment(practice, str(appointment), intent=await pay_at_stripe(practice, 100))
-    await practice.drain()
+    await practice.pay(appointment)
     async with practice.acting() as tx:
         await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
 
 
 async def declined_and_refunded(practice: Practice) -> None:
-    appointment = str(await practice.appointment(price=100))
-    marks = {"app": "clinic", "appointment_id": appointment}
-    declined = {"id": "pi_0", "amount": 100, "currency": "sgd", "metadata": marks, "last_payment_error": {"code": "no"}}
-    await post_stripe(practice, "payment_intent.payment_failed", declined)
-    await post_payment(practice, appointment)
-    charge = {"id": "ch_1", "payment_intent": "pi_1", "amount_refunded": 30, "currency": "sgd", "metadata": marks}
-    await post_stripe(practice, "charge.refunded", charge)
+    """A card is declined, another one pays, and somebody refunds a part in Stripe's dashboard."""
+    session = await practice.link(await practice.appointment(price=100))
+    practice.stripe.decline(session)
+    intent = practice.stripe.pay(session)["payment_intent"]
+    stripe = await practice.app.services.stripe(None)
+    await stripe.create_refund(key="by hand", payment_intent=intent, amount_minor=30)
+    await practice.post_stripe()
 
 
 async def refund_returned(practice: Practice) -> None:
     """The bank returns a refund of a cancelled appointment."""
     await paid_and_cancelled(practice)
-    await practice.drain()
-    refund = await practice.db.fetchval("select provider_id from clinic.refunds")
-    await post_stripe(practice, "refund.failed", {"id": refund, "failure_reason": "closed"})
+    await practice.deliver_stripe()
+    [refund] = practice.stripe.books.refunds
+    practice.stripe.move_refund(refund, "failed")
+    await practice.post_stripe()
 
 
 async def refund_ended_and_disputed(practice: Practice) -> None:
-    """The bank ends a refund, which a webhook and a question report at once; another bank takes a payment back."""
+    """The bank ends a refund; another bank takes a payment back."""
     practice.stripe.books.next_refund_statuses.append("pending")
     await paid_and_cancelled(practice)
-    await post_payment(practice, str(await practice.appointment(price=100)), intent="pi_2")
-    await practice.drain()
-    refund = await practice.db.fetchrow("select id, provider_id from clinic.refunds")
-    moved = practice.stripe.move_refund(refund["provider_id"], "succeeded")
-    async with practice.acting() as tx:
-        await schedules.ask_about_refund(refund, tx)
-    await post_stripe(practice, "refund.updated", moved)
-    for type, status in (("created", "needs_response"), ("updated", "under_review"), ("closed", "lost")):
-        dispute = {"id": "du_1", "status": status, "payment_intent": "pi_2"}
-        await post_stripe(practice, f"charge.dispute.{type}", dispute)
+    await practice.deliver_stripe()
+    intent = await practice.pay(await practice.appointment(await practice.patient("Ben"), price=100))
+    [refund] = practice.stripe.books.refunds
+    practice.stripe.move_refund(refund, "succeeded")
+    dispute = practice.stripe.open_dispute(intent)["id"]
+    practice.stripe.close_dispute(dispute, won=False)
+    await practice.post_stripe()
 
 
 async def link_requested(practice: Practice) -> None:
     appointment = await practice.appointment(price=100)
     async with practice.acting() as tx:
-        await appointment_payments.request_link(tx, appointment)
-
-
-async def post_payment(practice: Practice, appointment: str, intent: str = "pi_1") -> None:
-    marks = {"app": "clinic", "appointment_id": appointment}
-    payment = {"id": intent, "amount": 100, "currency": "sgd", "metadata": marks}
-    await post_stripe(practice, "payment_intent.succeeded", payment)
-
-
-async def post_stripe(practice: Practice, type: str, subject: dict[str, Any]) -> None:
-    payload = {"id": f"evt_{type}_{subject['id']}", "type": type, "data": {"object": subject}}
-    reply = await practice.inbox.post(payload, source="clinic-stripe")
-    assert reply.status == 200, reply
-
-
-async def pay_at_stripe(practice: Practice, amount: int) -> str:
-    """Return a payment intent that exists in the simulator, so that it can be refunded."""
-    stripe = await practice.app.services.stripe(None)
-    price = {"currency": "sgd", "unit_amount": amount, "product_data": {"name": "Visit"}}
-    outcome: Any = await stripe.create_checkout_session(
-        key=uuid4().hex,
-        line_items=[{"price_data": price, "quantity": 1}],
-        success_url="https://clinic.example/",
-        cancel_url="https://clinic.example/",
-    )
-    return practice.stripe.pay(outcome.reference)["payment_intent"]
+        await paying.request_link(tx, appointment)
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
@@ -264,7 +233,6 @@ async def webhook_switched_off(practice: Practice) -> None:
 SCENARIOS = (
     paid,
     paid_while_cancelled,
-    paid_for_no_clinic,
     paid_and_cancelled,
     declined_and_refunded,
     refund_returned,

@@ -43,7 +43,6 @@ def scenario(arrange: Callable[[Practice], Awaitable[None]]) -> StallScenario[Pr
 
 paid = scenario(scenarios.paid)
 paid_while_cancelled = scenario(scenarios.paid_while_cancelled)
-paid_for_no_clinic = scenario(scenarios.paid_for_no_clinic)
 paid_and_cancelled = scenario(scenarios.paid_and_cancelled)
 declined_and_refunded = scenario(scenarios.declined_and_refunded)
 refund_returned = scenario(scenarios.refund_returned)

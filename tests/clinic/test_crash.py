@@ -29,13 +29,3 @@ async def test_a_crash_at_any_gate_changes_nothing(practice: Practice, arrange: 
         reset=lambda: scenarios.reset(practice),
     )
     assert gates
-
-
-async def test_a_payment_for_no_clinic_is_refunded(practice: Practice) -> None:
-    """The scenario does what its name says."""
-    await practice.sources()
-    await scenarios.paid_for_no_clinic(practice)
-    await practice.drain()
-    left = await scenarios.observe(practice)
-    assert {"Stripe: 1 refunds, 1 sessions", "notice CLINIC_PAYMENT"} <= set(left)
-    assert not [line for line in left if line.startswith(("payment ", "dead "))]

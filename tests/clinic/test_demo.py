@@ -43,7 +43,7 @@ async def test_patients_of_every_fate_come_and_go(demo: ClinicDemo) -> None:
         assert await settled() == ENDS
         raise
     await until(
-        lambda: db.fetchval("select count(*) = 2 from clinic.refunds where status = 'succeeded'")
+        lambda: db.fetchval("select count(*) = 2 from onceward.payment_refunds where status = 'done'")
     )  # paid twice, too
     assert await db.fetchval("select count(*) from clinic.recordings where status = 'failed'") == 1
     assert await db.fetchval("select count(*) from clinic.inbound_messages where needs_answer") == 1

@@ -14,13 +14,14 @@ from onceward_apps.clinic.errors import NotFound
 from onceward_apps.clinic.store import people, views
 from tests.clinic.practice import ACTOR, PHONE, PHONE_NUMBER_ID, Practice
 
-TABLES = ("patients", "contacts", "appointments", "payments", "inbound_messages", "rooms", "room_participants")
+TABLES = ("patients", "contacts", "appointments", "inbound_messages", "rooms", "room_participants")
 
 
 async def of(practice: Practice, organization: UUID) -> dict[str, int]:
     """The number of rows of a clinic by table, as the clinic itself sees them."""
     async with practice.acting(organization) as tx:
-        return {table: await tx.fetchval(f"select count(*) from clinic.{table}") for table in TABLES}
+        counts = {table: await tx.fetchval(f"select count(*) from clinic.{table}") for table in TABLES}
+        return {**counts, "payments": await tx.fetchval("select count(*) from onceward.payments")}
 
 
 async def test_two_clinics_with_the_same_patient_are_isolated(practice: Practice) -> None:
@@ -30,18 +31,21 @@ async def test_two_clinics_with_the_same_patient_are_isolated(practice: Practice
     theirs = await practice.appointment(price=100, organization=other)
     room = (await practice.row(ours))["room_name"]
     await practice.write("hello")
-    await practice.pay(ours, 100, intent="pi_1")
+    await practice.pay(ours)
     await practice.video("participant.joined", {"session_id": "s", "room": room, "joined_at": 1.0})
     seen = await of(practice, other)
-    assert seen == {**dict.fromkeys(TABLES, 0), "patients": 1, "appointments": 1}
+    assert seen == {**dict.fromkeys((*TABLES, "payments"), 0), "patients": 1, "appointments": 1}
     assert set((await of(practice, practice.organization)).values()) == {1}
     async with practice.acting(other) as tx:
         assert await views.appointment(tx, tx.organization, ours) is None
         with pytest.raises(NotFound):
             await bookings.cancel(tx, ours, by="clinic", reason="", actor=ACTOR)
-    # A payment of another clinic's appointment, in this clinic's account: unknown here, refunded, theirs untouched.
-    assert await practice.pay(theirs, 100, intent="pi_2") == "unknown_appointment"
-    assert (await practice.status(theirs))[1] == "unpaid"
+    # This clinic's source reports the payment of another clinic's appointment: foreign, and nothing of theirs changes.
+    session = await practice.link(theirs, organization=other)
+    practice.stripe.pay(session)
+    await practice.deliver_stripe()
+    assert (await practice.status(theirs))[1] == "pending"
+    assert await practice.refunds() == []
 
 
 async def test_a_source_of_the_platform_reaches_the_clinic_that_is_meant(practice: Practice) -> None:
@@ -51,7 +55,8 @@ async def test_a_source_of_the_platform_reaches_the_clinic_that_is_meant(practic
     await practice.inbox.add_source("clinic-whatsapp", provider="whatsapp", options={"verify_token": "t"})
     await practice.inbox.add_source("clinic-twilio", provider="twilio", public_url="https://clinic.example")
     appointment = await practice.appointment(price=100, organization=other)
-    assert await practice.pay(appointment, 100) == "paid"
+    await practice.pay(appointment, organization=other)
+    assert (await practice.status(appointment))[1] == "paid"
     assert await practice.write("hello") == "not_ours"
     await practice.assign_sender("whatsapp", PHONE_NUMBER_ID, other)
     await practice.assign_sender("twilio", "+6580000000", other)

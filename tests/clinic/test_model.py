@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from onceward.money import Money
+from onceward.payments import Payment
 from onceward_apps.clinic.model import (
     STATUSES,
     TRIGGERS,
-    Payment,
     due_reminder,
     payment_status,
     refund_share,
     transition,
 )
 
+ID = UUID(int=1)
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 
 
@@ -26,24 +29,52 @@ def test_a_cancelled_appointment_never_moves_again() -> None:
 
 
 def paid(**fields: Any) -> Payment:
-    return Payment(**{"status": "succeeded", "amount": 100, "refunded": 0, **fields})
+    known = {"id": ID, "organization": ID, "account": "clinic", "service": "stripe", "subject_type": "appointment"}
+    known |= {
+        "subject_id": "1",
+        "title": "",
+        "amount": Money(100, "SGD"),
+        "received": 100,
+        "refunded": 0,
+        "withheld": 0,
+    }
+    known |= {"is_superseded": False, "charge": None, "plan_id": None, "instalment": None, "data": {}, "paid_at": None}
+    return Payment(**{**known, "created_at": NOW, "status": "paid", "decision": "accepted", **fields})
+
+
+def unpaid(status: str, **fields: Any) -> Payment:
+    return paid(status=status, decision=None, received=0, **fields)
 
 
 @pytest.mark.parametrize(
     ("payments", "status"),
     [
-        ([], "pending"),
-        ([paid(status="failed")], "failed"),
-        ([paid(status="failed"), paid()], "paid"),
+        ([], "unpaid"),
+        ([unpaid("open")], "pending"),
+        ([unpaid("open", failure="card_declined")], "failed"),
+        ([unpaid("processing", failure="card_declined")], "pending"),
+        ([unpaid("failed", failure="card_declined")], "failed"),
+        ([unpaid("expired")], "unpaid"),
+        ([unpaid("expired", failure="card_declined"), paid()], "paid"),
         ([paid(refunded=40)], "partially_refunded"),
-        ([paid(refund_pending=True)], "refund_pending"),
         ([paid(refunded=100)], "refunded"),
-        ([paid(problem="wrong_amount", amount=90)], "review"),
-        ([paid(problem="duplicate"), paid()], "paid"),
+        ([paid(received=90)], "review"),
+        ([paid(status="disputed", withheld=100)], "disputed"),
+        ([paid(status="lost", withheld=100)], "charged_back"),
+        ([paid(decision="returned"), paid()], "paid"),
+        ([paid(decision="returned")], "refund_pending"),
+        ([paid(decision="returned", refunded=100)], "refunded"),
+        ([paid(decision="returned", refunded=100), unpaid("open")], "pending"),
     ],
 )
 def test_the_payment_status_follows_from_the_payments(payments: list[Payment], status: str) -> None:
-    assert payment_status(100, payments, link_open=True) == status
+    assert payment_status(100, payments, ()) == status
+
+
+def test_a_refund_without_an_end_shows() -> None:
+    assert payment_status(100, [paid()], {ID}) == "refund_pending"
+    assert payment_status(100, [paid(refunded=100)], {ID}) == "refunded"
+    assert payment_status(0, [], ()) == "not_required"
 
 
 def test_refunds_follow_the_policy() -> None:

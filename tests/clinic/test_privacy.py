@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from onceward.payments.due import enqueue_due
 from onceward.runtime import FEATURES
 from onceward.trust.checks import check_audit_chain
 from onceward.trust.erase import ErasureReport, erase
@@ -32,7 +33,7 @@ async def lived(practice: Practice) -> tuple[UUID, UUID]:
     patient = await practice.patient("Ann Tan", whatsapp=PHONE, email=EMAIL, reference="MRN-0042-77")
     appointment = await practice.appointment(patient, price=8000, room=True)
     room = (await practice.row(appointment))["room_name"]
-    await practice.pay(appointment, 8000, intent="pi_1", receipt_email=EMAIL)
+    await practice.pay(appointment)
     await practice.write("I have a rash, call +65 9123 4567")
     await practice.write("confirm")
     start = practice.clock.at.timestamp()
@@ -69,8 +70,8 @@ async def test_an_erased_patient_is_nowhere_and_the_money_stays(practice: Practi
         if found[1]:
             left[found[0]] = found[1]
     assert left == {}
-    payment: Any = await practice.db.fetchrow("select amount, status, appointment_id from clinic.payments")
-    assert tuple(payment) == (8000, "succeeded", appointment)
+    [payment] = await practice.payments()
+    assert (payment["received"], payment["status"], payment["subject_id"]) == (8000, "paid", str(appointment))
     assert await practice.status(appointment) == ("completed", "paid")
     await practice.run("clinic-lost-callbacks")
     await practice.drain()
@@ -97,7 +98,7 @@ async def test_an_export_has_everything(practice: Practice) -> None:
         "patients",
         "contacts",
         "appointments of patients",
-        "payments of patients",
+        "payments",
         "texts of patients",
         "stays in video rooms",
         "recordings of rooms",
@@ -115,6 +116,30 @@ async def test_a_patient_with_an_appointment_ahead_is_not_erased(practice: Pract
         await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
     await forget(practice, patient)
     assert await practice.db.fetchval("select name from clinic.patients") == "erased"
+
+
+async def test_the_open_page_of_an_erased_patient_closes_and_late_money_goes_back(practice: Practice) -> None:
+    await practice.sources()
+    patient = await practice.patient()
+    appointment = await practice.appointment(patient, price=8000)
+    session = await practice.link(appointment)
+    await practice.clock.advance(days=3)
+    async with practice.acting() as tx:
+        await bookings.demand(tx, appointment, "no_show", actor=ACTOR)
+    practice.stripe.pay(session)  # its webhook comes after the erasure
+    await forget(practice, patient)
+    await practice.deliver_stripe()
+    assert await practice.refunds() == [(8000, "done", "erased")]
+    assert (await practice.status(appointment))[1] == "refunded"
+    second = await practice.patient()
+    other = await practice.appointment(second, price=8000)
+    page = await practice.link(other)
+    await practice.clock.advance(days=3)
+    await forget(practice, second)
+    await enqueue_due(practice.db, practice.engine.waker)
+    await practice.deliver_stripe()
+    row = (await practice.payments())[-1]
+    assert practice.stripe.books.sessions[page]["status"] == "expired", dict(row)
 
 
 async def test_a_number_of_a_family_stays_for_the_others(practice: Practice) -> None:

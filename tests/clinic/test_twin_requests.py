@@ -17,7 +17,6 @@ from onceward.desk.comparing import version
 from onceward.http import ServiceClient
 from onceward.integrations.daily import Daily, DailySimulator
 from onceward.integrations.stripe import StripeSimulator
-from onceward.integrations.stripe.client import Stripe
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
@@ -26,7 +25,8 @@ from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 from onceward.trust.settings import TrustSettings
 from onceward.work.settings import WorkSettings
-from onceward_apps.clinic import appointment_payments, checks
+from onceward_apps.clinic import app as clinic_app
+from onceward_apps.clinic import checks
 from onceward_apps.clinic.desk import PatientForm, TimeForm
 from onceward_apps.clinic.store import conversations, people
 from tests import twins
@@ -43,9 +43,9 @@ VALID = {
     "appointments confirmed": "select count(*) from clinic.appointments where status = 'confirmed'",
     "appointments missed": "select count(*) from clinic.appointments where status = 'no_show'",
     "payment pages": "select coalesce(sum(payment_links), 0) from clinic.appointments",
-    "payments": "select count(*) from clinic.payments",
-    "refunds": "select count(*) from clinic.refunds",
-    "refunded": "select coalesce(sum(refunded), 0) from clinic.payments",
+    "payments": "select count(*) from onceward.payments",
+    "refunds": "select count(*) from onceward.payment_refunds",
+    "refunded": "select coalesce(sum(refunded), 0) from onceward.payments",
     "rooms": "select count(*) from clinic.rooms",
     "unanswered": "select count(*) from clinic.inbound_messages where needs_answer and answered_at is null",
     "messages to patients": f"select count(*) from onceward.messages where {twins.NO_NOTICE}",
@@ -98,14 +98,17 @@ class Stage(twins.Stage):
         """An appointment that the patient has paid on the page of the payment service."""
         id = await self.appointment()
         await self.site.ok("POST", f"{URL}/appointments/{id}/payment-link")
-        opened = "select payment_session from clinic.appointments where id = $1"
-        session = await until(lambda: self.db.fetchval(opened, UUID(id)))
-        self.stripe.pay(session)
-        intent = self.stripe.books.sessions[session]["payment_intent"]
-        payment = appointment_payments.Received(intent=intent, amount=PRICE, currency="SGD", appointment_id=UUID(id))
-        assert self.site.process.engine is not None
-        async with self.site.process.engine.transaction(organization=self.organization) as tx:
-            assert await appointment_payments.receive(tx, payment, key=f"payment:{intent}:refund") == "paid"
+        engine = self.site.process.engine
+        assert engine is not None
+        async with engine.transaction(organization=self.organization) as tx:
+            [payment] = await tx.payments.of("appointment", id)
+        found = await clinic_app.payments.visit(engine, payment.id, organization=self.organization)
+        assert found.url is not None
+        self.stripe.pay(found.url.rsplit("/", 1)[-1])
+        async with engine.transaction(organization=self.organization) as tx:
+            await tx.payments.ask(payment.id)
+        paid = "select payment_status = 'paid' from clinic.appointments where id = $1"
+        await until(lambda: self.db.fetchval(paid, UUID(id)))
         return id
 
     async def question(self) -> int:
@@ -279,17 +282,22 @@ CASES: Cases[Stage] = {
 
 @pytest.fixture
 async def stage(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Stage]:
-    settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, shutdown_grace_s=1
-    ).using(WorkSettings(poll_interval_ms=100), TrustSettings(secret_key=SecretStr("k" * 32)))
-    whole = Onceward("practice")
-    whole.include(app)
     stripe, daily, client = StripeSimulator(retry_delays_s=()), DailySimulator(), ServiceClient()
     await stripe.start()
     await daily.start()
+    settings = Settings(
+        database_url=SecretStr(database_url),
+        data_dir=tmp_path,
+        port=0,
+        pool_min=1,
+        pool_max=8,
+        shutdown_grace_s=1,
+        simulators={"stripe": stripe.url},
+    ).using(WorkSettings(poll_interval_ms=100), TrustSettings(secret_key=SecretStr("k" * 32)))
+    whole = Onceward("practice")
+    whole.include(app)
     process = Process(whole, settings, FEATURES)
     await process.start()
-    app.services.use("stripe", Stripe(client, "sk_test_1", base_url=stripe.url))
     app.services.use("daily", Daily(client, "key", base_url=daily.url))
     try:
         async with process.database.transaction(role="engine") as tx:

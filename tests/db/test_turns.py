@@ -7,10 +7,13 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import asyncpg
 import pytest
 
 from onceward.db import Database
-from onceward.db.turns import Turns, in_background
+from onceward.db.callers import Caller, calling_as
+from onceward.db.errors import TooManyRequests
+from onceward.db.turns import Turn, Turns, in_background
 
 CLIENTS = 200
 GRANTS = 3000
@@ -74,21 +77,22 @@ async def test_without_turns_the_pool_serves_newcomers_first_and_may_never_serve
 
 async def test_callers_of_one_line_are_served_in_their_order() -> None:
     turns, order = Turns(1), list[int]()
-    await turns.enter()
+    first = await turns.enter()
+    got: dict[int, Turn] = {}
 
     async def ask(number: int) -> None:
-        await turns.enter()
+        got[number] = await turns.enter()
         order.append(number)
 
     tasks = [asyncio.create_task(ask(number)) for number in range(5)]
     await asyncio.sleep(0)
     tasks[1].cancel()  # while it waits
-    turns.leave()
+    turns.leave(first)
     tasks[0].cancel()  # in the moment in which it was given the place
     await asyncio.wait(tasks[:2])
     for number in (2, 3, 4):
         await asyncio.wait([tasks[number]])
-        turns.leave()
+        turns.leave(got[number])
     assert order == [2, 3, 4]
     assert not turns.waiting
     async with asyncio.timeout(1):
@@ -136,3 +140,100 @@ async def test_a_connection_returns_to_the_pool_although_its_user_is_cancelled_t
             await working
     async with asyncio.timeout(5):
         assert await small.fetchval("select 1") == 1
+
+
+async def enter_as(turns: Turns, customer: str, principal: str = "p") -> Turn:
+    with calling_as(Caller(customer, principal)):
+        return await turns.enter()
+
+
+async def test_a_customer_that_keeps_its_connections_leaves_some_for_others() -> None:
+    turns = Turns(10)
+    heavy = [asyncio.create_task(enter_as(turns, "a", f"person {n % 20}")) for n in range(100)]
+    await asyncio.sleep(0)
+    assert turns.held_by == {"a": 7}
+    async with asyncio.timeout(1):
+        others = [await enter_as(turns, "b"), await enter_as(turns, "c"), await turns.enter()]
+    assert turns.free == 0
+    for turn in others:
+        turns.leave(turn)
+    assert turns.held_by == {"a": 7}, "what others give back stays free for the next of them"
+    for task in heavy:
+        task.cancel()
+
+
+async def test_one_principal_leaves_connections_for_others_of_its_organization_and_they_take_turns() -> None:
+    turns = Turns(8)
+    mine = [asyncio.create_task(enter_as(turns, "a", "one")) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert turns.free == 4
+    other = await asyncio.wait_for(enter_as(turns, "a", "two"), 1)
+    waits = asyncio.create_task(enter_as(turns, "a", "two"))
+    await asyncio.sleep(0)
+    turns.leave(other)
+    second = await asyncio.wait_for(waits, 1)
+    assert second.place == ("a", "two"), "not one of the many that waited before"
+    for task in mine:
+        task.cancel()
+
+
+async def test_a_request_that_has_a_connection_gets_another_one_and_does_not_wait_for_itself() -> None:
+    turns = Turns(2)
+    with calling_as(Caller("a", "p")):
+        first = await turns.enter()
+        async with asyncio.timeout(1):
+            second = await turns.enter()
+    assert turns.free == 0
+    turns.leave(first)
+    turns.leave(second)
+    assert (turns.free, turns.held_by) == (2, {})
+
+
+async def test_too_many_waiting_requests_of_one_customer_are_refused_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("onceward.db.turns.MOST_WAITING", 20)
+    turns = Turns(1)
+    held = await turns.enter()
+    tasks = [asyncio.create_task(enter_as(turns, "a")) for _ in range(15)]
+    await asyncio.sleep(0)
+    refused = [task for task in tasks if task.done() and isinstance(task.exception(), TooManyRequests)]
+    assert len(refused) == 5
+    quiet = asyncio.create_task(enter_as(turns, "b"))
+    await asyncio.sleep(0)
+    turns.leave(held)
+    await asyncio.sleep(0)
+    first = next(task for task in tasks if task.done() and task not in refused).result()
+    turns.leave(first)
+    assert (await asyncio.wait_for(quiet, 1)).place == ("b", "p"), "in turn, not behind all of the others"
+    for task in tasks:
+        task.cancel()
+
+
+async def test_lines_of_customers_webhooks_and_work_take_turns() -> None:
+    turns, order = Turns(1), list[str]()
+    held = await turns.enter()
+
+    async def ask(name: str) -> None:
+        turn = await (enter_as(turns, name) if name != "nobody" and name != "work" else turns.enter())
+        order.append(name)
+        turns.leave(turn)
+
+    tasks = [asyncio.create_task(ask(name)) for name in ["a"] * 4 + ["nobody"] * 2]
+    with in_background():
+        tasks += [asyncio.create_task(ask("work")) for _ in range(2)]
+    await asyncio.sleep(0)
+    turns.leave(held)
+    await asyncio.gather(*tasks)
+    assert order == ["nobody", "work", "a", "nobody", "work", "a", "a", "a"]
+
+
+async def test_a_statement_of_a_request_ends_after_its_limit(db: Database) -> None:
+    with calling_as(Caller("a", "p", statement_timeout_s=0.05)):
+        with pytest.raises(asyncpg.QueryCanceledError):
+            async with db.transaction() as tx:
+                await tx.execute("select pg_sleep(5)")
+        async with db.transaction() as tx:
+            assert await tx.fetchval("show statement_timeout") == "50ms"
+    async with db.transaction() as tx:
+        assert await tx.fetchval("show statement_timeout") == "0"

@@ -12,6 +12,7 @@ import pytest
 from onceward.db import Database
 from onceward.testing import TestDatabases
 from onceward.trust import create_organization
+from onceward.trust.identity import Scope
 from onceward.trust.keys import create_key
 from tests.edge.shipped import Shipped
 
@@ -101,16 +102,22 @@ def costs(server: Shipped, request: pytest.FixtureRequest) -> Iterator[Costs]:
 @pytest.fixture(scope="session")
 def owner_key(edge_url: str) -> str:
     """The header of an owner of an organization."""
+    return asyncio.run(make_key(edge_url, "edge", "owner"))
 
-    async def make() -> str:
-        db = await Database.open(edge_url, min_size=1, max_size=2)
-        async with db.transaction(role="engine") as tx:
-            organization = (await create_organization(tx, "edge", actor="test")).organization_id
-            made = await create_key(tx, name="edge", organization=organization, scopes=["owner"], actor="test")
-        await db.close()
-        return f"authorization: Bearer {made.text}"
 
-    return asyncio.run(make())
+@pytest.fixture(scope="session")
+def admin_key(edge_url: str) -> str:
+    """The header of an administrator who acts for no organization."""
+    return asyncio.run(make_key(edge_url, None, "admin"))
+
+
+async def make_key(url: str, slug: str | None, scope: Scope) -> str:
+    db = await Database.open(url, min_size=1, max_size=2)
+    async with db.transaction(role="engine") as tx:
+        organization = None if slug is None else (await create_organization(tx, slug, actor="test")).organization_id
+        made = await create_key(tx, name="edge", organization=organization, scopes=[scope], actor="test")
+    await db.close()
+    return f"authorization: Bearer {made.text}"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -12,7 +13,7 @@ from pydantic import TypeAdapter
 
 from onceward.web.fields import Json
 from tests.edge.conftest import Costs
-from tests.edge.shipped import Answer, Shipped
+from tests.edge.shipped import Answer, Shipped, request
 
 NOBODY = str(UUID(int=1))
 """The id of nothing; always the same, because it is part of the names of tests."""
@@ -153,35 +154,127 @@ def test_the_first_errors_are_listed_and_the_others_counted(server: Shipped) -> 
     assert answer.json()["detail"].endswith("; and 20 more")
 
 
-def unlimited(schema: Any, known: dict[str, Any], path: str, seen: tuple[str, ...] = ()) -> list[str]:
-    """The lists and objects of a request whose number of entries has no limit, and whose entries can be wrong."""
+def unlimited_lists(schema: Any) -> bool:
+    """Whether the number of entries of a list or object has no limit, and the entries can be wrong."""
+    members = schema.get("additionalProperties")
+    if isinstance(members, dict) and members and "$ref" not in members and "maxProperties" not in schema:
+        return True
+    return bool(schema.get("items")) and "maxItems" not in schema
+
+
+def unlimited_numbers(schema: Any) -> bool:
+    """Whether a number may be as small or as large as the caller likes."""
+    lower, upper = {"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}
+    return schema.get("type") in ("number", "integer") and not (lower & schema.keys() and upper & schema.keys())
+
+
+def fields_with(
+    wrong: Callable[[Any], bool], schema: Any, known: dict[str, Any], path: str, seen: tuple[str, ...] = ()
+) -> list[str]:
+    """The places in a request of which this is true."""
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
-        return [] if name in seen else unlimited(known[name], known, path, (*seen, name))
-    found: list[str] = []
-    entries, members = schema.get("items"), schema.get("additionalProperties")
-    if entries and "maxItems" not in schema:
-        found.append(path)
-    if isinstance(members, dict) and members and "$ref" not in members and "maxProperties" not in schema:
-        found.append(path)
-    for each in (entries, members, *schema.get("anyOf", ()), *schema.get("allOf", ())):
+        return [] if name in seen else fields_with(wrong, known[name], known, path, (*seen, name))
+    found = [path] if wrong(schema) else []
+    inner = (
+        schema.get("items"),
+        schema.get("additionalProperties"),
+        *schema.get("anyOf", ()),
+        *schema.get("allOf", ()),
+    )
+    for each in inner:
         if isinstance(each, dict):
-            found += unlimited(each, known, path, seen)
+            found += fields_with(wrong, each, known, path, seen)
     for name, each in schema.get("properties", {}).items():
-        found += unlimited(each, known, f"{path}.{name}", seen)
+        found += fields_with(wrong, each, known, f"{path}.{name}", seen)
     return found
 
 
-def test_every_list_that_a_client_may_send_has_a_limit(server: Shipped) -> None:
+@pytest.mark.parametrize("wrong", [unlimited_lists, unlimited_numbers])
+def test_every_list_and_number_that_a_client_may_send_has_a_limit(
+    server: Shipped, wrong: Callable[[Any], bool]
+) -> None:
     described = server.get("/api/v1/openapi.json").json()
     found: list[str] = []
     for path, methods in described["paths"].items():
         for method, route in methods.items():
             schemas = [each["schema"] for each in route.get("requestBody", {}).get("content", {}).values()]
-            schemas += [each["schema"] for each in route.get("parameters", ())]
+            schemas += [each["schema"] | {"title": each["name"]} for each in route.get("parameters", ())]
             for schema in schemas:
-                found += unlimited(schema, described["components"]["schemas"], f"{method} {path}")
+                name = f"{method} {path} {schema.get('title', '')}"
+                found += fields_with(wrong, schema, described["components"]["schemas"], name)
     assert found == []
+
+
+def plausible(schema: Any, known: dict[str, Any]) -> Any:
+    """A value that fits the schema of a request."""
+    if "$ref" in schema:
+        return plausible(known[schema["$ref"].rsplit("/", 1)[1]], known)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if "enum" in schema or "const" in schema:
+        return schema.get("const", schema.get("enum", [None])[0])
+    if "anyOf" in schema:
+        return plausible(schema["anyOf"][0], known)
+    match schema.get("type"):
+        case "object":
+            return {name: plausible(schema["properties"][name], known) for name in schema.get("required", ())}
+        case "array":
+            return [plausible(schema["items"], known)] if schema.get("minItems") else []
+        case "string":
+            return TEXTS.get(schema.get("format", ""), TEXTS.get(schema.get("pattern", ""), "words"))
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case _:
+            return True
+
+
+TEXTS = {"uuid": NOBODY, "date-time": "2031-06-21T00:00:00Z", "date": "2031-06-21", "^[A-Z]{3}$": "EUR"}
+
+
+@pytest.mark.parametrize("who", ["owner", "admin"])
+def test_plausible_requests_of_any_caller_are_answered(
+    server: Shipped, owner_key: str, admin_key: str, who: str
+) -> None:
+    described = server.get("/api/v1/openapi.json").json()
+    known = described["components"]["schemas"]
+    failed: list[str] = []
+    with server.connect("127.0.0.50") as client:
+        for path, methods in described["paths"].items():
+            for method, route in methods.items():
+                body = route.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+                sent = json.dumps(plausible(body, known)).encode() if body else b""
+                values = {each["name"]: each["schema"] for each in route.get("parameters", ()) if each["in"] == "path"}
+                filled = path.format_map({name: plausible(schema, known) for name, schema in values.items()})
+                key = admin_key if who == "admin" else owner_key
+                answer = client.send(request(method.upper(), filled, JSON, key, body=sent)).answer()
+                known_status = not path.startswith("/api/") or (
+                    answer is not None and str(answer.status) in route["responses"]
+                )
+                if answer is None or answer.status >= 500 or not known_status:
+                    failed.append(f"{method} {filled}: {answer and answer.status}")
+    assert failed == [], "\n".join(failed)
+
+
+@pytest.mark.parametrize("method", ["BREW", "PROPFIND", "LOCK", "PUT"])
+def test_a_wrong_method_names_all_right_ones_and_adds_no_time_series(server: Shipped, method: str) -> None:
+    def series() -> set[str]:
+        return {line.rsplit(" ", 1)[0] for line in server.get("/metrics").body.decode().splitlines()}
+
+    before = series()
+    answer = server.ask(request(method, "/api/v1/keys", "connection: close"))[0]
+    if method != "BREW":  # the parser knows no such method
+        assert (answer.status, answer.headers["allow"]) == (405, "GET, POST")
+    assert {line for line in series() - before if method in line and method != "PUT"} == set()
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_what_json_does_not_have_is_refused_by_name(server: Shipped, owner_key: str, number: str) -> None:
+    for body, field in ((f'{{"overlap_s": {number}}}', "body.overlap_s"), (f'{{"a": [1, {number}]}}', "body.a.1")):
+        answer = server.post(f"/api/v1/endpoints/{NOBODY}/secret", body.encode(), JSON, owner_key)
+        assert (answer.status, fields_of(answer)) == (422, [field])
+    text = server.post("/api/v1/keys", json.dumps({"name": number, "scopes": ["viewer"]}).encode(), JSON, owner_key)
+    assert text.status == 201
 
 
 # -- redirects ---------------------------------------------------------------------------------------------------------

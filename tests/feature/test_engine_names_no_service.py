@@ -13,7 +13,10 @@ TEXTS = {".py", ".sql", ".html", ".js", ".yml"}
 WORDS = {"daily", "generic", "none", "segment", "smtp", "standard", "webpush"}
 """Integrations whose names are ordinary words or protocols."""
 SERVICES = re.compile(
-    "|".join(name.replace("com", r"\.?com\b") for name in sorted(set(integrations()) - WORDS)), re.IGNORECASE
+    "|".join(
+        name.replace("com", r"\.?com\b") for name in sorted(set(integrations()) - set(integrations().senders) - WORDS)
+    ),
+    re.IGNORECASE,
 )
 EXAMPLE = "an example for users, which works only with the name of a real provider"
 CHANNEL = "a channel is named like the network that it reaches (`slack`, `whatsapp`), whichever service sends"

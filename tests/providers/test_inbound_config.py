@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from onceward.webhooks.provider import ConfigError, Rejected, Request, SourceConfig
 from onceward.webhooks.registry import PROVIDERS, get_provider
+from tests.providers.conftest import WRITTEN
 
 PRIVATE = Ed25519PrivateKey.generate()
 WHSK = "whsk_" + base64.b64encode(PRIVATE.private_bytes_raw()).decode()
@@ -20,7 +21,8 @@ def test_an_unknown_provider_is_answered_with_the_known_ones() -> None:
     with pytest.raises(ConfigError) as error:
         get_provider("strpe")
     assert "'strpe'" in str(error.value)
-    assert all(name in str(error.value) for name in PROVIDERS)
+    assert "did you mean stripe" in str(error.value)
+    assert len(str(error.value)) < 300
     with pytest.raises(ConfigError):
         SourceConfig(provider="strpe")
 
@@ -111,7 +113,7 @@ def test_neither_messages_nor_repr_show_a_secret() -> None:
 
 
 def test_known_providers_say_whether_they_retry_and_generic_sources_have_an_option() -> None:
-    retrying = {name for name, provider in PROVIDERS.items() if provider.retries}
+    retrying = {name for name in WRITTEN if PROVIDERS[name].retries}
     assert retrying == {"brevo", "stripe", "paypal", "formbricks", "whatsapp", "slack", "standard"}
     assert not SourceConfig(provider="github", secrets=("a",)).retries
     assert SourceConfig(provider="generic", options={"header": "h", "retries": True}).retries

@@ -11,6 +11,7 @@ import pytest
 
 from onceward.webhooks.events import Derive, Events, Header, Join
 from onceward.webhooks.families import Hmac, PublicKey, Token
+from onceward.webhooks.handshakes import TrialRequest
 from onceward.webhooks.provider import ProviderReply, Rejected, Request, SourceConfig
 from onceward.webhooks.samples import Samples
 from onceward.webhooks.sender import Sender
@@ -61,7 +62,7 @@ DISCORD = Sender(
     title="Discord",
     verification=PublicKey(header="x-signature-ed25519", timestamp="x-signature-timestamp", signed="{timestamp}{body}"),
     events=Events(),
-    handshake=lambda config, request: ProviderReply(b'{"type":1}') if b'"type":1' in request.body else None,
+    handshake=TrialRequest(when={"type": "1"}, content=b'"type":1', text=b'{"type":1}'),
 )
 
 
@@ -100,7 +101,7 @@ def test_a_sample_of_a_declared_sender_is_verified_and_read(
 
 
 def test_a_declared_sender_answers_its_handshake() -> None:
-    assert DISCORD.challenge(config(), post({}, b'{"type":1}')) == ProviderReply(b'{"type":1}')
+    assert DISCORD.challenge(config(), post({}, b'{"type":1}')) == ProviderReply(b'{"type":1}', "text/plain")
     assert DISCORD.challenge(config(), post({}, b'{"type":2}')) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -59,6 +60,13 @@ async def bug() -> None:
     raise RuntimeError("hunter2")
 
 
+@router.get("/slow")
+async def slow(seconds: float = 30.0, db: Database = Depends(database_of)) -> dict[str, bool]:
+    async with db.transaction() as tx:
+        await tx.execute("select pg_sleep($1)", seconds)
+    return {"done": True}
+
+
 @router.get("/outage")
 async def outage() -> None:
     raise Unavailable("no connection to 10.0.0.7")
@@ -67,7 +75,7 @@ async def outage() -> None:
 @pytest.fixture
 async def runtime(database_url: str) -> AsyncIterator[Process]:
     settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5).using(
-        WebSettings(max_body_bytes=2048)
+        WebSettings(max_body_bytes=2048, http_statement_timeout_s=1.0)
     )
     runtime = Process(app, settings, FEATURES)
     await runtime.start({"web"})
@@ -252,3 +260,30 @@ async def test_an_app_may_have_an_icon_of_its_own(database_url: str) -> None:
             assert await reply.json() == "ours"
     finally:
         await runtime.stop()
+
+
+async def test_slow_requests_of_one_customer_leave_connections_and_end_after_the_limit(
+    http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A customer is recognized by its credential until it is known, here by a cookie."""
+    monkeypatch.setattr("onceward.db.turns.MOST_WAITING", 6)
+    path = "/api/v1/shop/slow"
+
+    async def ask(**headers: str) -> tuple[int, str | None, dict[str, Any]]:
+        async with http.get(
+            path, headers=headers, params={"seconds": "0" if headers["cookie"] == "b=1" else "30"}
+        ) as reply:
+            return reply.status, reply.headers.get("retry-after"), await reply.json()
+
+    flood = [asyncio.create_task(ask(cookie="a=1")) for _ in range(8)]
+    done, waiting = await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)
+    assert [each.result()[:2] for each in done] == [(429, "1")] * len(done), (
+        "three of eight wait, the others run or are refused"
+    )
+    assert (await ask(cookie="b=1"))[0] == 200, "while all connections of the flood are busy"
+    assert not any(each.done() and each.result()[0] != 429 for each in waiting)
+    status, _, body = await next(iter(waiting))
+    assert (status, body["title"]) in [(503, "The query took too long"), (429, "Too Many Requests")]
+    replies = [(await each)[0] for each in flood]
+    assert replies.count(503) >= 3
+    assert set(replies) == {503, 429}

@@ -16,7 +16,8 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.work import controls
 from onceward.work.claim import as_lines, claim, find_lines, new_lease, newest_lines
-from onceward.work.lines import BEGINNING, NOBODY, Found, Line, Lines, Round
+from onceward.work.lines import NOBODY, Lines
+from onceward.work.round import BEGINNING, Found, Line, Round
 from onceward.work.statements import CLAIM, FIND_LINES, NEWEST_LINES, WAITING_ORGANIZATIONS
 from tests.work.test_plans import explain, nodes, pages, scans_of
 
@@ -111,12 +112,13 @@ def test_claims_go_by_time_until_one_is_full() -> None:
     assert lines.look() is None
     lines.took(lines.plan(10), 10, {5: Found(10, NOW)})
     assert lines.look() is True
-    lines.looked([Line(5, owner(5))], for_all=True, began=1.0)
+    lines.looked([Line(5, owner(5)), Line(6, owner(6))], for_all=True, began=1.0)
     plan = lines.plan(10)
-    assert [pick.line for pick in plan.picks] == [5]
+    assert [pick.line for pick in plan.picks] == [6], "line 5 is served by time"
     assert plan.oldest is None
-    lines.took(plan, 10, {5: Found(3, NOW)})
-    assert lines.plan(10).oldest == BEGINNING
+    lines.took(plan, 10, {6: Found(3, NOW)})
+    assert lines.plan(10).oldest == NOW
+    lines.took(lines.plan(10), 10, {5: Found(3, NOW)})
     assert not lines.is_full
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onceward.db import Connection, Database
-from onceward.work.lines import BEGINNING
+from onceward.work.round import BEGINNING
 from onceward.work.statements import CLAIM, ENQUEUE, FINISH, PRUNE_JOBS, RELEASE, RELEASE_UNKNOWN
 from onceward.work.upkeep import old_jobs
 

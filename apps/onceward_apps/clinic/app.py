@@ -9,8 +9,14 @@ from uuid import UUID
 from pydantic import BaseModel, Field, field_validator
 
 from onceward import FeatureSettings, Onceward
+from onceward.payments import Books
 
 HERE = Path(__file__).parent
+ACCOUNT = "clinic"
+"""The name of the payment account. A clinic without an account of this name uses the installation's."""
+APPOINTMENT = "appointment"
+"""What a payment is for: its subject is an appointment."""
+STRIPE = "clinic-stripe"
 
 
 class ClinicSettings(FeatureSettings):
@@ -70,6 +76,8 @@ app = Onceward(
     alerts=HERE / "alerts.yml",
 )
 app.templates(HERE / "templates")
+app.payments.books(Books(revenue="appointment_fees"))
+app.payments.account(ACCOUNT, service="stripe", source=STRIPE)
 
 
 class AppointmentChanged(BaseModel):

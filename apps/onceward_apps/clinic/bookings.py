@@ -13,7 +13,6 @@ import asyncpg
 
 from onceward import Tx
 from onceward.messages import BadNumber, Recipient, read_number, save_recipient
-from onceward_apps.clinic import appointment_payments
 from onceward_apps.clinic.app import settings
 from onceward_apps.clinic.errors import BadInput, NotAllowed, NotFound
 from onceward_apps.clinic.model import OPEN, Trigger, refund_share, transition
@@ -210,10 +209,10 @@ async def cancel(tx: Tx, id: UUID, *, by: Literal["clinic", "patient"], reason: 
         full_until=timedelta(hours=configured.refund_hours),
         late_percent=configured.late_refund_percent,
     )
-    await appointment_payments.refund_cancelled(tx, row, share_percent=share, actor=actor)
-    if row["room_name"] is not None:
-        from onceward_apps.clinic import jobs
+    from onceward_apps.clinic import jobs, paying
 
+    await paying.end_cancelled(tx, id, share_percent=share, actor=actor)
+    if row["room_name"] is not None:
         await tx.enqueue(jobs.delete_room.unique(f"room:{id}:delete", forever=True), room_name=row["room_name"])
     return await appointment(tx, id)
 

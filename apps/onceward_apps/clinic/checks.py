@@ -16,28 +16,21 @@ limit $1
 PAID = """
 select format('appointment %s is %s without a payment that says so', a.id, a.payment_status)
   from clinic.appointments a
- where a.payment_status in ('paid', 'refunded', 'partially_refunded')
-   and not exists (select from clinic.payments p where p.organization_id = a.organization_id and p.appointment_id = a.id
-                      and p.status = 'succeeded')
+ where a.payment_status in ('paid', 'review', 'partially_refunded', 'disputed', 'charged_back')
+   and not exists (select from onceward.payments p where p.organization_id = a.organization_id and p.subject_type = 'appointment'
+                      and p.subject_id = a.id::text and p.decision = 'accepted')
+union all
+select format('payment %s was kept, but appointment %s is %s', p.id, a.id, a.payment_status)
+  from onceward.payments p
+  join clinic.appointments a on a.organization_id = p.organization_id and a.id::text = p.subject_id
+ where p.subject_type = 'appointment' and p.decision = 'accepted'
+   and a.payment_status in ('not_required', 'unpaid', 'pending', 'failed')
 limit $1
 """
 ONE_PAYMENT = """
-select format('appointment %s has %s payments without a problem', p.appointment_id, count(*))
-  from clinic.payments p where p.status = 'succeeded' and p.problem is null and p.appointment_id is not null
- group by p.organization_id, p.appointment_id having count(*) > 1
-limit $1
-"""
-REFUNDS = """
-select format('payment %s of %s was refunded with %s', p.id, p.amount, p.refunded)
-  from clinic.payments p where p.status = 'succeeded' and p.refunded > p.amount
-limit $1
-"""
-RETURNED = """
--- Money that the clinic may not keep is refunded or being refunded, unless a refund failed, which is shown to operators.
-select format('payment %s has the problem %s and no refund', p.id, p.problem)
-  from clinic.payments p
- where p.problem in ('unknown_appointment', 'cancelled', 'duplicate') and p.status = 'succeeded' and p.refunded < p.amount
-   and not exists (select from clinic.refunds r where r.payment_id = p.id)
+select format('appointment %s has %s payments that the clinic kept', p.subject_id, count(*))
+  from onceward.payments p where p.subject_type = 'appointment' and p.decision = 'accepted'
+ group by p.organization_id, p.subject_id having count(*) > 1
 limit $1
 """
 REPLIES = """
@@ -58,8 +51,6 @@ CHECKS: tuple[Check, ...] = (
     finds_nothing("clinic.history_leads_to_the_state", HISTORY),
     finds_nothing("clinic.paid_means_a_payment", PAID),
     finds_nothing("clinic.an_appointment_is_paid_once", ONE_PAYMENT),
-    finds_nothing("clinic.refunds_do_not_exceed_payments", REFUNDS),
-    finds_nothing("clinic.money_that_is_not_ours_goes_back", RETURNED),
     finds_nothing("clinic.replies_have_messages", REPLIES),
     finds_nothing("clinic.rooms_belong_to_one_appointment", ROOMS),
 )

@@ -110,18 +110,14 @@ def refund(
     amount: Annotated[int | None, typer.Option("--amount", help="Minor units; default: all that is left.")] = None,
 ) -> None:
     """Refund a payment of an appointment."""
-    from onceward_apps.clinic import appointment_payments, bookings
+    from onceward_apps.clinic import paying
 
     async def work() -> Any:
         async with acting(organization) as tx:
-            await bookings.appointment(tx, appointment, lock=True)
-            name = f"appointment:{appointment}:refund:{key}"
-            return await appointment_payments.refund(
-                tx, appointment, amount=amount, reason=reason, key=name, actor=ACTOR
-            )
+            return await paying.refund(tx, appointment, amount=amount, reason=reason, key=key, actor=ACTOR)
 
-    row = run(work())
-    say(f"refund {row['id']} of {row['amount']} {row['currency']} is {row['status']}")
+    requested = run(work())
+    say(f"refund {requested.id} of {requested.amount} is {requested.status}")
 
 
 @group.command("inbox")

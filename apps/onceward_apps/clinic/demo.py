@@ -31,12 +31,11 @@ from onceward.testing import until
 from onceward.trust import create_organization, put_secret
 from onceward.web import WebServer
 from onceward.webhooks import SourceConfig, get_provider
-from onceward_apps.clinic import appointment_payments, bookings
-from onceward_apps.clinic.app import app
+from onceward_apps.clinic import bookings, paying
+from onceward_apps.clinic.app import APPOINTMENT, STRIPE, app
 from onceward_apps.clinic.daily_handlers import SOURCE as DAILY
 from onceward_apps.clinic.demo_lab import SOURCE as LAB
 from onceward_apps.clinic.demo_lab import TYPE as RESULT_READY
-from onceward_apps.clinic.handlers import SOURCE as STRIPE
 from onceward_apps.clinic.message_handlers import WHATSAPP
 
 log = structlog.get_logger(__name__)
@@ -182,10 +181,11 @@ class ClinicDemo:
         async with self.engine.transaction(organization=self.organization) as tx:
             data = bookings.PatientData(name=name, whatsapp=number)
             patient = await bookings.save_patient(tx, None, data, actor="demo")
-            starts_at = datetime.now(UTC) + timedelta(minutes=2)
+            # Who cancels in time gets the price back.
+            starts_at = datetime.now(UTC) + (timedelta(days=2) if fate == "pays and cancels" else timedelta(minutes=2))
             row = await bookings.create(tx, patient["id"], starts_at, price=PRICE, currency="SGD", actor="demo")
             room = await bookings.request_room(tx, row["id"])
-            await appointment_payments.request_link(tx, row["id"])
+            await paying.request_link(tx, row["id"])
         log.info("demo.appointment_booked", appointment_id=str(row["id"]), fate=fate)
         if fate == "asks":
             self.whatsapp.receive_text(number, "Can I bring my child?")
@@ -219,8 +219,12 @@ class ClinicDemo:
             return (await bookings.appointment(tx, appointment))["status"] == status
 
     async def _session(self, appointment: UUID) -> str | None:
+        """Follow the link as the patient does, and return the id of Stripe's page."""
+        assert self.organization is not None
         async with self.engine.transaction(organization=self.organization) as tx:
-            return (await bookings.appointment(tx, appointment))["payment_session"]
+            [payment] = await tx.payments.of(APPOINTMENT, appointment)
+        found = await app.payments.visit(self.engine, payment.id, organization=self.organization)
+        return None if found.state != "page" or found.url is None else found.url.rsplit("/", 1)[-1]
 
     async def _send_result(self) -> None:
         """Send a result of the laboratory for a reference that no patient has yet."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from onceward import Tx
 from onceward.desk import Act, Chart, Column, Desk, DeskFigure, Detail, Listing, LongText, Related, Role
 from onceward.web import ANYTHING
-from onceward_apps.clinic import appointment_payments, bookings, correspondence
+from onceward_apps.clinic import bookings, correspondence, paying
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.model import TRIGGERS
 
@@ -35,6 +35,18 @@ PAYMENT = {
     "refunded": "Refunded",
     "disputed": "Disputed",
     "charged_back": "Taken back by the bank",
+}
+PAID = {
+    "created": "Asked for",
+    "open": "Not paid yet",
+    "processing": "At the bank",
+    "paid": "Paid",
+    "partly_refunded": "Partly refunded",
+    "refunded": "Refunded",
+    "disputed": "Disputed",
+    "lost": "Taken back by the bank",
+    "failed": "Failed",
+    "expired": "Expired",
 }
 CHANNEL = {"whatsapp": "WhatsApp", "sms": "Text message"}
 HISTORY = """
@@ -65,6 +77,29 @@ desk = Desk(
     roles=(Role("reception", "Reception", "Appointments, patients and messages"),),
 )
 STAFF = ("reception",)
+PAYMENTS = Listing(
+    name="payments",
+    title="Payments",
+    noun="payment",
+    rows="onceward.payments r",
+    where="r.subject_type = 'appointment'",
+    order="-created_at",
+    columns=(
+        Column("title", "For"),
+        Column("amount", "Amount", kind="money", currency="r.currency"),
+        Column("received", "Received", kind="money", currency="r.currency"),
+        Column(
+            "status",
+            "State",
+            words=PAID,
+            tones={"paid": "good", "failed": "bad", "disputed": "bad", "lost": "bad"},
+            filter=True,
+        ),
+        Column("decided_reason", "Why it was returned", sql="replace(r.decided_reason, '_', ' ')"),
+        Column("created_at", "Asked for", kind="time", sort=True, filter=True),
+    ),
+    empty="Payments of patients appear here when a payment link was sent.",
+)
 APPOINTMENTS = desk.listing(
     Listing(
         name="appointments",
@@ -120,6 +155,7 @@ APPOINTMENTS = desk.listing(
             Column("phone", "Phone", sql="coalesce(p.whatsapp, p.phone)"),
             Column("cancellation_reason", "Reason of the cancellation"),
         ),
+        related=(Related(PAYMENTS, by="r.subject_id", type="text"),),
         timeline=HISTORY,
         # The history has these too, in words.
         words={f"appointment.{trigger}": "" for trigger in ("create", "created", *TRIGGERS)},
@@ -127,6 +163,7 @@ APPOINTMENTS = desk.listing(
         " where id = $1::text::uuid and room_url is not null",
     ),
 )
+desk.listing(PAYMENTS)
 PATIENTS = desk.listing(
     Listing(
         name="patients",
@@ -263,7 +300,7 @@ async def create_room(tx: Tx, act: Act[BaseModel]) -> str:
     causes=("mail", "call"),
 )
 async def send_link(tx: Tx, act: Act[BaseModel]) -> str:
-    await appointment_payments.request_link(tx, UUID(act.id))
+    await paying.request_link(tx, UUID(act.id))
     return "The patient gets a payment link."
 
 
@@ -276,8 +313,7 @@ async def send_link(tx: Tx, act: Act[BaseModel]) -> str:
     causes=ANYTHING,
 )
 async def refund(tx: Tx, act: Act[BaseModel]) -> str:
-    await bookings.appointment(tx, UUID(act.id), lock=True)
-    await appointment_payments.refund(tx, UUID(act.id), amount=None, reason=act.reason, key=None, actor=act.by.actor)
+    await paying.refund(tx, UUID(act.id), amount=None, reason=act.reason, key=None, actor=act.by.actor)
     return "The patient gets the money back."
 
 

@@ -1,4 +1,4 @@
-"""Personal data of a clinic. Payments, refunds and the history of appointments stay, without a name."""
+"""Personal data of a clinic. The history of appointments stays, without a name. The engine erases its payments."""
 
 from __future__ import annotations
 
@@ -101,18 +101,6 @@ ERASERS: tuple[Eraser, ...] = (
         blank={"actor": "'erased'"},
     ),
     Eraser(
-        name="clinic payments",
-        table="clinic.payments",
-        columns={"failure": "text"},
-        blank={"failure": "'erased'"},
-    ),
-    Eraser(
-        name="clinic refunds",
-        table="clinic.refunds",
-        columns={"reason": "text", "requested_by": "text", "failure": "text"},
-        blank={"reason": "'erased'", "requested_by": "'erased'", "failure": "'erased'"},
-    ),
-    Eraser(
         name="contacts",
         table="clinic.contacts",
         columns={"number": "whole"},
@@ -125,12 +113,6 @@ ERASERS: tuple[Eraser, ...] = (
         table="clinic.appointments",
         columns={"patient_id": "whole"},
         kept="an appointment names nobody once its patient is erased",
-    ),
-    Eraser(
-        name="payments of patients",
-        table="clinic.payments",
-        columns={"appointment_id": "whole"},
-        kept="money stays in the books; a payment names nobody once its patient is erased",
     ),
     Eraser(
         name="texts of patients",
@@ -177,18 +159,11 @@ UNSEARCHED: dict[str, str] = {
     "clinic.clinics.*": "about the clinic",
     "clinic.patients.locale": "a language",
     "clinic.appointments.currency": SET,
-    "clinic.appointments.payment_session": OURS,
     "clinic.appointments.room_name": OURS,
     "clinic.appointments.room_url": OURS,
     "clinic.appointment_history.from_status": SET,
     "clinic.appointment_history.to_status": SET,
     "clinic.appointment_history.trigger": SET,
-    "clinic.payments.provider": SET,
-    "clinic.payments.provider_id": OURS,
-    "clinic.payments.currency": SET,
-    "clinic.refunds.currency": SET,
-    "clinic.refunds.key": OURS,
-    "clinic.refunds.provider_id": OURS,
     "clinic.inbound_messages.provider_id": OURS,
     "clinic.inbound_messages.kind": SET,
     "clinic.inbound_messages.outcome": SET,

@@ -8,8 +8,6 @@ GROWTH: dict[str, str] = {
     "clinic.contacts": "kept: one row for each number, until it is erased",
     "clinic.appointments": "kept for ever: medical and payment records of the clinic",
     "clinic.appointment_history": "kept for ever: evidence of every change of an appointment",
-    "clinic.payments": "kept for ever: money",
-    "clinic.refunds": "kept for ever: money",
     "clinic.inbound_messages": "kept for ever: conversations with patients; an erasure removes the texts",
     "clinic.outgoing": "kept for ever: which message an appointment or contact got, so that none is sent twice",
     "clinic.replies": "kept for ever: against a second reply to a message",

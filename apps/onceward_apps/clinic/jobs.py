@@ -1,4 +1,4 @@
-"""Jobs that call Stripe, Daily and Twilio with the account of the clinic. No transaction is open during a call.
+"""Jobs that call Daily and Twilio with the account of the clinic. No transaction is open during a call.
 
 A job writes what a call returned only while it still holds its lease (`fenced`): a worker that was frozen during a call
 and resumes later changes nothing.
@@ -12,15 +12,12 @@ from uuid import UUID
 
 from onceward import Job, Permanent, Retry, Tx
 from onceward.integrations.daily import WEBHOOK_FAILED
-from onceward.integrations.stripe import to_stripe
 from onceward.services import Absent, Accepted, Lookup, NotSet, Refused, Throttled, Unknown, Unreachable
-from onceward_apps.clinic import appointment_payments, bookings, correspondence, meetings, metrics
+from onceward_apps.clinic import bookings, correspondence, meetings, metrics
 from onceward_apps.clinic.app import app, settings
-from onceward_apps.clinic.return_pages import return_urls
-from onceward_apps.clinic.store import appointments, payments, rooms
+from onceward_apps.clinic.store import appointments, rooms
 
 ACCOUNT_WAIT_S = 900
-METADATA_APP = "clinic"
 
 
 def again(outcome: Lookup, what: str) -> Exception:
@@ -42,123 +39,6 @@ def again(outcome: Lookup, what: str) -> Exception:
             return Permanent(f"{what}: the answer is incomplete")
         case _:
             assert_never(outcome)
-
-
-# -- Stripe ------------------------------------------------------------------------------------------------------------
-
-
-@app.job(name="clinic.open_payment", outside=True, timeout=60)
-async def open_payment(job: Job, *, appointment_id: UUID, number: int) -> str:
-    """Open a payment page for an appointment and send the patient its link. Stripe keeps one page per key."""
-    async with job.transaction() as tx:
-        row = await bookings.appointment(tx, appointment_id)
-    if row["payment_links"] != number or row["payment_status"] not in ("unpaid", "pending", "failed"):
-        return "no longer needed"
-    paid_url, unpaid_url = return_urls(appointment_id)
-    metadata = {"app": METADATA_APP, "appointment_id": str(appointment_id), "organization_id": str(job.organization)}
-    stripe = await app.services.stripe(job.organization)
-    product = {"name": "Appointment"}
-    price = {
-        "currency": row["currency"].lower(),
-        "unit_amount": to_stripe(row["price"], row["currency"]),
-        "product_data": product,
-    }
-    outcome = await stripe.create_checkout_session(
-        key=f"appointment:{appointment_id}:payment-link:{number}",
-        line_items=[{"price_data": price, "quantity": 1}],
-        success_url=paid_url,
-        cancel_url=unpaid_url,
-        client_reference_id=str(appointment_id),
-        metadata=metadata,
-    )
-    url = outcome.detail.get("url") if isinstance(outcome, Accepted) else None
-    if not isinstance(outcome, Accepted) or outcome.reference is None or not url:
-        raise again(outcome, "the payment page was not opened")
-    async with job.transaction(fenced=True) as tx:
-        if not await appointments.set_payment_link(tx, appointment_id, number, outcome.reference, str(url)):
-            return "replaced"
-        patient = await bookings.patient(tx, row["patient_id"])
-        await correspondence.send_to_patient(
-            tx,
-            "clinic.payment_link",
-            kind="payment-link",
-            key=f"clinic:{appointment_id}:payment-link:{number}",
-            patient=patient,
-            appointment=row,
-            data={"url": str(url), "amount": row["price"], "currency": row["currency"]},
-            expires_at=row["starts_at"],
-        )
-    return outcome.reference
-
-
-@app.job(name="clinic.refund_payment", outside=True, timeout=60)
-async def refund_payment(job: Job, *, refund_id: UUID) -> str:
-    """Request a refund from Stripe under its stable key, and record what Stripe says."""
-    async with job.transaction() as tx:
-        refund = await payments.refund(tx, refund_id)
-    if refund is None:
-        raise Permanent(f"there is no refund {refund_id}")
-    if refund["status"] != "pending":
-        return refund["status"]
-    stripe = await app.services.stripe(job.organization)
-    outcome = await stripe.create_refund(
-        key=refund["key"],
-        payment_intent=refund["payment_intent"],
-        amount_minor=to_stripe(refund["amount"], refund["currency"]),
-        metadata={"app": METADATA_APP, "refund_id": str(refund_id)},
-        key_age_s=refund["age"].total_seconds(),
-    )
-    match outcome:
-        case Accepted():
-            async with job.transaction(fenced=True) as tx:
-                return await _record_refund(tx, refund_id, outcome)
-        case Refused(reason, permanent=True):
-            async with job.transaction(fenced=True) as tx:
-                await appointment_payments.fail_refund(tx, refund_id, reason)
-            raise Permanent(f"Stripe refuses the refund: {reason}")
-        case _:
-            raise again(outcome, "the refund was not accepted")
-
-
-@app.job(name="clinic.check_refund", outside=True, timeout=60)
-async def check_refund(job: Job, *, refund_id: UUID) -> str:
-    """Ask Stripe how a refund stands that has no end. A refund that was never made stays for its own job."""
-    async with job.transaction() as tx:
-        refund = await payments.refund(tx, refund_id)
-    if refund is None or refund["status"] != "pending":
-        return "ended"
-    stripe = await app.services.stripe(job.organization)
-    if refund["provider_id"] is None:
-        found = await stripe.find_refund(key=refund["key"], payment_intent=refund["payment_intent"])
-    else:
-        found = await stripe.retrieve_refund(refund["provider_id"])
-    if isinstance(found, Absent):
-        return "not made"
-    if not isinstance(found, Accepted):
-        raise again(found, "Stripe did not say how the refund stands")
-    async with job.transaction(fenced=True) as tx:
-        return await _record_refund(tx, refund_id, found)
-
-
-async def _record_refund(tx: Tx, refund_id: UUID, answer: Accepted) -> str:
-    status = {"succeeded": "succeeded", "failed": "failed", "canceled": "failed"}
-    return await appointment_payments.settle(
-        tx,
-        refund_id,
-        status.get(str(answer.detail.get("status")), "pending"),
-        answer.reference,
-        answer.detail.get("failure_reason"),
-    )
-
-
-@app.job(name="clinic.refund_stray", outside=True, timeout=60)
-async def refund_stray(job: Job, *, payment_intent: str, key: str) -> str:
-    """Refund a payment that names an appointment which no clinic has."""
-    stripe = await app.services.stripe(None)
-    outcome = await stripe.create_refund(key=key, payment_intent=payment_intent, metadata={"app": METADATA_APP})
-    if not isinstance(outcome, Accepted):
-        raise again(outcome, "the refund was not accepted")
-    return outcome.reference or ""
 
 
 # -- Daily -------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from onceward.telemetry.metrics import counter
 
-PAYMENTS = counter("clinic_payments_total", "Payments received, by what they caused.", ("effect",))
 INBOUND = counter("clinic_inbound_messages_total", "Messages from people, by what they caused.", ("channel", "effect"))
 REMINDERS = counter("clinic_reminders_total", "Reminders queued, by channel.", ("channel",))
 ROOMS = counter("clinic_room_events_total", "Events of video rooms, by what they caused.", ("effect",))

@@ -11,10 +11,12 @@ Every other trigger is refused or, if a webhook brings it, changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, get_args
+from uuid import UUID
+
+from onceward.payments import Payment
 
 Status = Literal["scheduled", "confirmed", "in_progress", "completed", "cancelled", "no_show"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -60,61 +62,39 @@ PaymentStatus = Literal[
     "disputed",
     "charged_back",
 ]
-Problem = Literal["unknown_appointment", "cancelled", "duplicate", "wrong_amount"]
+UNFINISHED = ("requested", "sent", "pending")
+"""The states of a refund that the patient does not have yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payment:
-    """A payment of an appointment, as far as its status needs it. Amounts are in minor units."""
+def payment_status(price: int, payments: Sequence[Payment], refunding: Collection[UUID]) -> PaymentStatus:
+    """Return the payment status of an appointment. `refunding` are the payments with a refund that has not ended.
 
-    status: str
-    amount: int | None
-    refunded: int
-    problem: str | None = None
-    refund_pending: bool = False
-    dispute: str | None = None
-    """`open` while the patient's bank decides, then `won`, or `lost`: the patient has the money back."""
-
-
-def payment_status(price: int, payments: Sequence[Payment], *, link_open: bool) -> PaymentStatus:
-    """Return the payment status of an appointment. A payment with a problem never makes it paid."""
-    received = [each for each in payments if each.status == "succeeded"]
-    for each in received:
-        if each.problem is None:
-            return _received(each)
-    for each in received:
-        if each.problem == "wrong_amount" and each.refunded < (each.amount or 0):
-            return "refund_pending" if each.refund_pending else "review"
+    Only a payment that the clinic kept makes it paid: one that was returned bought nothing.
+    """
+    for each in payments:
+        if each.decision == "accepted":
+            return _kept(each, each.id in refunding)
+    payable = [each for each in payments if each.status in ("created", "open", "processing") and not each.is_superseded]
+    if payable:
+        return "failed" if payable[-1].failure and payable[-1].status != "processing" else "pending"
+    returned = [each for each in payments if each.decision == "returned"]
+    if returned:
+        return "refunded" if all(each.refunded >= each.received for each in returned) else "refund_pending"
     if price == 0:
         return "not_required"
-    if received and all(each.refunded >= (each.amount or 0) for each in received):
-        return "refunded"
-    if any(each.status == "failed" for each in payments):
-        return "failed"
-    return "pending" if link_open else "unpaid"
+    return "failed" if any(each.failure for each in payments) else "unpaid"
 
 
-def _received(payment: Payment) -> PaymentStatus:
-    if payment.refunded >= (payment.amount or 0) > 0:
+def _kept(payment: Payment, is_refunding: bool) -> PaymentStatus:
+    if payment.refunded >= payment.received:
         return "refunded"
-    if payment.dispute in ("open", "lost"):
-        return "charged_back" if payment.dispute == "lost" else "disputed"
-    if payment.refund_pending:
+    if payment.status in ("disputed", "lost"):
+        return "charged_back" if payment.status == "lost" else "disputed"
+    if is_refunding:
         return "refund_pending"
+    if not payment.is_exact:
+        return "review"
     return "partially_refunded" if payment.refunded else "paid"
-
-
-def judge_payment(
-    *, status: Status, price: int, currency: str, paid_already: bool, amount: int, paid_in: str
-) -> Problem | None:
-    """Return what is wrong with a payment of an appointment, or None."""
-    if status == "cancelled":
-        return "cancelled"
-    if paid_already:
-        return "duplicate"
-    if amount != price or paid_in.upper() != currency:
-        return "wrong_amount"
-    return None
 
 
 def refund_share(

@@ -30,7 +30,6 @@ async def day(q: Query, *, on: date | None = None) -> dict[str, Any]:
 async def appointment(q: Query, *, id: UUID) -> dict[str, Any] | None:
     """Return one appointment with everything that happened to it."""
     q.watch("clinic.appointments")
-    q.watch("clinic.payments")
     q.watch("clinic.inbound_messages")
     q.watch("clinic.outgoing")
     q.watch("clinic.room_participants")
@@ -40,7 +39,8 @@ async def appointment(q: Query, *, id: UUID) -> dict[str, Any] | None:
         "clinic.clinics",
         "clinic.message_states",
         "clinic.appointment_history",
-        "clinic.refunds",
+        "onceward.payments",
+        "onceward.payment_refunds",
         "onceward.messages",
     )
     q.stale_after(DELIVERY_STALE_S)

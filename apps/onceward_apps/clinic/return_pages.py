@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, Response
 from onceward import Engine
 from onceward.money import format_amount
 from onceward.web import ANYBODY, engine_of, exposed
-from onceward_apps.clinic.app import HERE, app
+from onceward_apps.clinic.app import APPOINTMENT, HERE, app
 from onceward_apps.clinic.store import people, views
 
 router = APIRouter(include_in_schema=False)
@@ -83,7 +83,7 @@ def return_urls(appointment_id: UUID) -> tuple[str, str]:
 
 
 @router.get("/clinic/paid")
-@exposed(credential="id of the appointment")
+@exposed("call", credential="id of the appointment", limit="one question to Stripe at a time per payment")
 async def paid(
     engine: EngineHere,
     request: Request,
@@ -96,6 +96,8 @@ async def paid(
         return _page(request, None, "unknown")
     state = STATES.get(row["payment_status"], "confirming")
     again = f"/clinic/paid?appointment={row['id']}"
+    if state == "confirming" and check == 1:
+        await _ask(engine, row)
     if state == "confirming" and check < CHECKS:
         refresh = {"Refresh": f"{CHECK_S}; url={again}&check={check + 1}"}
         return _page(request, row, state, again=again, headers=refresh)
@@ -131,6 +133,14 @@ async def _payment(engine: Engine, appointment: str) -> Any:
         return None
     async with engine.transaction(organization=clinic) as tx:
         return await views.payment_page(tx, id)
+
+
+async def _ask(engine: Engine, row: Any) -> None:
+    """Ask Stripe about the open payment: its webhook may be late or lost."""
+    async with engine.transaction(organization=row["organization_id"]) as tx:
+        for each in await tx.payments.of(APPOINTMENT, row["id"]):
+            if each.status in ("open", "processing"):
+                await tx.payments.ask(each.id)
 
 
 @cache

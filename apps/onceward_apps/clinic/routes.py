@@ -8,13 +8,13 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Path, Query
 from pydantic import BaseModel, Field
 
 from onceward import Engine, Tx
 from onceward.messages import list_senders
 from onceward.web import ANYTHING, Identity, Problem, engine_of, exposed, request_transaction, require
-from onceward_apps.clinic import appointment_payments, bookings, correspondence
+from onceward_apps.clinic import bookings, correspondence, paying
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.errors import ClinicError, NotFound
 from onceward_apps.clinic.store import conversations, people, views
@@ -70,7 +70,7 @@ class CancelIn(BaseModel):
 class RefundIn(BaseModel):
     """Without an amount, everything that is left is refunded."""
 
-    amount: int | None = Field(None, gt=0)
+    amount: int | None = Field(None, gt=0, lt=2**63)
     reason: str = Field(min_length=1, max_length=500)
     payment_id: UUID | None = None
 
@@ -222,7 +222,7 @@ async def cancel(engine: EngineHere, who: Operator, appointment_id: UUID, reques
 async def request_payment_link(engine: EngineHere, who: Operator, appointment_id: UUID) -> dict[str, Any]:
     """Open a payment page and send its link to the patient."""
     async with acting(engine, who) as tx:
-        return {"number": await appointment_payments.request_link(tx, appointment_id)}
+        return {"number": await paying.request_link(tx, appointment_id)}
 
 
 @router.post("/appointments/{appointment_id}/room", status_code=202)
@@ -247,17 +247,17 @@ async def refund(
     Without it, the same amount is refunded once for the same reason.
     """
     async with acting(engine, who) as tx:
-        await bookings.appointment(tx, appointment_id, lock=True)
-        row = await appointment_payments.refund(
+        made = await paying.refund(
             tx,
             appointment_id,
             amount=requested.amount,
             reason=requested.reason,
-            key=None if idempotency_key is None else f"appointment:{appointment_id}:refund:{idempotency_key}",
+            key=idempotency_key,
             actor=who.actor,
             payment_id=requested.payment_id,
         )
-        return dict(row)
+        shown = {"id": made.id, "payment_id": made.payment.id, "status": made.status, "reason": made.reason}
+        return {**shown, "amount": made.amount.amount, "currency": made.amount.currency}
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
@@ -272,7 +272,9 @@ async def unanswered(engine: EngineHere, who: Viewer, limit: int = Query(100, ge
 
 @router.post("/messages/{message_id}/answer")
 @exposed("mail")
-async def answer(engine: EngineHere, who: Operator, message_id: int, given: AnswerIn) -> dict[str, Any]:
+async def answer(
+    engine: EngineHere, who: Operator, message_id: Annotated[int, Path(ge=1, lt=2**63)], given: AnswerIn
+) -> dict[str, Any]:
     """Answer a message over the channel that it came from, or close it."""
     async with acting(engine, who) as tx:
         row = await correspondence.answer(tx, message_id, given.text, actor=who.actor)

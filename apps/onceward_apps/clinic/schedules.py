@@ -30,13 +30,12 @@ async def remind(row: Any, tx: Tx) -> None:
 
 @app.every(900, name=CALLBACKS)
 async def repair_lost_callbacks(run: Run) -> None:
-    """Ask Stripe about refunds without an end, Twilio about messages without a report, Daily about recordings.
+    """Ask Twilio about messages without a report, Daily about recordings.
 
     Recordings of erased patients are deleted at Daily.
     """
     minutes = settings().reconcile_after_minutes
     await run.each(await run.fetch(due.SILENT_MESSAGES, minutes), ask_about_message)
-    await run.each(await run.fetch(due.PENDING_REFUNDS, minutes), ask_about_refund)
     await run.each(await run.fetch(due.UNCHECKED_ROOMS), ask_about_recordings, key=lambda row: row["room_name"])
     await run.each(
         await run.fetch(due.ERASED_RECORDINGS), delete_recording, key=lambda row: f"delete:{row['recording_id']}"
@@ -51,10 +50,6 @@ async def delete_recording(row: Any, tx: Tx) -> None:
 
 async def ask_about_message(row: Any, tx: Tx) -> None:
     await tx.enqueue(jobs.check_message.unique(f"clinic:message:{row['id']}"), sid=row["reference"])
-
-
-async def ask_about_refund(row: Any, tx: Tx) -> None:
-    await tx.enqueue(jobs.check_refund.unique(f"clinic:refund:{row['id']}"), refund_id=row["id"])
 
 
 async def ask_about_recordings(row: Any, tx: Tx) -> None:

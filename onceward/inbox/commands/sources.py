@@ -144,8 +144,12 @@ def add(
     added = _row(run(work()), _base())
     if as_json:
         document(added)
-    else:
-        say(f"{added['name']} is ready: {added['url']}")
+        return
+    say(f"{added['name']} is ready: {added['url']}")
+    from onceward.webhooks import get_provider
+
+    for warning in get_provider(chosen).warnings:
+        say(f"note: {warning}")
 
 
 @group.command("ls")

@@ -144,6 +144,11 @@ def _path(url: str) -> str:
     return urlsplit(url).path
 
 
+def _full(url: str, request: Outgoing) -> str:
+    """Return the URL with the query of the request: a few senders sign there."""
+    return f"{url}?{request.query}" if request.query else url
+
+
 async def _send(url: str, requests: list[Outgoing]) -> list[dict[str, Any]]:
     from onceward.http import HttpError, ServiceClient
 
@@ -151,7 +156,7 @@ async def _send(url: str, requests: list[Outgoing]) -> list[dict[str, Any]]:
     async with ServiceClient(timeout_s=30) as client:
         for each in requests:
             try:
-                answer = await client.request("POST", url, headers=dict(each.headers), body=each.body)
+                answer = await client.request("POST", _full(url, each), headers=dict(each.headers), body=each.body)
             except HttpError as problem:
                 raise CommandFailed(f"{url} does not answer: {problem}; is `onceward up` running?") from None
             text = answer.body.decode(errors="replace")
@@ -171,7 +176,7 @@ async def _burst(url: str, make: Any, rate: float, for_s: float) -> dict[str, An
 
         async def send(each: Outgoing) -> None:
             try:
-                answer = await client.request("POST", url, headers=dict(each.headers), body=each.body)
+                answer = await client.request("POST", _full(url, each), headers=dict(each.headers), body=each.body)
                 tally.statuses[str(answer.status)] += 1
                 tally.times_ms.append(answer.elapsed_ms)
             except HttpError as problem:

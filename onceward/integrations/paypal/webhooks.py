@@ -118,13 +118,13 @@ class PayPal(Provider):
             except Rejected as error:
                 raise ConfigError(f"option certificates of paypal source: {error}") from None
 
-    async def prepare(self, config: SourceConfig, request: Request, fetch: Fetch) -> None:
+    async def prepare(self, config: SourceConfig, request: Request, fetch: Fetch) -> Request:
         options: PayPalOptions = config.settings
         # The cheap checks come first: only a request that may be genuine makes us open a connection.
         _read_headers(request)
         url = _vet_url(request.header("paypal-cert-url"), options)
         if url in options.certificates or url in self._fetched:
-            return
+            return request
         try:
             pem = await fetch(url)
         except Rejected:
@@ -139,6 +139,7 @@ class PayPal(Provider):
         self._fetched[url] = pem
         while len(self._fetched) > _MAX_CERTIFICATES:
             self._fetched.popitem(last=False)
+        return request
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         options: PayPalOptions = config.settings

@@ -28,7 +28,15 @@ from onceward.webhooks.payload import (
     read_form,
     read_json,
 )
-from onceward.webhooks.provider import ConfigError, Provider, ReceivedItem, Rejected, Request, SourceConfig
+from onceward.webhooks.provider import (
+    ConfigError,
+    Provider,
+    ProviderReply,
+    ReceivedItem,
+    Rejected,
+    Request,
+    SourceConfig,
+)
 from onceward.webhooks.samples import apply_fields
 
 HEADER: Final = "x-twilio-signature"
@@ -44,7 +52,7 @@ class TwilioWebhooks(Provider):
 
     name = "twilio"
     title = "Twilio"
-    empty_answer = True
+    accepted_reply = ProviderReply(status=204)  # Twilio reads a body as instructions
     retries = False
 
     def check(self, config: SourceConfig) -> None:

@@ -28,7 +28,7 @@ from onceward.trust import Identity, transaction_for
 from onceward.web.api import context_of, database_of, engine_of, settings_of
 from onceward.web.auth import require
 from onceward.web.exposure import exposed
-from onceward.web.fields import AtMost, example
+from onceward.web.fields import AtMost, Number, example
 from onceward.web.problems import Problem, invalid_request
 from onceward.work import PayloadInvalid
 
@@ -111,7 +111,7 @@ async def create_notification(
 
 
 @router.get("/api/v1/notifications/{id}")
-async def read_notification(id: int, db: Db, identity: Viewer) -> dict[str, Any]:
+async def read_notification(id: Number, db: Db, identity: Viewer) -> dict[str, Any]:
     """Return the counts of a notification and the state of every message."""
     async with transaction_for(db, identity) as tx:
         notification = await show(tx, id)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from onceward.db import Database
 from onceward.engine import Engine
-from onceward.outbox import Outbox
+from onceward.outbox import Outbox, resends
 from onceward.trust import Identity
 from onceward.web.api import database_of, engine_of, part_of
 from onceward.web.auth import require
@@ -28,6 +28,8 @@ Admin = Annotated[Identity, Depends(require("admin"))]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Types = Annotated[list[str], AtMost(1000)]
 Channels = Annotated[list[str], AtMost(20)]
+Rate = Annotated[float, Field(ge=0.1, le=resends.MOST_PER_STEP)]
+"""How many deliveries a resend sends in a second."""
 
 
 class MadeEvent(BaseModel):

@@ -14,6 +14,7 @@ from onceward.outbox.routes.callers import (
     Db,
     Eng,
     Limit,
+    Rate,
     Replayer,
     Types,
     Viewer,
@@ -35,7 +36,7 @@ class Replay(BaseModel):
     endpoint_id: UUID | None = None
     types: Types | None = None
     statuses: Annotated[list[str] | None, AtMost(20)] = None
-    rate_per_s: float = resends.DEFAULT_RATE_PER_S
+    rate_per_s: Rate = resends.DEFAULT_RATE_PER_S
 
 
 @router.get("/deliveries")
@@ -63,14 +64,14 @@ async def listed(
 
 
 @router.get("/deliveries/{id}")
-async def one(db: Db, identity: Viewer, id: int) -> dict[str, Any]:
+async def one(db: Db, identity: Viewer, id: Number) -> dict[str, Any]:
     row, body, attempts = await reading.delivery(db, identity.organization, id, all_organizations=sees_all(identity))
     return {"delivery": row, "body": body, "attempts": attempts}
 
 
 @router.post("/deliveries/{id}/resend", status_code=202)
 @exposed("call")
-async def resend(db: Db, engine: Eng, identity: Replayer, id: int) -> dict[str, str]:
+async def resend(db: Db, engine: Eng, identity: Replayer, id: Number) -> dict[str, str]:
     await resends.resend_one(db, identity.organization, id, actor=identity)
     for queue in ("deliveries", "deliveries-retry"):
         engine.waker.wake(queue)

@@ -15,6 +15,7 @@ from onceward.outbox.routes.callers import (
     MadeEvent,
     Operator,
     Owner,
+    Rate,
     RecentOwner,
     Replayer,
     TheOutbox,
@@ -34,7 +35,7 @@ class Recovery(BaseModel):
 
     since: datetime
     until: datetime | None = None
-    rate_per_s: float = resends.DEFAULT_RATE_PER_S
+    rate_per_s: Rate = resends.DEFAULT_RATE_PER_S
 
 
 class Test(BaseModel):

@@ -10,6 +10,8 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, JsonValue
 
 from onceward.outbox import Endpoint, EndpointFields, Invalid
+from onceward.outbox.endpoint import MOST_IN_FLIGHT, MOST_PER_S
+from onceward.outbox.endpoints import LONGEST_OVERLAP
 from onceward.outbox.routes.callers import (
     Channels,
     Owner,
@@ -19,12 +21,17 @@ from onceward.outbox.routes.callers import (
     Viewer,
     sees_all,
 )
+from onceward.outbox.schedule import LONGEST_WAIT_S, MOST_WAITS
 from onceward.web.exposure import ANYBODY, exposed
 from onceward.web.fields import AtMost, example
 from onceward.web.idempotency import withholds
 from onceward.web.paging import link_next
 
 router = APIRouter(prefix="/api/v1", tags=["outbound webhooks"])
+
+InFlight = Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)]
+Rate = Annotated[float, Field(ge=0.001, le=MOST_PER_S)]
+Wait = Annotated[float, Field(ge=1, le=LONGEST_WAIT_S)]
 
 
 class NewEndpoint(BaseModel):
@@ -43,10 +50,10 @@ class NewEndpoint(BaseModel):
     headers: Annotated[dict[str, str], AtMost(100)] = Field(default_factory=dict)
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     owner: str | None = None
-    max_in_flight: int | None = None
-    rate_per_s: float | None = None
+    max_in_flight: InFlight | None = None
+    rate_per_s: Rate | None = None
     ordered: bool = False
-    retry_waits_s: Annotated[list[float] | None, AtMost(50)] = None
+    retry_waits_s: Annotated[list[Wait] | None, AtMost(MOST_WAITS)] = None
     ed25519: bool = False
 
 
@@ -62,10 +69,10 @@ class ChangedEndpoint(BaseModel):
     headers: Annotated[dict[str, str] | None, AtMost(100)] = None
     metadata: dict[str, JsonValue] | None = None
     owner: str | None = None
-    max_in_flight: int | None = None
-    rate_per_s: float | None = None
+    max_in_flight: InFlight | None = None
+    rate_per_s: Rate | None = None
     ordered: bool | None = None
-    retry_waits_s: Annotated[list[float] | None, AtMost(50)] = None
+    retry_waits_s: Annotated[list[Wait] | None, AtMost(MOST_WAITS)] = None
     ed25519: bool | None = None
 
 
@@ -80,7 +87,7 @@ class EndpointSecret(BaseModel):
     model_config = example(overlap_s=86_400)
 
     secret: str | None = None
-    overlap_s: float = 86400
+    overlap_s: float = Field(86400, ge=0, le=LONGEST_OVERLAP.total_seconds())
 
 
 @router.get("/endpoints")

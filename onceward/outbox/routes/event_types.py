@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, Field, JsonValue
 
 from onceward.outbox import EventType, Invalid, KeyReused
 from onceward.outbox.catalogue import check_name, known, save
@@ -25,12 +25,20 @@ from onceward.web.fields import example
 router = APIRouter(prefix="/api/v1", tags=["outbound webhooks"])
 
 
+def _given(sample: JsonValue) -> JsonValue:
+    if sample is None:
+        raise ValueError("must be example data, not null: customers develop against it")
+    return sample
+
+
 class NewType(BaseModel):
     model_config = example(description="An order was paid.", sample={"order_id": "o-1", "amount_cents": 4200})
 
     description: str = Field("", max_length=1000)
     schema_: dict[str, JsonValue] = Field(default_factory=dict, alias="schema")
-    sample: JsonValue = Field(description="Example data. Test events and the documentation for customers show it.")
+    sample: Annotated[JsonValue, AfterValidator(_given)] = Field(
+        description="Example data, not null. Test events and the documentation for customers show it."
+    )
 
 
 class TypeOfEvent(BaseModel):

@@ -20,6 +20,7 @@ from onceward.web.api import database_of, engine_of
 from onceward.web.auth import WRONG_CREDENTIALS, authenticator_of
 from onceward.web.cookies import secret_cookie, set_secret_cookie
 from onceward.web.exposure import exposed, grants
+from onceward.web.fields import Number
 
 COOKIE = "onceward_portal"
 PORTAL_TOKEN = "portal token"
@@ -99,7 +100,7 @@ def portal_router(outbox: Outbox) -> APIRouter:
         )
         return _page("Endpoint", body)
 
-    async def delivery(request: Request, visitor: Visiting, id: int) -> Response:
+    async def delivery(request: Request, visitor: Visiting, id: Number) -> Response:
         row, sent, attempts = await reading.delivery(database_of(request), visitor.organization_id, id)
         if not visitor.sees(row.endpoint_id):
             raise NotAllowed("this link gives no access to this endpoint")
@@ -117,7 +118,7 @@ def portal_router(outbox: Outbox) -> APIRouter:
         return _page(f"Delivery {id}", body)
 
     @exposed("call")
-    async def resend(request: Request, visitor: Visiting, id: int, csrf: Annotated[str, Form()] = "") -> Response:
+    async def resend(request: Request, visitor: Visiting, id: Number, csrf: Annotated[str, Form()] = "") -> Response:
         _may_act(visitor, csrf)
         row, _, _ = await reading.delivery(database_of(request), visitor.organization_id, id)
         if not visitor.sees(row.endpoint_id):

@@ -24,12 +24,12 @@ async def listed(db: Db, identity: Viewer, before: Number | None = None, limit: 
 
 
 @router.get("/resends/{id}")
-async def one(db: Db, identity: Viewer, id: int) -> resends.Resend:
+async def one(db: Db, identity: Viewer, id: Number) -> resends.Resend:
     return await resends.get(db, identity.organization, id)
 
 
 @router.post("/resends/{id}/cancel")
 @exposed("nothing")
-async def cancel(db: Db, identity: Operator, id: int) -> resends.Resend:
+async def cancel(db: Db, identity: Operator, id: Number) -> resends.Resend:
     await resends.cancel(db, identity.organization, id, actor=identity)
     return await resends.get(db, identity.organization, id)

@@ -50,9 +50,13 @@ def show(
     name: Annotated[str, typer.Argument(help="Name of the integration, as `onceward integrations ls` lists it.")],
 ) -> None:
     """Print the contract page of an integration: how to set it up, its events with a sample, our calls, and its settings."""
+    from difflib import get_close_matches
+
     from onceward.integration import integrations
     from onceward.services.contract_page import contract_page
 
     if name not in integrations():
-        raise CommandFailed(f"there is no integration {name!r}: use one of {', '.join(integrations())}", Exit.USAGE)
+        near = get_close_matches(name, integrations(), n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`onceward integrations ls` lists them"
+        raise CommandFailed(f"there is no integration {name!r}: {hint}", Exit.USAGE)
     say(contract_page(name).rstrip("\n"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from asyncpg import QueryCanceledError
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.db import Unavailable
+from onceward.db.errors import TooManyRequests
 from onceward.trust.errors import (
     ConfirmationRequired,
     NotAllowed,
@@ -26,6 +28,7 @@ from onceward.trust.errors import (
 from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.settings import TrustSettings
+from onceward.web import metrics
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, is_secure
 from onceward.web.dashboard import frame
@@ -33,6 +36,7 @@ from onceward.web.dashboard.action import Action, ActionRefused, local_path
 from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
 from onceward.web.exposure import ANYBODY, exposed
+from onceward.web.problems import too_slow
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -294,6 +298,7 @@ def _page_before(request: Request) -> str:
 
 async def _error_page(site: Site, request: Request, error: Exception) -> Response:
     """Return a page that explains the error."""
+    detail = str(error)
     match error:
         case SecondFactorRequired():
             return RedirectResponse("/login/second-factor" if error.enrolled else "/dashboard/account", status_code=303)
@@ -314,10 +319,18 @@ async def _error_page(site: Site, request: Request, error: Exception) -> Respons
             status, title = 400, "That did not work"
         case HTTPException():
             status, title = error.status_code, "That did not work"
+        case TooManyRequests():
+            status, title = 429, "Too many requests"
+            metrics.LIMITED.inc()
+        case QueryCanceledError():
+            slow = too_slow()
+            status, title, detail = slow.status_code, slow.title, slow.detail
         case Unavailable():
             status, title = 503, "The database is unavailable"
         case _:
             raise error
     theme = request.cookies.get(frame.THEME_COOKIE, "")
-    page = site.render("error.html", status=status, title=title, detail=str(error), theme=frame.theme(theme))
-    return HTMLResponse(page, status_code=status)
+    page = site.render("error.html", status=status, title=title, detail=detail, theme=frame.theme(theme))
+    return HTMLResponse(
+        page, status_code=status, headers={"Retry-After": "1"} if isinstance(error, TooManyRequests) else None
+    )

@@ -8,9 +8,10 @@ from typing import Final
 from onceward.webhooks.families.hmac_signature import Hmac
 from onceward.webhooks.families.json_web_token import Jwt
 from onceward.webhooks.families.public_key import PublicKey
+from onceward.webhooks.families.published_key import PublishedJwt, PublishedKey
 from onceward.webhooks.families.standard_webhooks import StandardWebhooks
 from onceward.webhooks.families.tokens import Basic, Token
-from onceward.webhooks.families.verification import Verification
+from onceward.webhooks.families.verification import FetchingVerification, Verification
 
 FAMILIES: Final[Mapping[str, type[Verification]]] = {
     "hmac": Hmac,
@@ -21,4 +22,16 @@ FAMILIES: Final[Mapping[str, type[Verification]]] = {
     "basic": Basic,
 }
 
-__all__ = ["FAMILIES", "Basic", "Hmac", "Jwt", "PublicKey", "StandardWebhooks", "Token", "Verification"]
+__all__ = [
+    "FAMILIES",
+    "Basic",
+    "FetchingVerification",
+    "Hmac",
+    "Jwt",
+    "PublicKey",
+    "PublishedJwt",
+    "PublishedKey",
+    "StandardWebhooks",
+    "Token",
+    "Verification",
+]

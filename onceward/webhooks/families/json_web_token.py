@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
+import re
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -40,7 +41,8 @@ class Jwt:
 
     `body_claim` holds the SHA-256 of the body in `body_encoding`, and `url_claim` that of the URL in hex. A scheme
     without `body_claim` needs `body_is_signed=False`: then anyone who saw one request can send another body.
-    A token without `exp` must have `iat`, which may be as old as the source's tolerance.
+    `issuer` and `audience` may name an option of the source: `{audience}`. A token without `exp` must have `iat`,
+    which may be as old as the source's tolerance.
     """
 
     header: str = "authorization"
@@ -94,7 +96,8 @@ class Jwt:
         if not config.keys:
             raise ConfigError("the source has no secret to sign with", field="secrets")
         claims: dict[str, Any] = {"iat": int(now), "exp": int(now) + 60, "jti": extra.get("event_id") or "jti_1"}
-        claims |= {name: value for name, value in (("iss", self.issuer), ("aud", self.audience)) if value}
+        given = (("iss", self.issuer), ("aud", self.audience))
+        claims |= {name: filled(value, config) for name, value in given if value}
         if self.body_claim:
             claims[self.body_claim] = self._hash(body)
         if self.url_claim:
@@ -104,28 +107,42 @@ class Jwt:
             warnings.simplefilter("ignore")  # the sender chose the length of the key
             return {self.header: self.prefix + pyjwt.encode(claims, config.keys[0], algorithm=self.algorithms[0])}
 
-    def _read(self, config: SourceConfig, token: str) -> dict[str, Any]:
+    def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
+        return body, ""
+
+    @property
+    def covers_body(self) -> bool:
+        return self.body_is_signed
+
+    def keys_for(self, config: SourceConfig, token: str) -> tuple[Any, ...]:
+        """Return the keys of which one must have signed a token."""
         if not config.keys:
             raise Rejected("no_secret", "the source has no secret, so no request can be verified")
+        return config.keys
+
+    def _read(self, config: SourceConfig, token: str) -> dict[str, Any]:
+        keys = self.keys_for(config, token)
         try:
             if pyjwt.get_unverified_header(token).get("alg") not in self.algorithms:
                 raise Rejected("unsupported_algorithm", "the token's algorithm is not allowed")
         except (pyjwt.PyJWTError, ValueError, TypeError):
             raise Rejected("bad_header", f"header {self.header} is not a JSON Web Token") from None
-        for key in config.keys:
+        for key in keys:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     return pyjwt.decode(token, key=key, algorithms=list(self.algorithms), options=_UNCHECKED)  # pyright: ignore
             except (pyjwt.PyJWTError, ValueError, TypeError):
                 continue
-        raise Rejected("bad_signature", "no secret of this source signed the token")
+        raise Rejected("bad_signature", "no key of this source signed the token")
 
     def _check_claims(self, config: SourceConfig, claims: dict[str, Any], now: float) -> None:
-        if self.issuer and claims.get("iss") != self.issuer:
+        if self.issuer and claims.get("iss") != filled(self.issuer, config):
             raise Rejected("bad_token", "the token's issuer is not the configured one")
         audience = claims.get("aud")
-        if self.audience and self.audience not in (audience if isinstance(audience, list) else [audience]):
+        if self.audience and filled(self.audience, config) not in (
+            audience if isinstance(audience, list) else [audience]
+        ):
             raise Rejected("bad_token", "the token's audience is not the configured one")
         expires, begins, issued = (_seconds(claims, name) for name in ("exp", "nbf", "iat"))
         if expires is None and issued is None:
@@ -145,6 +162,15 @@ class Jwt:
 
     def _hash(self, body: bytes) -> str:
         return encode(self.body_encoding, hashlib.sha256(body).digest())
+
+
+def filled(text: str, config: SourceConfig) -> str:
+    """Return a text with the options of the source that it names: `https://{domain}/keys`. Public for other
+    families."""
+    if "{" not in text:
+        return text
+    values = config.settings.model_dump()
+    return re.sub(r"\{(\w+)\}", lambda found: str(values.get(found[1]) or ""), text)
 
 
 def _seconds(claims: dict[str, Any], name: str) -> float | None:

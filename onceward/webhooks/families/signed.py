@@ -6,7 +6,10 @@ import dataclasses
 import re
 import secrets
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
 
 from onceward.webhooks.families.encoding import (
     Encoding,
@@ -23,6 +26,7 @@ from onceward.webhooks.families.template import Inputs, Template, query_value
 from onceward.webhooks.paths import text_at
 from onceward.webhooks.payload import read_json
 from onceward.webhooks.provider import MAX_HEADER_CHARS, ConfigError, Rejected, Request, SourceConfig
+from onceward.webhooks.samples import apply_fields
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _MAX_SIGNATURES: Final = 16
@@ -117,12 +121,10 @@ class Signed:
             raise Rejected("bad_signature", f"no signature in {self._place} was made with a secret of this source")
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
-        if not self.signature_headers or self.timestamp_field:
-            raise ConfigError(
-                "this sender signs inside the body or the query, so a request cannot be signed by headers"
-            )
         if not config.keys:
             raise ConfigError("the source has no secret to sign with", field="secrets")
+        if not self.signature_headers:
+            return {}  # `complete` has signed it
         stamp = write_timestamp(now, self.timestamp_unit) if self._has_timestamp else ""
         headers = {name: extra.get(name) or secrets.token_hex(8) for name in self.template.headers}
         event_id = extra.get("event_id") or "msg_" + secrets.token_hex(12)
@@ -136,6 +138,23 @@ class Signed:
         if self.timestamp_entry:
             text = f"{self.timestamp_entry}{stamp}{self.separator}{text}"
         return headers | {self.signature_headers[0]: text}
+
+    def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
+        payload: Any = read_json(body).value if self.field or self.timestamp_field else None
+        stamp = write_timestamp(now, self.timestamp_unit) if self._has_timestamp else ""
+        if self.timestamp_field:
+            body = orjson.dumps(apply_fields(payload, {self.timestamp_field: stamp}))
+        if self.signature_headers or not config.keys:
+            return body, ""
+        raw = self._make(config.keys[0], Inputs(config, Request("POST", "", "", {}, body), stamp, ""))
+        text = self._written_prefix + encode(self.encoding, raw)
+        if self.query:
+            return body, urlencode({self.query: text})
+        return orjson.dumps(apply_fields(payload, {self.field: text})), ""
+
+    @property
+    def covers_body(self) -> bool:
+        return self.body_is_signed
 
     def _any_match(self, keys: tuple[bytes, ...], decoded: list[bytes], claim: Claim) -> bool:
         raise NotImplementedError

@@ -99,6 +99,13 @@ class StandardWebhooks:
             scheme.signature_headers[0]: f"v1a,{encode('base64', signed)}",
         }
 
+    def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
+        return body, ""
+
+    @property
+    def covers_body(self) -> bool:
+        return True
+
     def _scheme_of(self, request: Request) -> Hmac:
         """Return the scheme of a request: of the first family that is there. Svix senders may send both with equal values."""
         for scheme in self._schemes:

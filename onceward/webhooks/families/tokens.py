@@ -7,12 +7,16 @@ import binascii
 import dataclasses
 import hmac
 from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import orjson
 
 from onceward.webhooks.families.signed import HEADER_NAME
 from onceward.webhooks.families.template import query_value
 from onceward.webhooks.paths import text_at
 from onceward.webhooks.payload import read_json
 from onceward.webhooks.provider import ConfigError, Rejected, Request, SourceConfig
+from onceward.webhooks.samples import apply_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +53,21 @@ class Token:
             raise Rejected("bad_token", "the token does not belong to this source")
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
-        if not self.header:
-            raise ConfigError("this sender puts its token into the query or the body, not into a header")
-        return {self.header: self.prefix + config.keys[0].decode("latin-1")} if config.keys else {}
+        if not self.header or not config.keys:
+            return {}  # a token in the query or the body was put there by `complete`
+        return {self.header: self.prefix + config.keys[0].decode("latin-1")}
+
+    def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
+        if self.header or not config.keys:
+            return body, ""
+        token = config.keys[0].decode("utf-8", "replace")
+        if self.query:
+            return body, urlencode({self.query: token})
+        return orjson.dumps(apply_fields(read_json(body).value, {self.field: token})), ""
+
+    @property
+    def covers_body(self) -> bool:
+        return False
 
     def _read(self, request: Request) -> str:
         if self.query and (text := query_value(request, self.query)):
@@ -93,3 +109,10 @@ class Basic:
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         return {"authorization": f"Basic {base64.b64encode(config.keys[0]).decode()}"} if config.keys else {}
+
+    def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
+        return body, ""
+
+    @property
+    def covers_body(self) -> bool:
+        return False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from onceward.webhooks.provider import Request, SourceConfig
+from onceward.webhooks.provider import Fetch, Request, SourceConfig
 
 
 class Verification(Protocol):
@@ -13,6 +13,11 @@ class Verification(Protocol):
     @property
     def signature_headers(self) -> tuple[str, ...]:
         """The headers that are stored as evidence of the signature. Never a header whose value is itself a secret."""
+        ...
+
+    @property
+    def covers_body(self) -> bool:
+        """Whether somebody who changes the body is noticed."""
         ...
 
     def decode_secret(self, secret: str) -> bytes:
@@ -29,4 +34,18 @@ class Verification(Protocol):
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         """Return the headers of a request that `verify` accepts at `now`. `extra` may have `event_id`, `path`, `query`."""
+        ...
+
+    def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:
+        """Return the body and the query of a request that is to be signed: with the signature, if the scheme puts
+        it there."""
+        ...
+
+
+@runtime_checkable
+class FetchingVerification(Verification, Protocol):
+    """A verification that needs something from the sender's host before it can verify a request."""
+
+    async def prepare(self, config: SourceConfig, request: Request, fetch: Fetch) -> Request:
+        """Fetch what `verify` needs, and return the request to go on with."""
         ...

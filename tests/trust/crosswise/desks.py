@@ -8,11 +8,18 @@ D = "/dashboard"
 LISTS = {
     "learning": ("cohorts", "students", "enrolments", "waitlist", "refunds", "disputes"),
     "ticketing": ("events", "orders", "tickets", "entries", "coupons"),
-    "clinic": ("appointments", "patients", "inbox"),
+    "clinic": ("appointments", "payments", "patients", "inbox"),
     "engagement": ("users", "runs"),
     "coursegen": ("courses", "calls"),
 }
-EMPTY = ("learning/disputes", "ticketing/entries", "engagement/runs", "engagement/users", "coursegen/calls")
+EMPTY = (
+    "learning/disputes",
+    "ticketing/entries",
+    "engagement/runs",
+    "engagement/users",
+    "coursegen/calls",
+    "clinic/payments",
+)
 """Lists without a row, or without a name that belongs to one organization."""
 ROWS = {
     "learning/cohorts": "$cohort",

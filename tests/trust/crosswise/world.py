@@ -38,6 +38,12 @@ select p.organization_id, p.id, p.checkout_id, 1, p.currency, $2, 'failed', $2, 
   from ticketing.payments p where p.checkout_id = $1 returning id
 """
 
+PAID_VISIT = """
+insert into onceward.payments (organization_id, account_id, subject_type, subject_id, status, amount, currency, title, expires_at,
+    received, charge, decision, paid_at)
+select $1, a.id, 'appointment', $2, 'paid', 100, 'USD', $3, now(), 100, 'pi_visit_' || $3, 'accepted', now()
+  from onceward.payment_account('clinic', 'stripe', 'clinic-stripe') a returning id
+"""
 COURSE_ROWS = {
     "chat_message": "insert into learning.chat_messages (organization_id, cohort_id, user_id, message)"
     " select $1, $2, $3, $5 where $4::uuid is not null returning id",
@@ -202,13 +208,7 @@ class World:
         for hour, name in enumerate(("appointment", "visit", "paid_visit"), 10):
             visit = {"patient_id": org.ids["patient"], "starts_at": f"2031-06-21T{hour}:00:00Z", "price": 100}
             org.ids[name] = (await self.own(org, "POST", f"{clinic}/appointments", json=visit))["id"]
-        await self.db.execute(
-            "insert into clinic.payments (organization_id, provider_id, appointment_id, amount, currency, status)"
-            " values ($1, $2, $3, 100, 'USD', 'succeeded')",
-            org.id,
-            f"pi_{org.private}",
-            UUID(org.ids["paid_visit"]),
-        )
+        org.ids["payment"] = str(await self.db.fetchval(PAID_VISIT, org.id, org.ids["paid_visit"], org.private))
         for name in ("inbound", "question"):
             inbound = await self.db.fetchval(
                 "insert into clinic.inbound_messages (organization_id, channel, provider_id, kind, text, needs_answer)"

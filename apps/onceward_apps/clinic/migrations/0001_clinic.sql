@@ -1,4 +1,5 @@
--- A clinic is an organization: its patients, appointments, payments, messages, video rooms and recordings.
+-- A clinic is an organization: its patients, appointments, messages, video rooms and recordings. Payments are in
+-- `onceward.payments`, with the type `appointment`.
 
 create schema clinic;
 grant usage on schema clinic to onceward_engine, onceward_app, onceward_sql_worker, onceward_organization_worker;
@@ -61,8 +62,7 @@ create table clinic.appointments (
         ('not_required', 'unpaid', 'pending', 'failed', 'paid', 'review', 'refund_pending', 'partially_refunded', 'refunded',
          'disputed', 'charged_back')),
     payment_links int not null default 0,
-    payment_link_at timestamptz,                                -- when the last payment page was requested
-    payment_session text,
+    payment_link_at timestamptz,                                -- when the last payment link was sent
     payment_url text,
     room_name text,
     room_url text,
@@ -98,53 +98,6 @@ comment on table clinic.appointment_history is 'Every change of an appointment. 
 create index history_appointment on clinic.appointment_history (organization_id, appointment_id, id);
 select onceward.protect('clinic.appointment_history');
 revoke update on clinic.appointment_history from onceward_app;
-
-create table clinic.payments (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
-    provider text not null default 'stripe',
-    provider_id text not null,              -- the payment intent
-    appointment_id uuid,
-    amount bigint,                          -- in minor units; null: only a refund was reported so far
-    currency text,
-    status text not null check (status in ('expected', 'failed', 'succeeded')),
-    refunded bigint not null default 0 check (refunded >= 0),
-    refund_returned_at timestamptz,         -- when the bank last returned a refund; older reports contain that money
-    problem text check (problem in ('unknown_appointment', 'cancelled', 'duplicate', 'wrong_amount')),
-    failure text,
-    dispute text check (dispute in ('open', 'won', 'lost')),    -- the patient's bank has taken the money back, and decided
-    received_at timestamptz not null default onceward.now(),
-    caused_by bigint default onceward.cause(),
-    unique (organization_id, provider, provider_id),
-    unique (id, organization_id)
-);
-create index payments_appointment on clinic.payments (organization_id, appointment_id);
-create index payments_provider on clinic.payments (provider_id);
-select onceward.protect('clinic.payments');
-revoke delete on clinic.payments from onceward_app;
-
-create table clinic.refunds (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
-    payment_id uuid not null,
-    amount bigint not null check (amount > 0),
-    refunded_before bigint not null check (refunded_before >= 0),  -- what had been refunded when this was requested
-    currency text not null,
-    key text not null,                      -- <cause kind>:<cause id>:<action>, the idempotency key at Stripe
-    reason text not null,
-    status text not null default 'pending' check (status in ('pending', 'succeeded', 'failed')),
-    provider_id text,
-    failure text,
-    requested_by text not null,
-    created_at timestamptz not null default onceward.now(),
-    done_at timestamptz,
-    unique (organization_id, key),
-    foreign key (payment_id, organization_id) references clinic.payments (id, organization_id)
-);
-create index refunds_payment on clinic.refunds (payment_id);
-create index refunds_pending on clinic.refunds (created_at) where status = 'pending';
-select onceward.protect('clinic.refunds');
-revoke delete on clinic.refunds from onceward_app;
 
 create table clinic.inbound_messages (
     id bigint primary key default nextval('onceward.ids'),
@@ -278,7 +231,6 @@ begin
 end
 $$;
 select onceward.watch('clinic.appointments');
-select onceward.watch('clinic.payments');
 select onceward.watch('clinic.inbound_messages');
 select onceward.watch('clinic.outgoing');
 select onceward.watch('clinic.room_participants');

@@ -101,25 +101,22 @@ async def set_room(tx: Tx, id: UUID, name: str, url: str | None) -> None:
     )
 
 
-async def set_payment_link(tx: Tx, id: UUID, number: int, session: str, url: str) -> bool:
-    """Store the payment page. Return False if another page was requested in the meantime."""
-    changed = await tx.fetchval(
-        "update clinic.appointments set payment_session = $3, payment_url = $4"
-        " where id = $1 and payment_links = $2 returning id",
-        id,
-        number,
-        session,
-        url,
-    )
-    return changed is not None
+async def set_payment_url(tx: Tx, id: UUID, url: str | None) -> None:
+    await tx.execute("update clinic.appointments set payment_url = $2 where id = $1", id, url)
 
 
-async def next_payment_link(tx: Tx, id: UUID) -> int:
+async def count_payment_link(tx: Tx, id: UUID) -> int:
+    """Count a link that is sent, and return how many were."""
     return await tx.fetchval(
-        "update clinic.appointments set payment_links = payment_links + 1, payment_link_at = onceward.now(),"
-        " payment_session = null, payment_url = null where id = $1 returning payment_links",
+        "update clinic.appointments set payment_links = payment_links + 1, payment_link_at = onceward.now()"
+        " where id = $1 returning payment_links",
         id,
     )
+
+
+async def set_payment_status(tx: Tx, id: UUID, status: str) -> Row:
+    """Store the payment status, and return the appointment."""
+    return await tx.fetchrow("update clinic.appointments set payment_status = $2 where id = $1 returning *", id, status)
 
 
 async def set_meeting(tx: Tx, id: UUID, room_name: str) -> None:

@@ -17,12 +17,6 @@ select m.id, m.organization_id, m.reference
    and m.sent_at > onceward.now() - interval '2 days'
  order by m.sent_at limit 1000
 """
-PENDING_REFUNDS = """
--- Refunds that the bank has not ended yet. Stripe may cancel one without a webhook that reaches us.
-select id, organization_id from clinic.refunds
- where status = 'pending' and created_at <= onceward.now() - make_interval(secs => $1::float8 * 60)
- order by created_at limit 1000
-"""
 UNCHECKED_ROOMS = """
 -- Rooms whose meeting ended some minutes ago, checked once an hour for two days.
 select r.room_name, r.organization_id

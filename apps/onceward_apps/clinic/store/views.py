@@ -53,13 +53,15 @@ select id, at, from_status, to_status, trigger, actor, caused_by from clinic.app
  where organization_id = $1 and appointment_id = $2 order by id
 """
 PAYMENTS = """
-select id, provider_id, amount, currency, status, refunded, problem, failure, received_at, caused_by from clinic.payments
- where organization_id = $1 and appointment_id = $2 order by received_at, id
+select id, charge, status, amount, currency, received, refunded, decision, decided_reason, failure, created_at, paid_at, caused_by
+  from onceward.payments where organization_id = $1 and subject_type = 'appointment' and subject_id = $2::uuid::text
+ order by created_at, id
 """
 REFUNDS = """
-select r.id, r.amount, r.currency, r.reason, r.status, r.failure, r.created_at
-  from clinic.refunds r join clinic.payments p on p.id = r.payment_id
- where r.organization_id = $1 and p.appointment_id = $2 order by r.created_at, r.id
+select r.id, r.payment_id, r.amount, r.currency, r.reason, r.status, r.failure, r.created_at
+  from onceward.payments p join onceward.payment_refunds r on r.payment_id = p.id
+ where p.organization_id = $1 and p.subject_type = 'appointment' and p.subject_id = $2::uuid::text
+ order by r.created_at, r.id
 """
 MESSAGES = """
 select message_id, kind, channel, state, reason, created_at, sent_at from clinic.message_states
@@ -80,7 +82,7 @@ select recording_id, status, s3_key, duration_s, error, started_at from clinic.r
 
 PAYMENT_PAGE = """
 -- What a patient may see without a login, after the payment page.
-select a.id, a.price, a.currency, a.payment_status, a.payment_url, c.name as clinic, coalesce(p.locale, c.locale) as locale,
+select a.id, a.organization_id, a.price, a.currency, a.payment_status, a.payment_url, c.name as clinic, coalesce(p.locale, c.locale) as locale,
        a.status in ('scheduled', 'confirmed', 'in_progress', 'completed') as is_payable
   from clinic.appointments a
   join clinic.patients p on p.organization_id = a.organization_id and p.id = a.patient_id

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import orjson
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from onceward import Engine
@@ -196,7 +196,7 @@ async def resume(engine: EngineHere, user: User, course_id: UUID, request: Reque
 @router.post("/courses/{course_id}/lessons/{number}/retry")
 @exposed("call", limit="courses at the same time and spending, by the tier of the user")
 async def retry_lesson(
-    engine: EngineHere, user: User, course_id: UUID, number: int, request: Request
+    engine: EngineHere, user: User, course_id: UUID, number: Annotated[int, Path(ge=1, le=10_000)], request: Request
 ) -> dict[str, Any]:
     """Write one lesson and its exercises again. All others stay as they are."""
     with problems(request):

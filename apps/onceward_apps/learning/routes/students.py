@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from onceward import Tx
@@ -19,6 +19,8 @@ from onceward_apps.learning.store import certificates, people, views
 from onceward_apps.learning.store import chat as chat_rows
 
 router = APIRouter(prefix="/api/v1/learning/student", tags=["learning: students"])
+
+MessageId = Annotated[int, Path(ge=1, lt=2**63)]
 
 NotAllowed = chat.NotAllowed
 
@@ -136,7 +138,7 @@ async def mark_item(
 
 @router.get("/cohorts/{cohort_id}/chat")
 async def messages(
-    engine: EngineHere, student: SignedIn, cohort_id: UUID, before: int | None = None
+    engine: EngineHere, student: SignedIn, cohort_id: UUID, before: Annotated[int | None, Query(ge=1, lt=2**63)] = None
 ) -> list[dict[str, Any]]:
     """Return 50 messages, the newest last; `before` is the id of the oldest one that the caller has."""
     async with acting(engine, student.organization) as tx:
@@ -166,7 +168,7 @@ async def post_message(
 @router.patch("/cohorts/{cohort_id}/chat/{message_id}", status_code=204)
 @exposed("nothing")
 async def edit_message(
-    engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: int, new: EditIn
+    engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: MessageId, new: EditIn
 ) -> Response:
     async with acting(engine, student.organization) as tx:
         await chat.edit(tx, cohort_id, message_id, student.user_id, new.message)
@@ -175,7 +177,7 @@ async def edit_message(
 
 @router.delete("/cohorts/{cohort_id}/chat/{message_id}", status_code=204)
 @exposed("nothing")
-async def delete_message(engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: int) -> Response:
+async def delete_message(engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: MessageId) -> Response:
     async with acting(engine, student.organization) as tx:
         await chat.delete(tx, cohort_id, message_id, student.user_id)
     return Response(status_code=204)
@@ -184,7 +186,7 @@ async def delete_message(engine: EngineHere, student: SignedIn, cohort_id: UUID,
 @router.post("/cohorts/{cohort_id}/chat/{message_id}/reactions", status_code=204)
 @exposed("nothing")
 async def react(
-    engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: int, reaction: ReactionIn
+    engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: MessageId, reaction: ReactionIn
 ) -> Response:
     async with acting(engine, student.organization) as tx:
         await chat.react(tx, cohort_id, message_id, student.user_id, reaction.emoji, on=reaction.on)

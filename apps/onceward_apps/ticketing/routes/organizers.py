@@ -32,7 +32,7 @@ class SectionIn(BaseModel):
 
     name: str = Field(min_length=1, max_length=60)
     price_cents: int = Field(ge=0, le=100_000_000)
-    rows: Annotated[dict[str, int] | None, AtMost(1000)] = None
+    rows: Annotated[dict[str, Annotated[int, Field(ge=1, le=10_000)]] | None, AtMost(1000)] = None
     places: int | None = Field(None, ge=1, le=1_000_000)
 
 
@@ -71,8 +71,8 @@ class CouponIn(BaseModel):
     code: str = Field(min_length=6, max_length=40)
     event_id: UUID | None = None
     percent_bps: int | None = Field(None, ge=1, le=10_000)
-    amount_cents: int | None = Field(None, ge=1)
-    most_uses: int | None = Field(None, ge=1)
+    amount_cents: int | None = Field(None, ge=1, le=100_000_000)
+    most_uses: int | None = Field(None, ge=1, le=1_000_000_000)
     valid_until: datetime | None = None
 
 
@@ -87,7 +87,7 @@ class RefundIn(BaseModel):
 class LinksIn(BaseModel):
     """`link_version` is the version to revoke, as the list of orders shows it: the same request twice revokes once."""
 
-    link_version: int = Field(ge=1)
+    link_version: int = Field(ge=1, lt=2**31)
 
 
 class SettledIn(BaseModel):

@@ -1,0 +1,21 @@
+"""Dodo Payments: Standard Webhooks."""
+
+from __future__ import annotations
+
+from onceward.webhooks.events import Events, Header
+from onceward.webhooks.families import StandardWebhooks
+from onceward.webhooks.sender import Sender
+
+SENDER = Sender(
+    title="Dodo Payments",
+    verification=StandardWebhooks(header_prefixes=("webhook", "svix")),
+    events=Events(
+        id=Header("webhook-id"), ordering=("data.payment_id", "data.subscription_id"), data="data", strict_type=True
+    ),
+    setup=(
+        "Under Settings, Webhooks, add an endpoint with the URL of the source. Its secret is the secret of the source."
+    ),
+    failure="Svix sends: after a failure again after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h.",
+    facts=("Hookflo/tern (third party)",),
+    unconfirmed=("all of it: read in lists of other projects",),
+)

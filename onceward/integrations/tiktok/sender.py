@@ -1,0 +1,25 @@
+"""TikTok: `TikTok-Signature`, an HMAC of timestamp and body."""
+
+from __future__ import annotations
+
+from onceward.webhooks.events import Events
+from onceward.webhooks.families import Hmac
+from onceward.webhooks.sender import Sender
+
+SENDER = Sender(
+    title="TikTok",
+    verification=Hmac(
+        header="tiktok-signature", signed="{timestamp}.{body}", separator=",", prefix="s=", timestamp_entry="t="
+    ),
+    events=Events(id=(), type="event", ordering="user_openid", strict_type=True),
+    setup=(
+        "In the console of TikTok, add a webhook with the URL of the source. The signing secret shown there is "
+        "the secret of the source."
+    ),
+    unconfirmed=(
+        "header, text and encoding of the signature",
+        "the unit of the timestamp",
+        "fields of events",
+        "retries",
+    ),
+)
