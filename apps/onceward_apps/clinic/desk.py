@@ -51,8 +51,9 @@ PAID = {
 CHANNEL = {"whatsapp": "WhatsApp", "sms": "Text message"}
 HISTORY = """
 select h.at, case h.trigger when 'reschedule' then 'Moved to another time' when 'created' then 'Booked' else
-         case h.to_status when 'scheduled' then 'Booked' when 'confirmed' then 'Confirmed' when 'in_progress' then 'The meeting began'
-              when 'completed' then 'The meeting ended' when 'cancelled' then 'Cancelled' else 'Did not come' end end as what,
+         case h.to_status when 'scheduled' then 'Booked' when 'confirmed' then 'Confirmed'
+              when 'in_progress' then 'The meeting began' when 'completed' then 'The meeting ended'
+              when 'cancelled' then 'Cancelled' else 'Did not come' end end as what,
        h.actor as who
   from clinic.appointment_history h where h.appointment_id = $1::text::uuid
 union all
@@ -105,7 +106,8 @@ APPOINTMENTS = desk.listing(
         name="appointments",
         title="Appointments",
         noun="appointment",
-        rows="clinic.appointments r join clinic.patients p on p.organization_id = r.organization_id and p.id = r.patient_id",
+        rows="clinic.appointments r"
+        " join clinic.patients p on p.organization_id = r.organization_id and p.id = r.patient_id",
         order="-starts_at",
         roles=STAFF,
         columns=(
@@ -134,7 +136,8 @@ APPOINTMENTS = desk.listing(
             Column(
                 "present",
                 "In the room",
-                sql="(select string_agg(coalesce(n.user_name, 'Somebody'), ', ' order by n.joined_at) from clinic.room_participants n"
+                sql="(select string_agg(coalesce(n.user_name, 'Somebody'), ', ' order by n.joined_at)"
+                " from clinic.room_participants n"
                 " where n.organization_id = r.organization_id and n.room_name = r.room_name and n.left_at is null)",
             ),
             Column("price", "Price", kind="money", currency="r.currency", wide=True),
@@ -191,7 +194,8 @@ INBOX = desk.listing(
         name="inbox",
         title="Messages",
         noun="message",
-        rows="clinic.inbound_messages r left join clinic.patients p on p.organization_id = r.organization_id and p.id = r.patient_id"
+        rows="clinic.inbound_messages r"
+        " left join clinic.patients p on p.organization_id = r.organization_id and p.id = r.patient_id"
         " left join clinic.contacts c on c.id = r.contact_id",
         id_type="bigint",
         roles=STAFF,
@@ -352,7 +356,8 @@ desk.figure(
 desk.figure(
     DeskFigure(
         title="Not confirmed",
-        sql="select count(*) from clinic.appointments where status = 'scheduled' and starts_at between onceward.now() and onceward.now() + interval '7 d'",
+        sql="select count(*) from clinic.appointments where status = 'scheduled'"
+        " and starts_at between onceward.now() and onceward.now() + interval '7 d'",
         listing="appointments",
         query="starts_at=week&status=scheduled&sort=starts_at",
         note="in the next 7 days",

@@ -67,7 +67,8 @@ USERS = desk.listing(
             Column("goodbye_sent_at", "Last goodbye", sql="s.goodbye_sent_at", kind="time"),
             Column("unreachable_because", "Why nobody is reached", sql="replace(s.unreachable_because, '_', ' ')"),
         ),
-        timeline=f"select t.at, case t.to_state {BECAME} end || ': ' || case t.trigger {WHY} else t.trigger end as what, '' as who"
+        timeline=f"select t.at, case t.to_state {BECAME} end || ': '"
+        f" || case t.trigger {WHY} else t.trigger end as what, '' as who"
         " from engagement.transitions t where t.user_id = $1::text::uuid",
         documents="select 'What happens next, and why' as title, '/dashboard/engagement/user?id=' || $1 as path",
     ),

@@ -51,7 +51,8 @@ TICKETS = Listing(
     name="tickets",
     title="Tickets",
     noun="ticket",
-    rows="ticketing.tickets r join ticketing.events e on e.id = r.event_id join ticketing.sections s on s.id = r.section_id"
+    rows="ticketing.tickets r join ticketing.events e on e.id = r.event_id"
+    " join ticketing.sections s on s.id = r.section_id"
     " left join ticketing.seats p on p.id = r.seat_id",
     order="-purchased_at",
     roles=("manager", "door"),
@@ -263,7 +264,8 @@ desk.figure(
 desk.figure(
     DeskFigure(
         title="Payments that failed",
-        sql="select count(*) from ticketing.checkouts where status = 'failed' and started_at > onceward.now() - interval '1 day'",
+        sql="select count(*) from ticketing.checkouts where status = 'failed'"
+        " and started_at > onceward.now() - interval '1 day'",
         listing="orders",
         query="status=failed",
         note="in 24 hours",
