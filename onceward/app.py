@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
-from onceward import inject, workflows
 from onceward.decorators import (
     DeliveryEndFunction,
     EventHandler,
@@ -22,28 +19,19 @@ from onceward.decorators import (
     require_async,
 )
 from onceward.durations import Duration, in_seconds
-from onceward.event_reports import REPORT_BATCH, apply_report, apply_reports
+from onceward.event_handlers import PAYMENTS_APP, EventHandlers
 from onceward.feature import EVERY_ROLE, Feature, Part, Reference, Role, SealedColumn, Stage, Traced
-from onceward.inbox.event import Event, EventKind
+from onceward.inbox.event import EventKind
 from onceward.inbox.handlers import (
-    Declared,
     Handler,
     Ordering,
-    engine_handler,
-    follower,
-    handler,
-    only_followers,
-    task_name,
 )
-from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
+from onceward.live import LiveRegistry, Rule, Topic
 from onceward.messages import HookState
 from onceward.messages.delivery import hook_state
 from onceward.messages.endings import ENDED
-from onceward.messages.reports import delivery_reports
-from onceward.messages.service_states import account_events
 from onceward.outbox import Catalogue, EventType
-from onceward.payments.declaring import Declarations, PaymentRegistry, payment_services, service_class
-from onceward.payments.events import apply_event
+from onceward.payments.declaring import Declarations, PaymentRegistry
 from onceward.payments.jobs import Jobs
 from onceward.payments.queueing import QUEUE as PAYMENTS_QUEUE
 from onceward.schedules import Cron, Every, Schedule
@@ -51,10 +39,7 @@ from onceward.schedules.declaring import ScheduleOptions, declare
 from onceward.script_engine import open_engine
 from onceward.services import Services
 from onceward.settings import FeatureSettings, SettingsError, load_feature_settings
-from onceward.tx import Tx
-from onceward.webhooks.registry import PROVIDERS
-from onceward.work import EVENTS, AppRegistry, Claimed, MessageHook, RetryOption, as_policy
-from onceward.workflows import Workflow, WorkflowTask
+from onceward.work import EVENTS, AppRegistry, MessageHook, RetryOption, as_policy
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -67,21 +52,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=FeatureSettings)
-
-
-PAYMENTS_APP = "payments"
-"""The app of the webhook sources that payment accounts register: the machine of payments handles their events."""
-
-
-async def _apply_payment_event(work: Claimed, tx: Tx | None) -> Any:
-    return await apply_event(work.body, tx)
-
-
-def _two_owners(name: str) -> ValueError:
-    return ValueError(
-        f"{name} has two handlers: app.payments.account(...) handles this source, and @app.on handles this type of it."
-        " Use the hooks of app.payments instead, or register the handler with as_job=True, as a job of its own"
-    )
 
 
 class NoSuchFolder(SettingsError):
@@ -133,12 +103,7 @@ class Onceward:
         )
         self.registry = AppRegistry(apps={name}, sealed=set(sealed))
         self.registry.add_kind(EventKind())
-        self.handlers: dict[str, Handler] = {}
-        self._followers: dict[str, list[str]] = {}
-        self._implied: set[str] = set()
-        self._payment_events: set[str] = set()
-        self._shared: set[str] = set()
-        """Types that several included apps handle: only sources that name their app have a handler for them."""
+        self._events = EventHandlers(name, self.registry)
         self.live = LiveRegistry()
         self.routers: list[APIRouter] = []
         self.schedules: dict[str, Schedule] = {}
@@ -150,20 +115,21 @@ class Onceward:
         self.event_types = Catalogue()
         self.registry.payments = PaymentRegistry()
         self.payments = Declarations(
-            lambda: self.registry.payments, first_use=self._use_payments, handle=self._handle_payments
+            lambda: self.registry.payments, first_use=self._use_payments, handle=self._events.handle_payments
         )
         """Declares what follows when somebody pays (docs/payments.md)."""
-        for provider, declared in (*delivery_reports().items(), *account_events().items()):
-            for type in declared.types:
-                for app in self._apps_of(provider):
-                    self._handle_reports(task_name(provider, type, app=app))
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers of webhooks, by the name of their task."""
+        return self._events.by_task
 
     def include(self, other: Onceward) -> None:
         """Add everything of another app to this one. Two handlers of one source or tasks of one name are an error.
 
         Two apps may handle the same type of a provider. Each then serves the sources that name it as their app.
         """
-        self._include_handlers(other)
+        self._events.include(other._events)
         self.registry.apps |= other.registry.apps
         for task in other.registry:
             if task.name not in self.handlers and task.name not in other.handlers:
@@ -206,20 +172,7 @@ class Onceward:
         self.registry.apps.add(PAYMENTS_APP)
         for task in Jobs(lambda: self.services).tasks():
             self.registry.add(task)
-        for service in payment_services():
-            for type in service_class(service).event_types:
-                self._handle_payment_events(task_name(service, type, app=PAYMENTS_APP))
-
-    def _handle_payments(self, source: str, service: str) -> None:
-        for type in service_class(service).event_types:
-            self._handle_payment_events(task_name(source, type))
-
-    def _handle_payment_events(self, name: str) -> None:
-        self._payment_events.add(name)
-        if name in self.registry.tasks and name not in self._implied:
-            raise _two_owners(name)
-        others = partial(self._followers.get, name, ())
-        self._handle(only_followers(name, others, before=_apply_payment_event), implied=True)
+        self._events.handle_payment_accounts()
 
     # -- parts of the app's own ------------------------------------------------------------------------------------
 
@@ -287,128 +240,26 @@ class Onceward:
         """
 
         def register(function: EventHandler) -> EventHandler:
-            name = task_name(provider, type)
-            if not inspect.iscoroutinefunction(function):
-                raise TypeError(f"{name}: an event handler must be `async def`; enqueue a job to run sync code")
-            signature = inject.read(function, known=(Event, Tx), name=name)
-            if signature.arguments:
-                raise TypeError(f"{name}: parameter {signature.arguments[0]!r} is neither `Event[...]` nor `Tx`")
-            declared = Declared(
-                function=function,
-                provider=provider,
-                type=type,
-                event_parameter=signature.parameter(Event),
-                event_annotation=signature.annotation(Event),
-                tx_parameter=signature.parameter(Tx),
+            self._events.declare(
+                function,
+                provider,
+                type,
+                ordering=ordering,
                 retry=as_policy(retry, max_attempts, EVENTS),
                 timeout_s=None if timeout is None else in_seconds(timeout),
-                ordering=ordering,
+                as_job=as_job,
                 batch=batch,
             )
-            for app in self._apps_of(provider):
-                self._declare(replace(declared, app=app), as_job=as_job)
             return function
 
         return register
 
-    def _apps_of(self, provider: str) -> tuple[str | None, ...]:
-        """Return for whose sources a handler is registered: those of this app, and those that name no app."""
-        return (self.name, None) if provider in PROVIDERS else (None,)
-
-    def _declare(self, declared: Declared, *, as_job: bool) -> None:
-        name = declared.name
-        if not as_job:
-            self._handle(handler(declared, others=partial(self._followers.get, name, ()), before=apply_report))
-            return
-        task = follower(declared)
-        self.registry.add(task)
-        self._followers.setdefault(name, []).append(task.name)
-        self._handle_implied(name)
-
-    def _handle(self, handler: Handler, *, implied: bool = False) -> None:
-        name = handler.task.name
-        if name in self._shared:
-            return
-        if name in self._payment_events and not implied:
-            raise _two_owners(name)
-        if name in self._implied:
-            if implied:
-                return
-            del self.registry.tasks[name]
-            self._implied.discard(name)
-        if name in self.registry.tasks:
-            if implied:
-                return
-            if name.partition("/")[0] not in PROVIDERS:
-                raise ValueError(f"{name} has two handlers: register one of them with as_job=True, as a job of its own")
-            # The handlers are of two apps, because each of them already has its task for the sources of its app.
-            self._shared.add(name)
-            del self.registry.tasks[name], self.handlers[name]
-            return
-        self.registry.add(handler.task)
-        self.handlers[name] = handler
-        if implied:
-            self._implied.add(name)
-
-    def _handle_implied(self, name: str) -> None:
-        """Handle a type for its jobs, or for the engine, until the app has a handler of its own."""
-        others = partial(self._followers.get, name, ())
-        self._handle(only_followers(name, others, before=apply_report), implied=True)
-
-    def _handle_reports(self, name: str) -> None:
-        """Apply the delivery reports of a type, many in one commit, until the app has a handler of its own."""
-        others = partial(self._followers.get, name, ())
-        self._handle(engine_handler(name, others, apply=apply_reports, batch=REPORT_BATCH), implied=True)
-
-    def _include_handlers(self, other: Onceward) -> None:
-        for name in other._shared:
-            self._shared.add(name)
-            self.registry.tasks.pop(name, None)
-            self.handlers.pop(name, None)
-            self._implied.discard(name)
-        self._payment_events |= other._payment_events
-        for name in other._payment_events & self.handlers.keys():
-            if name not in self._implied:
-                raise _two_owners(name)
-        for name, included in other.handlers.items():
-            self._handle(included, implied=name in other._implied)
-        for name, tasks in other._followers.items():
-            shared = self._followers.setdefault(name, [])
-            shared.extend(tasks)
-            # An included handler reads the followers of its own app, so both apps must share one list.
-            other._followers[name] = shared
-
     # -- live ------------------------------------------------------------------------------------------------------
 
-    @overload
-    def query(self, function: Callable[Concatenate[Query, P], Awaitable[R]], /) -> QueryDefinition[P, R]: ...
-    @overload
-    def query(
-        self, /, *, name: str | None = None, allow: Rule = "viewer", per: Per = "organization"
-    ) -> QueryDecorator: ...
-    def query(
-        self,
-        function: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        allow: Rule = "viewer",
-        per: Per = "organization",
-    ) -> Any:
-        """Register a live query. All users of an organization share its result; with `per="user"` each has their own."""
-
-        def register(function: Callable[..., Any]) -> QueryDefinition[..., Any]:
-            query_name = name or function.__name__
-            parameter = inject.read(function, known=(Query,), name=query_name).parameter(Query)
-            if parameter is None:
-                raise TypeError(f"query {query_name} must take a parameter annotated with Query")
-            definition: QueryDefinition[..., Any] = QueryDefinition(
-                function, name=query_name, parameter=parameter, allow=allow, per=per
-            )
-            self.live.add(definition)
-            return definition
-
-        return register if function is None else register(function)
+    @property
+    def query(self) -> QueryDecorator:
+        """Register a live query: `@app.query` or `@app.query(per="user", ...)`; `QueryDecorator` lists the options."""
+        return QueryDecorator(self.live)
 
     def topic(self, pattern: str, *, allow: Rule = "viewer", replay: int = 0, presence: bool = False) -> Topic:
         """Let clients subscribe to topics like `cohort/{id}/enrollments`. They first get the last `replay` messages."""
@@ -434,27 +285,10 @@ class Onceward:
 
     # -- workflows -------------------------------------------------------------------------------------------------
 
-    @overload
-    def workflow(self, function: Callable[Concatenate[Workflow, P], Awaitable[R]], /) -> WorkflowTask[P, R]: ...
-    @overload
-    def workflow(
-        self, /, *, name: str | None = None, version: str | None = None, max_steps: int = 1000
-    ) -> WorkflowDecorator: ...
-    def workflow(
-        self,
-        function: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        version: str | None = None,
-        max_steps: int = 1000,
-    ) -> Any:
-        """Register a function as a workflow. `version` names its code in errors; the default is a hash of the code."""
-
-        def register(function: Callable[..., Any]) -> WorkflowTask[..., Any]:
-            return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
-
-        return register if function is None else register(function)
+    @property
+    def workflow(self) -> WorkflowDecorator:
+        """Register a workflow: `@app.workflow` or `@app.workflow(name=...)`; `WorkflowDecorator` lists the options."""
+        return WorkflowDecorator(self.registry)
 
     # -- messages --------------------------------------------------------------------------------------------------
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_origin, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_origin, overload
 
-from onceward import inject
+from onceward import inject, workflows
 from onceward.durations import Duration, in_seconds
 from onceward.inbox.event import Event
-from onceward.live import Query, QueryDefinition
+from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule
 from onceward.messages import DeliveryReport, MessageEnd
 from onceward.outbox import DeliveryEnd
 from onceward.schedules import Run
@@ -47,25 +47,88 @@ ScheduleFunction = TypeVar("ScheduleFunction", bound=Callable[[Run], Awaitable[A
 """A function that runs on a schedule: `async def (run: Run)`."""
 
 
-class WorkflowDecorator(Protocol):
-    """What `app.workflow(...)` with options returns."""
+class WorkflowDecorator:
+    """`@app.workflow` registers a function as a workflow; `@app.workflow(name="...", max_steps=50)` does so with options."""
 
+    __slots__ = ("_options", "_registry")
+
+    def __init__(self, registry: AppRegistry, options: dict[str, Any] | None = None) -> None:
+        self._registry = registry
+        self._options = options
+
+    @overload
     def __call__(self, function: Callable[Concatenate[Workflow, P], Awaitable[R]], /) -> WorkflowTask[P, R]: ...
+    @overload
+    def __call__(
+        self, /, *, name: str | None = None, version: str | None = None, max_steps: int = 1000
+    ) -> WorkflowDecorator: ...
+    def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Register the function, or return a decorator with these options.
+
+        `name` defaults to the function's name. `version` names its code in errors; the default is a hash of the code.
+        """
+        if function is None:
+            if self._options is not None:
+                raise TypeError("app.workflow(...)(...): give all options in one call")
+            return WorkflowDecorator(self._registry, options)
+        return workflows.register(self._registry, function, **(self._options or {}), **options)
 
 
-class QueryDecorator(Protocol):
-    """What `app.query(...)` with options returns."""
+class QueryDecorator:
+    """`@app.query` registers a live query; `@app.query(per="user", allow="user")` does so with options."""
 
+    __slots__ = ("_live", "_options")
+
+    def __init__(self, live: LiveRegistry, options: dict[str, Any] | None = None) -> None:
+        self._live = live
+        self._options = options
+
+    @overload
     def __call__(self, function: Callable[Concatenate[Query, P], Awaitable[R]], /) -> QueryDefinition[P, R]: ...
+    @overload
+    def __call__(
+        self, /, *, name: str | None = None, allow: Rule = "viewer", per: Per = "organization"
+    ) -> QueryDecorator: ...
+    def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Register the function, or return a decorator with these options.
+
+        `name` defaults to the function's name. All users of an organization share the result; with `per="user"` each
+        has their own. `allow` says who may subscribe.
+        """
+        if function is None:
+            if self._options is not None:
+                raise TypeError("app.query(...)(...): give all options in one call")
+            return QueryDecorator(self._live, options)
+        return declare_query(self._live, function, **(self._options or {}), **options)
+
+
+def declare_query(
+    live: LiveRegistry,
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    allow: Rule = "viewer",
+    per: Per = "organization",
+) -> QueryDefinition[..., Any]:
+    """Check the function's signature and add it as a live query."""
+    query_name = name or function.__name__
+    parameter = inject.read(function, known=(Query,), name=query_name).parameter(Query)
+    if parameter is None:
+        raise TypeError(f"query {query_name} must take a parameter annotated with Query")
+    definition: QueryDefinition[..., Any] = QueryDefinition(
+        function, name=query_name, parameter=parameter, allow=allow, per=per
+    )
+    live.add(definition)
+    return definition
 
 
 class JobDecorator:
     """`@app.job` registers a function as a job; `@app.job(queue="mail", max_attempts=5)` does so with options.
 
-    The injected parameters come first and by position: `(job: Job, tx: Tx, *, ...)`, `(tx: Tx, *, ...)`,
-    `(job: Job, *, ...)` or `(*, ...)`. The others are keyword-only and become the arguments of `enqueue`. A sync function
-    runs in a thread and cannot take `tx`. With `batch=n`, the function is `(jobs: list[Job], tx: Tx)` and gets up to
-    `n` jobs of one organization in one transaction.
+    The injected parameters come first and by position: `(job: Job, tx: Tx, *, ...)`, `(tx: Tx, *, ...)`, `(job: Job, *,
+    ...)` or `(*, ...)`. The others are keyword-only and become the arguments of `enqueue`. A sync function runs in a
+    thread and cannot take `tx`. With `batch=n`, the function is `(jobs: list[Job], tx: Tx)` and gets up to `n` jobs of
+    one organization in one transaction.
     """
 
     __slots__ = ("_options", "_registry")
@@ -110,10 +173,11 @@ class JobDecorator:
         """Register the function, or return a decorator with these options.
 
         `name` defaults to the function's name. `retry` is a `RetryPolicy` or a list of waits; `max_attempts` includes
-        the first attempt. `timeout` ends an attempt. With `shared=False` a function with `tx` always has a commit of its own:
-        otherwise it may share one with other jobs that wait (docs/work.md). `outside=True` says that the function calls outside services;
-        `critical=False` ends the last failed attempt without a dead letter or an alert. `process=True` runs the function in
-        a process of its own, which may take `memory_mb` more memory and use `cpu_s` of CPU time.
+        the first attempt. `timeout` ends an attempt. With `shared=False` a function with `tx` always has a commit of
+        its own: otherwise it may share one with other jobs that wait (docs/work.md). `outside=True` says that the
+        function calls outside services; `critical=False` ends the last failed attempt without a dead letter or an
+        alert. `process=True` runs the function in a process of its own, which may take `memory_mb` more memory and use
+        `cpu_s` of CPU time.
         """
         if function is None:
             if self._options is not None:

@@ -197,6 +197,11 @@ class Tx(Transaction):
             self.engine.note_refusal(refused, recorded, refusal)
             raise
 
+    async def run_now(self, job: Enqueued[Any] | int, /) -> bool:
+        """Make a waiting job due at once, whatever it waits for. False: it runs already, or has ended."""
+        id = job if isinstance(job, int) else job.id
+        return bool(await self.fetchval("select onceward.run_now($1)", id))
+
     async def cancel(self, job: Enqueued[Any] | int, /) -> str:
         """Cancel a job of this organization. Returns `cancelled`, `asked` (it runs; its worker stops it) or `gone`."""
         id = job if isinstance(job, int) else job.id

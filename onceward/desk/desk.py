@@ -80,7 +80,7 @@ class Desk:
         self,
         name: str,
         title: str,
-        app: Onceward,
+        app: Onceward | None,
         *,
         table: str,
         roles: tuple[Role, ...] = (),
@@ -110,7 +110,8 @@ class Desk:
         DESKS[name] = self
         from onceward.desk.bulk import register
 
-        self.run_job = register(self, app)
+        # A desk of the engine itself has no app, and so no actions on several rows.
+        self.run_job = None if app is None else register(self, app)
 
     @property
     def path(self) -> str:
@@ -147,6 +148,8 @@ class Desk:
         def add(run: RunT) -> RunT:
             self._check_roles(roles)
             name = run.__name__
+            if on == "rows" and self.run_job is None:
+                raise WrongDesk(f"action {name}: a desk without an app has no job for actions on several rows")
             if (listing.name, name) in self.actions:
                 raise WrongDesk(f"listing {listing.name} has two actions {name}")
             function: Run = run

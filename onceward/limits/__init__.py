@@ -16,8 +16,10 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
         held,
         note_refusal,
         reconcile,
+        release,
         reserve,
         set_global,
+        want,
     )
     from onceward.limits.rate import Rate, forget_idle
 
@@ -26,7 +28,9 @@ __all__ = [
     "Limit",
     "Rate",
     "Refusal",
+    "release",
     "reserve",
+    "want",
 ]
 
 __getattr__ = lazy(__name__, __file__)

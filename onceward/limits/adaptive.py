@@ -1,10 +1,12 @@
-"""Adapt the global limit to the load: high CPU or memory use lowers it, a backlog at low load raises it.
+"""Adapt the global limit to the load: high CPU or memory use lowers it, unmet demand at low load raises it.
 
 above 80 %            ──▶ the lowest level
 above 60 %            ──▶ at most the middle level
-below 40 % + backlog  ──▶ one level up
+below 40 % + demand   ──▶ one level up
 otherwise             ──▶ unchanged: the gap between the thresholds keeps the limit from oscillating
 
+Demand is a request that was refused, or work that waits for a slot, in the last two minutes. Other due work needs no
+slot and does not count.
 All nodes together change it at most once a minute. A lowered limit admits no new work until enough has ended; it stops
 no running work.
 """
@@ -22,15 +24,15 @@ from onceward.background import Loop
 from onceward.db import Connection, Database
 from onceward.limits.admission import GLOBAL
 from onceward.statements import read_statement
-from onceward.work.statements import QUEUES
 
 log = structlog.get_logger(__name__)
 
 EVERY_S = 10.0
 
 CHANGE = read_statement("limits", "change_limit")
-MOST_BACKLOG = 1000
-"""Due work is counted up to this number."""
+STATE = """
+select at_most, wanted_at > clock_timestamp() - interval '2 minutes' as wanted from onceward.limits where name = $1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The CPU and memory use of this machine in percent, and the number of due items that have not started."""
+    """The CPU and memory use of this machine in percent, and whether more slots were wanted than the limit allows."""
 
     cpu: float
     memory: float
-    backlog: int
+    wanted: bool
 
     @property
     def highest(self) -> float:
@@ -71,7 +73,7 @@ def decide(current: int, load: Load, bounds: Bounds) -> int:
         return levels[0]
     if load.highest > 60:
         return min(current, levels[1])
-    if load.highest < 40 and load.backlog > 0:
+    if load.highest < 40 and load.wanted:
         return next((level for level in levels if level > current), levels[-1])
     return current
 
@@ -100,26 +102,23 @@ class AdaptiveLimit:
         # Smoothed, so that a short peak does not lower the limit.
         self._cpu = cpu if self._cpu is None else self._cpu * 0.7 + cpu * 0.3
         async with self._db.acquire() as conn:
-            load = Load(self._cpu, memory, await _backlog(conn))
-            return await self._change(conn, load)
+            return await self._change(conn, self._cpu, memory)
 
-    async def _change(self, conn: Connection, load: Load) -> int | None:
-        current: int | None = await conn.fetchval("select at_most from onceward.limits where name = $1", GLOBAL)
-        if current is None:
+    async def _change(self, conn: Connection, cpu: float, memory: float) -> int | None:
+        state = await conn.fetchrow(STATE, GLOBAL)
+        if state is None:
             return None
+        current: int = state["at_most"]
+        load = Load(cpu, memory, state["wanted"])
         target = decide(current, load, self._bounds)
         if target == current:
             return None
-        reason = f"cpu {load.cpu:.0f} %, memory {load.memory:.0f} %, {load.backlog} due"
+        demand = "more slots wanted" if load.wanted else "no slots wanted"
+        reason = f"cpu {load.cpu:.0f} %, memory {load.memory:.0f} %, {demand}"
         changed: int | None = await conn.fetchval(CHANGE, GLOBAL, target, current, reason)
         if changed is not None:
             log.info("limit.changed", limit=GLOBAL, before=current, after=changed, reason=reason)
         return changed
-
-
-async def _backlog(conn: Connection) -> int:
-    """Return how much work is due and waits for a worker, up to a limit."""
-    return min(sum(row["due"] for row in await conn.fetch(QUEUES, MOST_BACKLOG)), MOST_BACKLOG)
 
 
 def measure_machine() -> tuple[float, float]:

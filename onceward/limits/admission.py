@@ -1,7 +1,8 @@
 """Admission limits: a job takes a slot when it is created, or the request is refused at once.
 
 A slot belongs to one item of work and is taken in the transaction that creates the work. The work holds the slot exactly
-as long as it is unfinished, so no code has to release it and a crash cannot leak it. Execution limits, where the job
+as long as it is unfinished, so no code has to release it and a crash cannot leak it. Work that has to wait for long
+may `release` its slots and reserve them again. Execution limits, where the job
 waits instead, are lanes: `job.in_lane(key, at_once=3, parent=..., parent_at_once=...)`.
 """
 
@@ -98,6 +99,16 @@ async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> Non
         raise LimitReached(row["full_key"], row["at_most"], row["held"])
 
 
+async def release(tx: Transaction, work_id: int) -> int:
+    """Free the slots of work that will wait, and return their number. It reserves them again to continue."""
+    return await tx.fetchval("select onceward.limit_release($1)", work_id)
+
+
+async def want(conn: Database | Connection | Transaction, key: str = GLOBAL) -> None:
+    """Note that a slot was wanted and none was free. The global limit rises only for such demand."""
+    await conn.execute("select onceward.limit_want($1)", key)
+
+
 async def note_refusal(
     db: Database, refused: LimitReached, *, metadata: dict[str, Any] | None = None, refusal: Refusal | None = None
 ) -> None:
@@ -106,6 +117,7 @@ async def note_refusal(
     The metadata say which limit was reached (`key`), how many jobs held it, and what the limit of the caller's key and the global limit are.
     """
     more = refusal or Refusal()
+    await want(db, refused.key)
     details = {
         "key": refused.key,
         "limit": refused.at_most,

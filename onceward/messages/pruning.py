@@ -7,7 +7,7 @@ from datetime import timedelta
 from onceward.db import Database
 from onceward.messages.preference_page import prune_links
 from onceward.statements import read_statement
-from onceward.work import TURNS, Retention, deletion
+from onceward.work import TURNS, Retention, retentions
 
 PRUNE_DIGESTS = read_statement("messages", "prune_digest_entries")
 STRIP = read_statement("messages", "strip_messages")
@@ -39,16 +39,7 @@ def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
         "notifications": "r.finished_at is not null and r.key is null",
         "dashboard_messages": "true",
     }
-    return [
-        Retention(
-            db=db,
-            name=name,
-            table=f"onceward.{name}",
-            prune=deletion(f"onceward.{name}", finished=condition),
-            keep=keep,
-        )
-        for name, condition in finished.items()
-    ]
+    return retentions(db, finished, keep=keep)
 
 
 async def prune_records(db: Database, keep: timedelta) -> None:

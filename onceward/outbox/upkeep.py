@@ -14,7 +14,7 @@ from onceward.db import Connection, Database
 from onceward.outbox import metrics
 from onceward.statements import read_statement
 from onceward.trust import audit
-from onceward.work import Retention, deletion, in_batches
+from onceward.work import Retention, in_batches, retentions
 
 log = structlog.get_logger(__name__)
 
@@ -91,16 +91,7 @@ def old_events(db: Database, *, keep: timedelta) -> Retention:
 def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
     """Return the retentions of sent notices to owners of endpoints, and of resends that have ended."""
     finished = {"endpoint_notices": "r.told_at is not null", "resends": "r.state <> 'running'"}
-    return [
-        Retention(
-            db=db,
-            name=name,
-            table=f"onceward.{name}",
-            prune=deletion(f"onceward.{name}", finished=condition),
-            keep=keep,
-        )
-        for name, condition in finished.items()
-    ]
+    return retentions(db, finished, keep=keep)
 
 
 async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta) -> int:

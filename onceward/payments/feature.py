@@ -18,6 +18,7 @@ FEATURE = Feature(
     ),
     commands=("onceward.payments.commands:register",),
     routes="onceward.payments.routes:routers",
+    pages="onceward.payments.pages:PAGES",
     checks="onceward.payments.checks:CHECKS",
     erasers="onceward.payments.erasers:ERASERS",
     metrics="onceward.payments.metrics",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.context import Context
 from onceward.payments.visiting import Visit, visit
+from onceward.web.api import context_of
 from onceward.web.exposure import exposed
 
 TEXTS = {
@@ -25,24 +26,26 @@ PAGE = """<!doctype html><html lang="en"><meta name="viewport" content="width=de
 OWNER = "select organization_id from onceward.payments where id = $1"
 
 
-def routers(context: Context) -> Sequence[APIRouter]:
-    router = APIRouter(include_in_schema=False)
-    engine = context.engine
+router = APIRouter(include_in_schema=False)
 
-    @router.get("/pay/{payment_id}")
-    @exposed("call", credential="id of the payment, which is random", limit="one page at the service per payment")
-    async def pay(payment_id: UUID) -> Response:
-        async with engine.db.transaction(role="engine") as tx:
-            organization = await tx.fetchval(OWNER, payment_id)
-        if organization is None:
-            return _answer(Visit("ended"))
 
-        def open_tx() -> Any:
-            return engine.transaction(organization=organization)
-
-        return _answer(await visit(open_tx, context.app.services, payment_id))
-
+def routers(_context: Context) -> Sequence[APIRouter]:
     return (router,)
+
+
+@router.get("/pay/{payment_id}")
+@exposed("call", credential="id of the payment, which is random", limit="one page at the service per payment")
+async def pay(payment_id: UUID, context: Annotated[Context, Depends(context_of)]) -> Response:
+    engine = context.engine
+    async with engine.db.transaction(role="engine") as tx:
+        organization = await tx.fetchval(OWNER, payment_id)
+    if organization is None:
+        return _answer(Visit("ended"))
+
+    def open_tx() -> Any:
+        return engine.transaction(organization=organization)
+
+    return _answer(await visit(open_tx, context.app.services, payment_id))
 
 
 def _answer(found: Visit) -> Response:

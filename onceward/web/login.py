@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from uuid import UUID
 
 from fastapi import Request
 from starlette.responses import Response
 
+from onceward.db import Transaction
 from onceward.settings import Settings
 from onceward.trust.errors import NotAuthenticated
 from onceward.trust.session_cookie import SESSION
-from onceward.trust.sessions import Device, SessionPolicy, close_session, redeem_link
+from onceward.trust.sessions import Device, Method, Session, SessionPolicy, close_session, open_session, redeem_link
 from onceward.trust.settings import TrustSettings
 from onceward.web.api import database_of, settings_of
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of, client_of
@@ -33,10 +35,36 @@ async def log_in_with_link(request: Request, token: str, reply: Response) -> Non
     try:
         async with database_of(request).transaction(role="engine") as tx:
             session = await redeem_link(tx, token, policy=policy_from(settings_of(request)), device=device_of(request))
-            await close_session(tx, secret_cookie(request, SESSION) or "")  # the browser forgets this one
+            await forget_session(request, tx)
     except NotAuthenticated as error:
         await authenticator.count_failure(request, str(error))
         raise
+    start_session(request, reply, session)
+
+
+async def open_session_of(
+    request: Request, tx: Transaction, user_id: UUID, *, method: Method, has_second_factor: bool
+) -> Session:
+    """Open a session for somebody who has just proven who they are, in place of the browser's earlier one."""
+    session = await open_session(
+        tx,
+        user_id,
+        method=method,
+        has_second_factor=has_second_factor,
+        policy=policy_from(settings_of(request)),
+        device=device_of(request),
+    )
+    await forget_session(request, tx)
+    return session
+
+
+async def forget_session(request: Request, tx: Transaction) -> None:
+    """Close the session whose cookie the browser is about to replace."""
+    await close_session(tx, secret_cookie(request, SESSION) or "")
+
+
+def start_session(request: Request, reply: Response, session: Session) -> None:
+    """Set the cookie of a new session."""
     set_session(request, reply, session.token)
     reply.delete_cookie(ORGANIZATION_COOKIE)  # another person may have chosen it in this browser
 

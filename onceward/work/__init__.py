@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
         TimedOut,
     )
     from onceward.work.policy import EVENTS, JOBS, RetryOption, RetryPolicy, as_policy, waits
-    from onceward.work.retention import TURNS, Retention, deletion
+    from onceward.work.retention import TURNS, Retention, retentions
     from onceward.work.task import AppRegistry, BatchResults, Kind, MessageHook, Task
     from onceward.work.wake import Waker
     from onceward.work.walk import Walk, Window

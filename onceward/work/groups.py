@@ -93,7 +93,7 @@ class Groups:
             # Only the acknowledging statement counts: an error in the handler's own statements is its failure.
             lost = committing and getattr(error, "sqlstate", None) == LOST_LEASE
             if lost and len(group) == 1:
-                return [Ended(first.task, self._settler.superseded(first.work), first.seconds)]
+                return [Ended(first.task, self._settler.superseded(first.work), first.seconds, first.work.organization)]
             if begun:
                 note_lost_connection(error, conn)
             failure = or_ended(tx, slot.failure(error))
@@ -196,12 +196,12 @@ class Groups:
                 known = self._sharing.of(member.task)
                 known.ended(failed=False)
                 known.committed(now)
-        return [Ended(each.task, "success", each.seconds, len(group)) for each in group]
+        return [Ended(each.task, "success", each.seconds, each.work.organization, len(group)) for each in group]
 
     async def _settle_member(self, member: Member, failure: BaseException) -> Ended:
         seconds = member.work.elapsed_s
         outcome = await self._settler.settle(member.task, member.work, judge(member.task, member.work, failure))
-        return Ended(member.task, outcome, seconds)
+        return Ended(member.task, outcome, seconds, member.work.organization)
 
     async def _part(
         self,
@@ -243,7 +243,7 @@ class Groups:
     async def _settle_unknown(self, member: Member, failure: BaseException) -> Ended:
         """Make a member of a group pending again whose commit may have happened: then its lease is gone, and nothing is written."""
         outcome = await self._settler.settle(member.task, member.work, SnoozedOutcome(0.05, describe(failure)))
-        return Ended(member.task, outcome, member.seconds)
+        return Ended(member.task, outcome, member.seconds, member.work.organization)
 
 
 async def _traced(task: Task, work: Claimed, tx: Transaction) -> Any:

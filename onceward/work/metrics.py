@@ -12,6 +12,7 @@ from onceward.work.attempt_outcome import CountedOutcome
 from onceward.work.liveness import LanePosition, Stranded, look
 from onceward.work.overdue import COUNT
 from onceward.work.task import Task
+from onceward.work.usage import USAGE
 
 log = structlog.get_logger(__name__)
 
@@ -118,6 +119,7 @@ async def observe_queues(db: Database) -> None:
         for state in ("due", "later", "running", "dead"):
             DEPTH.labels(row["queue"], state).set(row[state])
         OLDEST.labels(row["queue"]).set(row["oldest_due_s"] or 0.0)
+    await USAGE.show(db)
     ORGANIZATION_OLDEST.clear()
     for row in await controls.waiting(db, limit=WAITING_LONGEST, most=1):
         ORGANIZATION_OLDEST.labels(row["queue"], row["organization"] or "").set(row["oldest_due_s"])

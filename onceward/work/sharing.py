@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
+from uuid import UUID
 
 import structlog
 
@@ -74,6 +75,7 @@ class Ended:
     task: Task
     outcome: CountedOutcome
     seconds: float
+    organization: UUID | None
     shared: int = 1
 
 

@@ -36,6 +36,7 @@ from onceward.work.slot import Slot
 from onceward.work.suspects import Suspects
 from onceward.work.task import Task
 from onceward.work.threads import HandlerThreads
+from onceward.work.usage import USAGE
 
 log = structlog.get_logger(__name__)
 
@@ -347,13 +348,16 @@ class Slots:
         if isinstance(outcome, str):
             self._pacing.took(duration_s)
             self._count(self._queue, task, outcome, duration_s, 1)
+            USAGE.worked(work.organization, duration_s)
             return
         share_s = duration_s / len(outcome)
         self._pacing.took(share_s)
         for each in outcome:
             if isinstance(each, str):
                 self._count(self._queue, task, each, share_s, 1)
+                USAGE.worked(work.organization, share_s)
             else:
+                USAGE.worked(each.organization, each.seconds)
                 self._count(self._queue, each.task, each.outcome, each.seconds, each.shared)
 
     # -- timeouts and cancellation --------------------------------------------------------------------------------

@@ -102,7 +102,12 @@ class School:
         return await request_generation(self.engine, requested, candidate)
 
     async def drain(self, *queues: str) -> int:
-        return await drain(self.engine, *queues)
+        """Work off what is due, and what gets a slot meanwhile."""
+        done = 0
+        while ran := await drain(self.engine, *queues):
+            done += ran
+            await self.settle_notes()
+        return done
 
     async def generate(self, **options: Any) -> UUID:
         """Add a course, accept it and work it off."""
@@ -116,7 +121,16 @@ class School:
 
     async def lessons(self, course_id: UUID) -> list[Any]:
         return await self.db.fetch(
-            "select * from coursegen.course_lessons where course_id = $1 order by position", course_id
+            "select l.* from coursegen.course_lessons l join coursegen.courses c on c.id = l.course_id"
+            " where l.course_id = $1 and l.attempt = coalesce(c.shown, c.attempt) order by position",
+            course_id,
+        )
+
+    async def version(self, course_id: UUID) -> Any:
+        return await self.db.fetchrow(
+            "select v.* from coursegen.course_versions v join coursegen.courses c on c.id = v.course_id"
+            " where c.id = $1 and v.attempt = coalesce(c.shown, c.attempt)",
+            course_id,
         )
 
     async def calls(self, course_id: UUID) -> list[Any]:
@@ -149,3 +163,10 @@ async def reconcile(school: School) -> None:
     for row in rows:
         async with school.engine.transaction(organization=row["organization_id"]) as tx:
             await end_if_over(row, tx)
+
+
+async def retry_now(school: School) -> None:
+    """Make jobs that wait for their next attempt due, and run them."""
+    await school.db.execute("update coursegen.courses set not_before = null")
+    await school.db.execute("update onceward.work set sort_at = onceward.now() where dead_reason is null")
+    await school.drain()

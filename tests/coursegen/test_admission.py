@@ -76,6 +76,7 @@ async def test_the_same_course_again_gives_the_same_job_and_takes_no_second_slot
 
 @pytest.mark.acceptance("004-4 limits")
 async def test_a_user_at_the_limit_of_the_tier_is_refused_and_it_is_recorded(school: School) -> None:
+    school.configure(waiting_most=0)
     await school.set_tier("BASIC")
     for _ in range(2):
         await school.accept(await school.add_course())
@@ -100,6 +101,7 @@ async def test_a_user_at_the_limit_of_the_tier_is_refused_and_it_is_recorded(sch
 
 
 async def test_the_global_limit_refuses_users_who_have_free_slots(school: School) -> None:
+    school.configure(waiting_most=0)
     for _ in range(3):
         user = uuid4()
         await school.accept(await school.add_course(user=user), user=user)
@@ -109,6 +111,7 @@ async def test_the_global_limit_refuses_users_who_have_free_slots(school: School
 
 
 async def test_tiers_come_from_the_database_and_an_unknown_one_is_free(school: School) -> None:
+    school.configure(waiting_most=0)
     await school.db.execute("update onceward.limits set at_most = 50")
     slots: dict[str, int] = {}
     for tier in ("FREE", "BASIC", "STANDARD", "PREMIUM", "GOLD"):
@@ -126,6 +129,7 @@ async def test_a_refusal_that_only_the_reservation_sees_leaves_nothing_behind(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two requests pass the early look at the same moment; the second loses the race for the slot."""
+    school.configure(waiting_most=0)
     monkeypatch.setattr("tests.coursegen.school.refuse_early", lambda *_: None)
     await school.accept(await school.add_course())
     second = await school.add_course()
@@ -246,24 +250,18 @@ async def test_a_tier_whose_month_is_spent_is_refused_until_the_next_month(schoo
     assert 0 < spent < MICROS
 
 
-async def test_a_finished_course_starts_again_and_a_failed_one_continues(school: School) -> None:
+async def test_a_failed_course_continues_and_a_restart_writes_a_new_version(school: School) -> None:
     course_id = await school.generate()
+    await school.db.execute("update coursegen.courses set status = 'failed', shown = null where id = $1", course_id)
     await school.accept(course_id)
+    course = await school.course(course_id)
+    assert (course["attempt"], course["generation_progress"]["percentage"]) == (1, 100)
+    assert len(await school.lessons(course_id)) == 2
+    await school.drain()
+    await school.accept(course_id, restart=True)
     course = await school.course(course_id)
     assert (course["attempt"], course["status"]) == (2, "queued")
     assert course["generation_progress"]["percentage"] == 20
-    assert await school.lessons(course_id) == []
-    await school.drain()
-    await school.db.execute("update coursegen.courses set status = 'failed' where id = $1", course_id)
-    await school.accept(course_id)
-    course = await school.course(course_id)
-    assert (course["attempt"], course["generation_progress"]["percentage"]) == (2, 100)
-    assert len(await school.lessons(course_id)) == 2
-    await school.drain()
-    await school.db.execute("update coursegen.courses set status = 'failed' where id = $1", course_id)
-    await school.accept(course_id, restart=True)
-    assert (await school.course(course_id))["attempt"] == 3
-    assert await school.lessons(course_id) == []
 
 
 async def test_a_course_whose_cancelled_job_still_stops_cannot_start_yet(school: School) -> None:
@@ -279,6 +277,7 @@ async def test_a_course_whose_cancelled_job_still_stops_cannot_start_yet(school:
 @pytest.mark.acceptance("004-4 limits")
 async def test_contention_never_exceeds_a_limit(school: School, early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many users at once, several requests each, on two engines. The twin without the early look shows the reservation alone."""
+    school.configure(waiting_most=0)
     if not early:
         monkeypatch.setattr("tests.coursegen.school.refuse_early", lambda *_: None)
     await school.db.execute("update onceward.limits set at_most = 7")
@@ -307,6 +306,7 @@ async def test_contention_never_exceeds_a_limit(school: School, early: bool, mon
 @pytest.mark.acceptance("004-5 global")
 async def test_the_global_limit_starts_at_three_and_follows_the_load_between_its_bounds(school: School) -> None:
     """A machine that is idle with courses waiting raises it level by level; a busy one lowers it, and nothing is stopped."""
+    school.configure(waiting_most=0)
     load = [10.0, 10.0]
     adaptive = AdaptiveLimit(school.db, measure=lambda: (load[0], load[1]))
 
@@ -322,6 +322,7 @@ async def test_the_global_limit_starts_at_three_and_follows_the_load_between_its
         await school.accept(await school.add_course(user=user), user=user)
     with pytest.raises(AtLimit):
         await school.accept(await school.add_course(user=users[3]), user=users[3])
+    await school.settle_notes()
     assert [await adapted(), await adapted(), await adapted()] == [5, 10, 10]
     for user in users[3:]:
         await school.accept(await school.add_course(user=user), user=user)

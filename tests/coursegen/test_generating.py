@@ -11,7 +11,7 @@ import pytest
 from onceward_apps.coursegen import model_calls
 from onceward_apps.coursegen.simulated_author import write_course
 from onceward_apps.coursegen.store import courses
-from tests.coursegen.school import School
+from tests.coursegen.school import School, retry_now
 
 
 async def test_a_course_is_generated_with_all_lessons_exercises_and_a_review(school: School) -> None:
@@ -24,7 +24,7 @@ async def test_a_course_is_generated_with_all_lessons_exercises_and_a_review(sch
     lessons = await school.lessons(course_id)
     assert len(lessons) == 2
     assert all(lesson["content"] and lesson["exercises"] for lesson in lessons)
-    assert course["review"]["summary"]
+    assert (await school.version(course_id))["review"]["summary"]
     calls = await school.calls(course_id)
     assert [call["item"] for call in calls] == [
         "outline",
@@ -36,12 +36,6 @@ async def test_a_course_is_generated_with_all_lessons_exercises_and_a_review(sch
     ]
     assert {call["state"] for call in calls} == {"done"}
     assert await school.held() == 0
-
-
-async def retry_now(school: School) -> None:
-    """Make jobs that wait for their next attempt due, and run them."""
-    await school.db.execute("update onceward.work set sort_at = onceward.now() where dead_reason is null")
-    await school.drain()
 
 
 async def test_the_text_is_in_the_language_of_the_course(school: School) -> None:
@@ -73,24 +67,47 @@ async def test_a_long_retry_after_ends_the_attempt_and_the_next_one_pays_for_not
 
     school.openai.write = limited
     await school.drain()
-    assert (await school.course(course_id))["status"] == "generating"
+    waiting = await school.course(course_id)
+    assert (waiting["status"], waiting["waits_for"]) == ("queued", "retry")
     waits_s = await school.db.fetchval("select extract(epoch from sort_at - onceward.now()) from onceward.work")
     assert 100 < waits_s <= 120
-    assert await school.held() == 1
+    assert await school.held() == 0, "a course that waits holds no slot"
     await retry_now(school)
     assert (await school.course(course_id))["status"] == "completed"
     done = [call["item"] for call in await school.calls(course_id) if call["state"] == "done"]
     assert len(done) == len(set(done)) == 6
 
 
-async def test_a_broken_stream_is_tried_again_and_paid_for_as_far_as_it_came(school: School) -> None:
+async def test_a_broken_stream_is_tried_again_and_booked_with_all_it_may_have_cost(school: School) -> None:
     school.openai.answer_with(write_course(outline_request(2)))
     school.openai.break_stream(after_characters=400)
     course_id = await school.generate()
     assert (await school.course(course_id))["status"] == "completed"
     broken = (await school.calls(course_id))[1]
     assert (broken["item"], broken["state"], broken["estimated"]) == ("lesson:1", "failed", True)
-    assert 0 < broken["cost_micros"] <= broken["reserved_micros"]
+    assert 0 < broken["cost_micros"] == broken["reserved_micros"]
+
+
+@pytest.mark.acceptance("004-B booking")
+async def test_a_call_that_timed_out_is_booked_with_its_reservation(school: School) -> None:
+    """The service may have written all of it: a course whose calls time out must not get past its budget."""
+    school.configure(call_timeout_s=1, call_tries=1)
+    school.openai.stall_stream(after_characters=0)
+    course_id = await school.generate()
+    [call] = await school.calls(course_id)
+    assert (call["state"], call["estimated"]) == ("failed", True)
+    assert call["cost_micros"] == call["reserved_micros"] > 0
+
+
+@pytest.mark.acceptance("004-B booking")
+async def test_an_answer_without_a_usage_report_is_marked_as_estimated(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onceward.integrations.openai.client.read_usage", lambda _answer: None)
+    course_id = await school.generate(lessons=1)
+    calls = await school.calls(course_id)
+    assert {(call["state"], call["estimated"]) for call in calls} == {("done", True)}
+    assert all(0 < call["cost_micros"] <= call["reserved_micros"] for call in calls)
 
 
 def outline_request(lessons: int) -> dict[str, Any]:
@@ -146,7 +163,7 @@ async def test_an_outage_of_the_model_ends_after_three_attempts_and_the_course_s
     school.openai.fail_next(6, status=503)
     await school.drain()
     for _ in range(2):
-        assert (await school.course(course_id))["status"] == "generating"
+        assert (await school.course(course_id))["waits_for"] == "retry"
         await retry_now(school)
     course = await school.course(course_id)
     assert (course["status"], course["error_code"]) == ("failed", "provider_unavailable")
@@ -161,7 +178,7 @@ async def test_an_endless_stream_ends_at_its_limit(school: School) -> None:
     [call] = await school.calls(course_id)
     assert call["state"] == "failed"
     assert "longer than its limit" in call["error"]
-    assert (await school.course(course_id))["status"] == "generating"  # the next attempt may do better
+    assert (await school.course(course_id))["waits_for"] == "retry"  # the next attempt may do better
 
 
 async def test_a_budget_that_ends_in_a_lesson_keeps_the_lessons_before_it(school: School) -> None:
@@ -233,7 +250,7 @@ async def test_one_lesson_is_written_again_and_no_other_is_paid_for(school: Scho
     assert await school.held() == 1
     await school.drain()
     course = await school.course(course_id)
-    assert (course["status"], course["attempt"]) == ("completed", 1)
+    assert (course["status"], course["attempt"], course["shown"]) == ("completed", 2, 2)
     after = {lesson["position"]: lesson["content_at"] for lesson in await school.lessons(course_id)}
     assert after[1] == before[1]
     assert after[2] > before[2]

@@ -13,7 +13,7 @@ from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from onceward.db import Database
-from onceward.limits import AdaptiveLimit, set_global
+from onceward.limits import AdaptiveLimit, set_global, want
 from onceward.outbox.signing import show_secret
 from onceward.trust.secrets import secret_box
 from tests.coursegen.server import Server, running, until_free
@@ -103,6 +103,10 @@ async def test_the_statuses_of_the_endpoint(without_workers: Server) -> None:
     again = await server.generate(course_id)
     assert (first.status, again.status) == (200, 200)
     assert first.body == again.body
+    for place in range(1, 6):
+        waits = await server.generate(await server.add_course())
+        assert (waits.status, waits.body["queue"]["place"], waits.body["queue"]["waiting"]) == (200, place, place)
+        assert waits.body["queue"]["estimated_s"] > 0
     other = await server.add_course()
     refused = await server.generate(other)
     assert refused.status == 429
@@ -118,14 +122,17 @@ async def test_the_tier_of_the_token_is_ignored_and_an_operator_sets_it(without_
     token = server.token(tier="PREMIUM")
     await server.generate(await server.add_course())
     second = {"courseId": await server.add_course()}
-    assert (await server.call("POST", path, second, token=token)).status == 429
+    assert "queue" in (await server.call("POST", path, second, token=token)).body
     tier = {"tier": "basic"}
     users = f"/api/v1/coursegen/users/{server.user}"
     assert (await server.call("PUT", users, tier)).status == 403
     assert (await server.call("PUT", users, {"tier": "GOLD"}, token=server.key)).status == 422
     assert (await server.call("PUT", users, tier, token=server.key)).body["limit"] == 2
-    assert (await server.call("POST", path, second)).status == 200
-    assert (await server.generate(await server.add_course())).status == 429
+    waiting = await server.db.fetchrow(
+        "select tier, user_limit from coursegen.courses where admitted_at is null and tier <> ''"
+    )
+    assert waiting is not None
+    assert tuple(waiting) == ("BASIC", 2), "a course that waits gets the new tier"
 
 
 async def test_texts_follow_the_language_of_the_request(without_workers: Server, db: Database) -> None:
@@ -204,25 +211,42 @@ async def test_cancel_resume_retry_read_and_export(server: Server) -> None:
 @pytest.mark.acceptance("004-4 limits")
 async def test_a_higher_tier_has_more_slots_at_once(database_url: str, tmp_path: Path) -> None:
     async with running(database_url, tmp_path / "data", roles={"web"}) as server:
-        assert (await server.generate(await server.add_course())).status == 200
-        second = await server.add_course()
-        assert (await server.generate(second)).status == 429
+        assert "queue" not in (await server.generate(await server.add_course())).body
+        assert "queue" in (await server.generate(await server.add_course())).body
         await server.call("PUT", f"/api/v1/coursegen/users/{server.user}", {"tier": "BASIC"}, token=server.key)
-        assert (await server.generate(second)).status == 200
-        assert (await server.generate(await server.add_course())).status == 429
+        third = await server.generate(await server.add_course())
+        assert third.body["queue"]["place"] == 2, "the one that waits is next"
+
+
+@pytest.mark.acceptance("004-E edit")
+async def test_a_course_is_edited_before_it_continues_and_not_while_it_runs(without_workers: Server) -> None:
+    server = without_workers
+    course_id = await server.add_course(title="Knots")
+    path = f"/api/coursegen/courses/{course_id}"
+    edited = await server.call("PATCH", path, {"brief": "For climbers", "lessons": 3})
+    assert (edited.status, edited.body["title"], edited.body["brief"], edited.body["lesson_count"]) == (
+        200,
+        "Knots",
+        "For climbers",
+        3,
+    )
+    assert (await server.call("PATCH", path, {"lessons": 0})).status == 400
+    assert (await server.call("PATCH", path, {"title": "x"}, token=server.token(uuid4()))).status == 404
+    await server.generate(course_id)
+    assert (await server.call("PATCH", path, {"brief": "late"})).status == 409
 
 
 @pytest.mark.acceptance("004-5 global")
 async def test_a_process_that_starts_later_shows_why_the_global_limit_moved(
     db: Database, database_url: str, tmp_path: Path
 ) -> None:
-    await db.execute("insert into onceward.work (id, kind, task, queue, sort_at) values (1, 'job', 't', 'q', now())")
+    await want(db)
     assert await AdaptiveLimit(db, measure=lambda: (10.0, 20.0)).step() == 5
     await set_global(db, 9, actor="test")
     async with running(database_url, tmp_path, roles={"web"}) as server:
         page = (await server.call("GET", "/dashboard/coursegen", token=server.key)).body.decode()
     changes = page[page.index("Changes of the global limit") :]
-    assert changes.index("set by an operator") < changes.index("cpu 10 %, memory 20 %, 1 due")
+    assert changes.index("set by an operator") < changes.index("cpu 10 %, memory 20 %, more slots wanted")
 
 
 @pytest.mark.acceptance("004-2 metrics")

@@ -24,6 +24,8 @@ VALID = {
     "courses": "select count(*) from coursegen.courses",
     "courses in the queue": "select count(*) from coursegen.courses where status = 'queued'",
     "courses cancelled": "select count(*) from coursegen.courses where status = 'cancelled'",
+    "courses described": "select count(*) from coursegen.courses where brief <> ''",
+    "courses shown": "select count(shown) from coursegen.courses",
     "attempts": "select coalesce(sum(attempt), 0) from coursegen.courses",
     "lessons written": "select count(*) from coursegen.course_lessons where content is not null",
     "unfinished work": "select count(*) from onceward.work where dead_reason is null",
@@ -38,9 +40,15 @@ EVERYTHING = {
     "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
 }
 WITH_LESSON = """
-with course as (update coursegen.courses set status = 'completed', generation_progress = '{"percentage": 100}' where id = $1 returning id, organization_id)
-insert into coursegen.course_lessons (organization_id, course_id, position, title, content)
-select organization_id, id, 1, 'Bowline', 'text' from course
+with course as (
+    update coursegen.courses set status = 'completed', shown = 1, generation_progress = '{"percentage": 100}' where id = $1
+    returning id, organization_id
+), version as (
+    insert into coursegen.course_versions (organization_id, course_id, attempt, kind, completed_at, progress)
+    select organization_id, id, 1, 'first', now(), '{"percentage": 100}' from course returning organization_id, course_id
+)
+insert into coursegen.course_lessons (organization_id, course_id, attempt, position, title, content)
+select organization_id, course_id, 1, 1, 'Bowline', 'text' from version
 """
 
 
@@ -130,6 +138,18 @@ async def retry(stage: Stage) -> Case:
     return Case(f"{USERS}/courses/{await stage.completed(user)}/lessons/1/retry", {}, [{"n": 1}], user)
 
 
+async def edit(stage: Stage) -> Case:
+    user = stage.user()
+    return Case(f"{USERS}/courses/{await stage.course(user)}", {"brief": "x"}, [{"brief": "y"}], user)
+
+
+async def show_version(stage: Stage) -> Case:
+    user = stage.user()
+    course = await stage.completed(user)
+    await stage.db.execute("update coursegen.courses set shown = null where id = $1", UUID(course))
+    return Case(f"{USERS}/courses/{course}/versions/1/show", {}, [{"n": 1}], user)
+
+
 async def tier(stage: Stage) -> Case:
     staff = {"authorization": f"Bearer {stage.server.key}"}
     return Case(f"/api/v1/coursegen/users/{uuid4()}", {"tier": "BASIC"}, [{"tier": "basic"}], staff)
@@ -144,6 +164,8 @@ CASES: Cases[Stage] = {
     f"POST {USERS}/courses/{{course_id}}/cancel": cancel,
     f"POST {USERS}/courses/{{course_id}}/resume": resume,
     f"POST {USERS}/courses/{{course_id}}/lessons/{{number}}/retry": retry,
+    f"PATCH {USERS}/courses/{{course_id}}": edit,
+    f"POST {USERS}/courses/{{course_id}}/versions/{{number}}/show": show_version,
     "PUT /api/v1/coursegen/users/{user_id}": tier,
 }
 

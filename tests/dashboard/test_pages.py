@@ -18,12 +18,23 @@ CONTRIBUTED = sum(FEATURES.load("pages"), Pages())
 PAGES, ACTIONS = CONTRIBUTED.pages, CONTRIBUTED.actions
 
 
+MONEY = {
+    "payment": "insert into onceward.payments (organization_id, account_id, subject_type, subject_id, amount, currency, title,"
+    " expires_at) select o.organization_id, a.id, 'order', '1', 100, 'EUR', 'Chair', now()"
+    " from onceward.payment_account('shop', 'stripe', 'shop') a, onceward.organizations o where o.slug = 'acme' returning id",
+    "refund": "insert into onceward.payment_refunds (organization_id, payment_id, amount, currency, reason, requested_by)"
+    " select organization_id, id, 100, 'EUR', 'broken', 'test' from onceward.payments returning id",
+}
+
+
 async def test_every_page_answers_and_carries_nothing_that_the_policy_forbids(world: World, log_in: LogIn) -> None:
     ids = await busy(world)
     root = await log_in("root@example.org")
     noun = {"event": ids["event"], "job": ids["job"]}
     for name, table in (("message", "messages"), ("delivery", "deliveries"), ("workflow", "workflows")):
         noun[name] = await world.runtime.database.fetchval(f"select max(id) from onceward.{table}")
+    for name in ("payment", "refund"):
+        noun[f"desk-payments-{name}s-row"] = await world.runtime.database.fetchval(MONEY[name])
     for page in PAGES:
         path = page.path.replace("{code:path}", "cash")
         path = path.format(id=noun.get(page.name, ids["event"]), name="expire_holds", currency="EUR")
@@ -163,6 +174,8 @@ async def test_the_page_of_queues_counts_a_large_queue_only_up_to_a_limit(world:
     )
     root = await log_in("root@example.org")
     page = (await root.get("/dashboard/queues"))[1]
+    assert "Who waits" in page
+    assert "no organization" in page
     shown = dict(re.findall(r"queue=(\w+)&amp;state=pending\">([^<]+)<", page))
     assert (shown["large"], shown["small"], shown["default"]) == ("10,000+", "10", "0")
 

@@ -7,9 +7,10 @@ import ctypes
 import os
 import sys
 import time
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
-from onceward import Event, Job, JobEnd, Onceward, Permanent, Run, Tx, Workflow
+from onceward import Engine, Event, Job, JobEnd, Onceward, Permanent, Run, Tx, Workflow
 from onceward.live import Query
 from tests.work.cells import WAYS
 
@@ -157,6 +158,60 @@ async def patient(tx: Tx, *, seconds: float) -> None:
     """An innocent job that runs while another handler ends the process."""
     await tx.execute("select 1")
     await asyncio.sleep(seconds)
+
+
+class Meeting:
+    """Jobs of one name that wait for each other."""
+
+    here: ClassVar[Counter[str]] = Counter()
+    met: ClassVar[set[str]] = set()
+
+    def __init__(self, name: str, of: int) -> None:
+        self._name, self._of = name, of
+
+    def __enter__(self) -> Meeting:
+        self.here[self._name] += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.here[self._name] -= 1
+
+    def is_waiting(self) -> bool:
+        if self.here[self._name] >= self._of:
+            self.met.add(self._name)
+        return self._name not in self.met
+
+
+@app.job(timeout=25)
+async def meet(*, name: str, of: int) -> None:
+    """Succeed if `of` of these jobs run at the same time, which needs as many slots."""
+    with Meeting(name, of) as meeting:
+        while meeting.is_waiting():
+            await asyncio.sleep(0.01)
+
+
+@app.job(timeout=25)
+async def meet_with_tx(tx: Tx, *, name: str, of: int) -> None:
+    await tx.execute("select 1")
+    await meet(name=name, of=of)
+
+
+@app.job(timeout=25)
+def meet_in_thread(*, name: str, of: int) -> None:
+    with Meeting(name, of) as meeting:
+        while meeting.is_waiting():
+            time.sleep(0.01)
+
+
+MEETINGS = (meet, meet_with_tx, meet_in_thread)
+
+
+async def assert_full_speed(engine: Engine, slots: int) -> None:
+    """Each kind of handler still gets every slot, with its connection or thread."""
+    for job in MEETINGS:
+        held = [(await engine.enqueue(job, name=job.name, of=slots)).id for _ in range(slots)]
+        for id in held:
+            assert (await engine.wait(id, timeout=60)).outcome == "success", job.name
 
 
 @app.on("stripe", "charge.succeeded", retry=[0.0], timeout=TIMEOUT_S)

@@ -23,7 +23,7 @@ from onceward.testing import TestInbox, until
 from tests.engines import Bench
 from tests.live.conftest import Client, Site
 from tests.work.cells import CELLS, IN_PROCESS, reason_of, survives
-from tests.work.misbehaving import STEPS, WORKFLOWS, app, innocent, scheduled
+from tests.work.misbehaving import STEPS, WORKFLOWS, app, assert_full_speed, innocent, scheduled
 
 TASKS = {
     "job": "without_tx",
@@ -35,6 +35,7 @@ TASKS = {
 }
 EVENTS = ("event inline", "event acked")
 ITEMS = ("item of a schedule", "batch of a schedule")
+SLOTS = 2
 SHORT = ("own", "begun again", "idle")
 """The ways that the short matrix tries in every place. It tries the others in one place."""
 UNFINISHED = "select count(*) from onceward.work where dead_reason is null"
@@ -162,10 +163,11 @@ async def test_a_handler_that_misbehaves_fails_alone(
         for place, how in cells(thorough=thorough):
             await culprits.start(place, how)
             good.append((await bench.engine.enqueue(innocent)).id)
-        await bench.start_worker(concurrency=2)
+        await bench.start_worker(concurrency=SLOTS)
         for id in good:
             assert (await bench.engine.wait(id, timeout=30)).outcome == "success"
         await until(partial(has_ended, db), timeout_s=60)
+        await assert_full_speed(bench.engine, slots=SLOTS)
         subscribed = await client.subscribe("ask", how="well")
         await client.until(lambda: subscribed in client.results and culprits.subscriptions <= client.errors.keys())
         await client.close()

@@ -29,7 +29,7 @@ from tests.child import ROOT, command, end
 from tests.live.conftest import Client
 from tests.queries import until_query
 from tests.work.cells import CELLS, survives
-from tests.work.misbehaving import WORKFLOWS, app, innocent, patient, scheduled
+from tests.work.misbehaving import WORKFLOWS, app, assert_full_speed, innocent, patient, scheduled
 from tests.work.test_misbehaving import TASKS
 from tools.chaos.ports import free_ports
 
@@ -274,6 +274,19 @@ async def test_no_innocent_is_a_dead_letter_because_of_others_that_end_their_pro
     await crash_until_dead(fleet, culprits, most=2 * poisons + 4)
     ended = [await engine.wait(id, timeout=PATIENCE_S) for id in good]
     assert [each.outcome for each in ended] == ["success"] * innocents
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fleet", [{"ONCEWARD_WORKER_CONCURRENCY": "16"}], indirect=True)
+@pytest.mark.parametrize("how", ["block", "exit in task", "_exit"])
+async def test_good_work_has_every_slot_of_the_next_process_within_30_s(engine: Engine, fleet: Fleet, how: str) -> None:
+    """On a machine that is not loaded."""
+    culprit = await start(engine, "job", how)
+    await crash_until_dead(fleet, [culprit], most=4)
+    began = time.monotonic()
+    await assert_full_speed(engine, slots=16)
+    assert time.monotonic() - began < 30
 
 
 ONE_SLOT = {"ONCEWARD_WORKER_CONCURRENCY": "1", "MISBEHAVING_TIMEOUT_S": "0.2"}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -23,10 +23,9 @@ from onceward.cli import (
     transaction_for,
 )
 
-if TYPE_CHECKING:
-    from onceward import Tx
-
 group = typer.Typer(no_args_is_help=True, help="Appointments of a clinic: payments, messages, video rooms, patients.")
+acting = partial(transaction_for, "onceward_apps.clinic:app", refusals="onceward_apps.clinic.errors:ClinicError")
+"""Open a transaction for an organization, given by slug or id."""
 
 AppointmentArgument = Annotated[UUID, typer.Argument(metavar="APPOINTMENT", help="Id of the appointment.")]
 PatientArgument = Annotated[UUID, typer.Argument(metavar="PATIENT", help="Id of the patient.")]
@@ -37,14 +36,6 @@ def register(cli: typer.Typer) -> None:
 
     assert booking_commands.group is group
     cli.add_typer(group, name="clinic")
-
-
-def acting(organization: str) -> AbstractAsyncContextManager[Tx]:
-    """Open a transaction for a clinic, given by slug or id."""
-    from onceward_apps.clinic import app
-    from onceward_apps.clinic.errors import ClinicError
-
-    return transaction_for(app, organization, refusals=ClinicError)
 
 
 @group.command("day")

@@ -1,7 +1,8 @@
 """Accept a request to generate a course, or refuse it.
 
-One transaction takes the slot, creates the job and writes the first step, so there is no moment in which a slot is taken
-and no job exists, or a job exists and no progress. A failed transaction leaves nothing to undo.
+One transaction creates the job, puts the course into the waiting line or takes its slots, and writes the first step.
+So there is no moment in which a slot is taken and no job exists, or a job exists and no progress. A failed transaction
+leaves nothing to undo. A request is refused only if the line is full.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ import asyncpg
 
 from onceward import Engine, LimitReached, OutcomeUnknown, Tx
 from onceward.db import BROKEN, Unavailable
-from onceward.limits import GLOBAL, Refusal
+from onceward.limits import GLOBAL, Refusal, reserve, want
 from onceward.telemetry import get_logger
 from onceward.trust import record_metric
-from onceward_apps.coursegen import model, texts
+from onceward_apps.coursegen import line, model, texts
 from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
 from onceward_apps.coursegen.errors import AtLimit, NotAccepted, NotFound, NotPossible
 from onceward_apps.coursegen.jobs import generate
 from onceward_apps.coursegen.metrics import ACCEPTED
-from onceward_apps.coursegen.store import courses
+from onceward_apps.coursegen.store import courses, waiting
 
 WAITS_S = (0.1, 0.2)
 """Waits between the tries of one request: 3 tries."""
@@ -57,10 +58,14 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The job that generates the course. `duplicate`: it existed already, and no second slot was taken."""
+    """The job that generates the course. `duplicate`: it existed already, and no second slot was taken.
+
+    `place`: it waits for slots at this place of the line.
+    """
 
     job_id: int
     duplicate: bool = False
+    place: line.Place | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +89,9 @@ class Candidate:
         }
 
 
-def limit_key(user_id: UUID) -> str:
-    return f"coursegen:user:{user_id}"
-
-
 async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: UUID) -> Candidate:
     """Return the course of this user. Raises `NotFound`, also for somebody else's course, or `NotAccepted`."""
-    key = limit_key(user_id)
+    key = line.limit_key(user_id)
     slots = tiers().at_most
     names = sorted(slots, key=lambda each: slots[each])
 
@@ -111,9 +112,9 @@ async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: 
 
 
 def refuse_early(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> None:
-    """Raise `AtLimit` if no slot is free now, before anything is written or an address is looked up.
+    """Raise `AtLimit` if the line is full now, before anything is written or an address is looked up.
 
-    The reservation decides; this only spares the database what it would undo. A course that already has a job is never
+    The transaction decides; this only spares the database what it would undo. A course that already has a job is never
     refused: the caller gets the job.
     """
     course = candidate.course
@@ -123,16 +124,27 @@ def refuse_early(engine: Engine, requested: GenerationRequest, candidate: Candid
     if cap is not None and course["month_micros"] >= cap:
         ACCEPTED.labels("refused").inc()
         raise AtLimit("monthly_cap", retry_after_s=model.seconds_to_next_month(course["now"]), **candidate.refusal)
-    for which, held, at_most in (
-        ("user", course["user_jobs"], candidate.user_limit),
-        ("global", course["global_jobs"], course["global_limit"]),
-    ):
-        if held >= at_most:
-            key = candidate.limit_key if which == "user" else GLOBAL
-            reached = LimitReached(key, at_most, held, retry_after_s=RETRY_AFTER_S)
-            engine.note_refusal(reached, candidate.refusal, _refusal(requested, candidate))
-            ACCEPTED.labels("refused").inc()
-            raise _at_limit(reached, candidate)
+    reached = _full(candidate, everybody=course["waiting"], own=course["user_waiting"])
+    if reached is not None:
+        engine.note_refusal(reached, candidate.refusal, _refusal(requested, candidate))
+        ACCEPTED.labels("refused").inc()
+        raise _at_limit(reached, candidate)
+
+
+def _full(candidate: Candidate, *, everybody: int, own: int, must_wait: bool | None = None) -> LimitReached | None:
+    """Return the limit that refuses a request: it would have to wait, and the line has no place for it."""
+    course = candidate.course
+    settings = app.settings(CoursegenSettings)
+    user_is_full = course["user_jobs"] >= candidate.user_limit
+    if must_wait is None:
+        must_wait = user_is_full or everybody > 0 or course["global_jobs"] >= course["global_limit"]
+    if not must_wait:
+        return None
+    if own >= settings.waiting_per_user or (user_is_full and not settings.waiting_most):
+        return LimitReached(candidate.limit_key, candidate.user_limit, course["user_jobs"], retry_after_s=RETRY_AFTER_S)
+    if not user_is_full and everybody >= settings.waiting_most:
+        return LimitReached(GLOBAL, course["global_limit"], course["global_jobs"], retry_after_s=RETRY_AFTER_S)
+    return None
 
 
 async def request_generation(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> Admitted:
@@ -142,11 +154,12 @@ async def request_generation(engine: Engine, requested: GenerationRequest, candi
             engine, requested.user_id, requested.course_id, lambda: _accept(engine, requested, candidate)
         )
     except LimitReached as reached:
+        engine.note_refusal(reached, candidate.refusal, _refusal(requested, candidate))
         ACCEPTED.labels("refused").inc()
         raise _at_limit(reached, candidate) from None
     if isinstance(failure, OutcomeUnknown):
         # The job of the try whose commit was not confirmed is this request's own.
-        admitted = Admitted(admitted.job_id)
+        admitted = Admitted(admitted.job_id, place=admitted.place)
     _note_admission(engine, candidate, admitted)
     return admitted
 
@@ -184,14 +197,11 @@ async def _accept(engine: Engine, requested: GenerationRequest, candidate: Candi
         course = await courses.lock(tx, requested.course_id)
         if course is None or course["user_id"] != requested.user_id:
             raise NotFound(f"course {requested.course_id} does not exist, or is not yours")
-        order = (
-            generate.unique(f"course:{requested.course_id}")
-            .head_start(tiers().boost_s(candidate.tier))
-            .max_attempts(app.settings(CoursegenSettings).max_attempts)
-            .tagged("coursegen", candidate.tier)
-        )
         job = await tx.enqueue(
-            order,
+            generate.unique(f"course:{requested.course_id}")
+            .head_start(tiers().head_start_s(candidate.tier))
+            .max_attempts(app.settings(CoursegenSettings).max_attempts)
+            .tagged("coursegen", candidate.tier),
             course_id=requested.course_id,
             user_id=requested.user_id,
             tier=candidate.tier,
@@ -200,23 +210,37 @@ async def _accept(engine: Engine, requested: GenerationRequest, candidate: Candi
         if job.duplicate:
             if course["status"] not in model.RUNNING:
                 raise NotPossible("the previous run of this course is still stopping; try again in a few seconds")
-            return Admitted(job.id, duplicate=True)
-        await tx.reserve(
-            job, key=candidate.limit_key, at_most=candidate.user_limit, refusal=_refusal(requested, candidate)
-        )
+            return Admitted(job.id, duplicate=True, place=await line.place(tx, course))
         await _queue(tx, requested, candidate, course, job.id)
-    return Admitted(job.id)
+        if await _take_slots(tx, candidate, requested, job.id):
+            return Admitted(job.id)
+        return Admitted(job.id, place=await line.place(tx, await courses.lock(tx, requested.course_id)))
+
+
+async def _take_slots(tx: Tx, candidate: Candidate, requested: GenerationRequest, job_id: int) -> bool:
+    """Take the slots if nobody waits, else leave the course in the line. Raises `LimitReached` if it is full."""
+    numbers = await waiting.numbers(tx, requested.user_id, requested.course_id)
+    if numbers["everybody"] == 0 and await waiting.paused(tx) is None:
+        try:
+            await reserve(tx, job_id, line.limits_of(requested.user_id, candidate.tier))
+        except LimitReached as reached:
+            await want(tx, reached.key)
+        else:
+            await waiting.admit(tx, requested.course_id, job_id)
+            return True
+    await waiting.lock_line(tx)
+    numbers = await waiting.numbers(tx, requested.user_id, requested.course_id)
+    reached = _full(candidate, everybody=numbers["everybody"], own=numbers["own"], must_wait=True)
+    if reached is not None:
+        raise reached
+    return False
 
 
 async def _queue(tx: Tx, requested: GenerationRequest, candidate: Candidate, course: Any, job_id: int) -> None:
-    start = model.start_of(course["status"], restart=requested.restart)
-    if requested.lesson is not None:
-        start = "resume"
-        if not await courses.clear_lesson(tx, requested.course_id, requested.lesson):
-            raise NotFound(f"the course has no lesson {requested.lesson}")
+    start, source = await _start(tx, requested, course)
     if requested.budget_micros is not None:
         await courses.set_budget(tx, requested.course_id, requested.budget_micros)
-    await courses.queue(
+    attempt = await courses.queue(
         tx,
         requested.course_id,
         job_id=job_id,
@@ -224,10 +248,33 @@ async def _queue(tx: Tx, requested: GenerationRequest, candidate: Candidate, cou
         request_id=requested.request_id,
         webhook=requested.webhook,
         start=start,
+        head_start_s=tiers().head_start_s(candidate.tier),
+        user_limit=candidate.user_limit,
     )
+    if start == "rewrite":
+        assert requested.lesson is not None
+        if not await courses.copy_version(tx, requested.course_id, attempt, source=source, lesson=requested.lesson):
+            raise NotFound(f"the course has no lesson {requested.lesson}")
     message = texts.text("initialised", texts.locale_of(course["language"]))
     metadata = {"job_id": str(job_id), "executor": "orchestrator"}
     await courses.progress(tx, requested.course_id, 1, "completed", message, metadata=metadata)
+
+
+async def _start(tx: Tx, requested: GenerationRequest, course: Any) -> tuple[model.Start, int]:
+    """Return how the course starts, and the version that a rewritten lesson is taken from. Raises `NotPossible`."""
+    latest = await courses.version(tx, requested.course_id, course["attempt"])
+    unfinished = latest is not None and latest["completed_at"] is None
+    source = course["shown"] or course["attempt"]
+    if requested.lesson is not None:
+        # A rewrite that was not finished is continued: what it has written is paid for.
+        is_same = (
+            latest is not None and unfinished and latest["kind"] == "rewrite" and latest["lesson"] == requested.lesson
+        )
+        return ("resume" if is_same else "rewrite"), source
+    start = model.start_of(course["status"], restart=requested.restart, unfinished=unfinished)
+    if start is None:
+        raise NotPossible("the course is completed: send `restart: true` to write and pay for all of it again")
+    return start, source
 
 
 def _refusal(requested: GenerationRequest, candidate: Candidate) -> Refusal:
@@ -245,7 +292,7 @@ def _note_admission(engine: Engine, candidate: Candidate, admitted: Admitted) ->
     log.info(
         "coursegen.duplicate" if admitted.duplicate else "coursegen.accepted",
         jobId=str(admitted.job_id),
-        priority=tiers().boost_s(candidate.tier),
+        priority=tiers().head_start_s(candidate.tier),
     )
 
 

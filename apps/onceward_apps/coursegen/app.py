@@ -52,7 +52,23 @@ class CoursegenSettings(FeatureSettings):
     )
     tiers: str = Field(
         "FREE=1,BASIC=2,STANDARD=3,PREMIUM=5",
-        description="Courses that a user may generate at the same time, by tier; a tier that is not named has the smallest number.",
+        description="Courses that a user may generate at the same time, by tier; others wait in line."
+        " A tier that is not named has the smallest number.",
+    )
+    waiting_most: int = Field(
+        200,
+        ge=0,
+        le=10_000,
+        description="Courses of all users that may wait for a slot; further requests get 429. 0: nobody waits.",
+    )
+    waiting_per_user: int = Field(
+        5, ge=0, le=1000, description="Courses of one user that may wait for a slot; further requests get 429."
+    )
+    account_wait_s: int = Field(
+        900,
+        ge=1,
+        le=24 * 3600,
+        description="Seconds after which one course tries again whether a refused account at the language model works.",
     )
     steps: str = Field(
         "onceward_apps.coursegen.steps:STEPS",

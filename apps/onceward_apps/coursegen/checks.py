@@ -5,13 +5,14 @@ from __future__ import annotations
 from onceward.trust import Check, finds_nothing
 
 SLOTS = """
--- A running course holds one slot of its user and one of the global limit.
-select format('course %s is %s, and its job %s holds %s slots instead of 2', c.id, c.status, c.job_id, count(s.work_id))
+-- A running course holds one slot of its user and one of the global limit. A course that waits holds none.
+select format('course %s is %s, and its job %s holds %s slots instead of %s', c.id, c.status, c.job_id,
+              count(s.work_id), case when c.admitted_at is null then 0 else 2 end)
   from coursegen.courses c
   join onceward.work w on w.id = c.job_id and w.dead_reason is null
   left join onceward.limit_slots s on s.work_id = c.job_id
  where c.status in ('queued', 'generating')
- group by c.id having count(s.work_id) <> 2
+ group by c.id having count(s.work_id) <> case when c.admitted_at is null then 0 else 2 end
  limit $1
 """
 JOBS = """
@@ -25,7 +26,7 @@ select format('course %s is %s since %s, and its job %s has ended', c.id, c.stat
 COMPLETE = """
 -- A completed course has every lesson, its exercises and all five steps.
 select format('course %s is completed, and lesson %s is not', c.id, l.position)
-  from coursegen.courses c join coursegen.course_lessons l on l.course_id = c.id
+  from coursegen.courses c join coursegen.course_lessons l on l.course_id = c.id and l.attempt = c.shown
  where c.status = 'completed' and l.content is null
 union all
 select format('course %s is completed at %s %%', c.id, c.generation_progress ->> 'percentage')
@@ -74,7 +75,7 @@ select format('course %s, attempt %s: job %s paid %s times for %s', course_id, a
 
 
 CHECKS: tuple[Check, ...] = (
-    finds_nothing("coursegen.running_courses_hold_their_slots", SLOTS),
+    finds_nothing("coursegen.only_running_courses_hold_slots", SLOTS),
     finds_nothing("coursegen.running_courses_have_a_job", JOBS),
     finds_nothing("coursegen.completed_courses_are_complete", COMPLETE),
     finds_nothing("coursegen.progress_shows_its_steps", PROGRESS),

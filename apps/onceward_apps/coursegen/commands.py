@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
 from onceward.cli import ACTOR, CommandFailed, JsonOption, OrganizationOption, document, engine_for, listing, run, say
 
-if TYPE_CHECKING:
-    from onceward import Engine
-
 group = typer.Typer(no_args_is_help=True, help="Course generation: tiers, courses, costs.")
+acting = partial(engine_for, "onceward_apps.coursegen:app", refusals="onceward_apps.coursegen.errors:CoursegenError")
+"""Open the engine, with the id of an organization, given by slug or id."""
 
 CourseArgument = Annotated[UUID, typer.Argument(metavar="COURSE", help="Id of the course.")]
 
 
 def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="coursegen")
-
-
-def acting(organization: str) -> AbstractAsyncContextManager[tuple[Engine, UUID]]:
-    """Open the engine, and look up an organization by slug or id."""
-    from onceward_apps.coursegen import app
-    from onceward_apps.coursegen.errors import CoursegenError
-
-    return engine_for(app, organization, refusals=CoursegenError)
 
 
 @group.command("tier")
@@ -85,12 +76,7 @@ def show(course: CourseArgument, organization: OrganizationOption) -> None:
                 row = await courses.lock(tx, course)
                 if row is None:
                     raise CommandFailed(f"course {course} does not exist in this organization")
-                shown = course_views.progress(
-                    row,
-                    await courses.lessons(tx, course),
-                    await calls.by_step(tx, course, row["attempt"]),
-                    await calls.paid_micros(tx, course, row["attempt"]),
-                )
+                shown = await course_views.read_progress(tx, row)
                 return {**shown, "calls": [dict(each) for each in await calls.listed(tx, course)]}
 
     document(run(work()))
@@ -98,7 +84,7 @@ def show(course: CourseArgument, organization: OrganizationOption) -> None:
 
 @group.command("resume")
 def resume(course: CourseArgument, organization: OrganizationOption) -> None:
-    """Continue a failed or cancelled course. It takes a slot of its user, or is refused."""
+    """Continue a failed or cancelled course. It waits for a slot like a new request."""
     from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
     from onceward_apps.coursegen.store import courses
 

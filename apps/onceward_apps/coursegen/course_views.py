@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from onceward_apps.coursegen import model, safe_text, texts
+from onceward import Query, Tx
+from onceward_apps.coursegen import line, model, safe_text, texts
+from onceward_apps.coursegen.line import Place
+from onceward_apps.coursegen.store import calls, courses
+
+Reader = Tx | Query
 
 LESSON_FIELDS = ("position", "title", "summary")
 
 
+async def read_progress(reader: Reader, course: Any, *, locale: texts.Locale | None = None) -> dict[str, Any]:
+    """Read what belongs to a course, and return its state."""
+    id = course["id"]
+    return progress(
+        course,
+        await courses.lessons(reader, id, shown_attempt(course)),
+        await calls.by_step(reader, id, course["attempt"]),
+        await calls.paid_micros(reader, id, course["attempt"]),
+        version=await courses.version(reader, id, course["attempt"]),
+        place=await line.place(reader, course),
+        locale=locale,
+    )
+
+
 def progress(
-    course: Any, lessons: Sequence[Any], steps: Sequence[Any], paid_micros: int, *, locale: texts.Locale | None = None
+    course: Any,
+    lessons: Sequence[Any],
+    steps: Sequence[Any],
+    paid_micros: int,
+    *,
+    version: Any = None,
+    place: Place | None = None,
+    locale: texts.Locale | None = None,
 ) -> dict[str, Any]:
-    """Return the state of a course: five steps, the lessons without their texts, and the costs."""
+    """Return the state of a course: steps, lessons without their texts, place in the line, costs."""
     locale = locale or texts.locale_of(course["language"])
     stored = course["generation_progress"]
     costs = {row["step"]: dict(row) for row in steps}
@@ -23,6 +50,12 @@ def progress(
         "language": course["language"],
         "status": course["status"],
         "attempt": course["attempt"],
+        "shown": course["shown"],
+        "unfinished": _is_unfinished(course, version),
+        "rewriting": None if version is None else version["lesson"],
+        "brief": course["brief"],
+        "lesson_count": course["lesson_count"],
+        "queue": None if place is None else {**asdict(place), "waits_for": course["waits_for"] or "slot"},
         "percentage": (stored or {}).get("percentage", 0),
         "current_step": (stored or {}).get("current_step", 1),
         "steps": [_step(stored, number, costs.get(number), locale) for number in range(1, 6)],
@@ -31,6 +64,7 @@ def progress(
                 **{name: lesson[name] for name in LESSON_FIELDS},
                 "written": lesson["content"] is not None,
                 "exercises": lesson["exercises"] is not None,
+                "version": _readable(course, version, lesson),
             }
             for lesson in lessons
         ],
@@ -41,6 +75,25 @@ def progress(
         "job_id": None if course["job_id"] is None else str(course["job_id"]),
         "last_progress_update": course["last_progress_update"],
     }
+
+
+def shown_attempt(course: Any) -> int:
+    """Return the version whose lessons the page lists: the one that is written, or else the one that readers see."""
+    if course["shown"] is None or course["status"] in model.RUNNING:
+        return course["attempt"]
+    return course["shown"]
+
+
+def _is_unfinished(course: Any, version: Any) -> bool:
+    """Return whether a newer version than the shown one was begun, not finished, and can be continued."""
+    return course["status"] == "completed" and version is not None and version["completed_at"] is None
+
+
+def _readable(course: Any, version: Any, lesson: Any) -> int | None:
+    """Return the version in which this lesson can be read, which is the shown one during a rewrite."""
+    if lesson["content"] is not None:
+        return shown_attempt(course)
+    return course["shown"] if version is not None and version["lesson"] == lesson["position"] else None
 
 
 def _step(stored: Any, number: int, cost: dict[str, Any] | None, locale: texts.Locale) -> dict[str, Any]:
@@ -72,14 +125,15 @@ def _first_key(number: int, metadata: dict[str, Any]) -> str | None:
     return "initialised" if metadata.get("executor") == "orchestrator" else None
 
 
-def whole(course: Any, lessons: Sequence[Any]) -> dict[str, Any]:
-    """Return a course with its texts, for reading and for the JSON export."""
-    outline: dict[str, Any] = course["outline"] or {}
+def whole(course: Any, version: Any, lessons: Sequence[Any]) -> dict[str, Any]:
+    """Return one version of a course with its texts, for reading and for the JSON export."""
+    outline: dict[str, Any] = ({} if version is None else version["outline"]) or {}
     return {
         "id": str(course["id"]),
         "title": course["title"],
         "language": course["language"],
         "status": course["status"],
+        "version": None if version is None else version["attempt"],
         "description": outline.get("description", ""),
         "lessons": [
             {
@@ -89,13 +143,13 @@ def whole(course: Any, lessons: Sequence[Any]) -> dict[str, Any]:
             }
             for lesson in lessons
         ],
-        "review": course["review"],
+        "review": None if version is None else version["review"],
     }
 
 
-def as_markdown(course: Any, lessons: Sequence[Any]) -> str:
+def as_markdown(course: Any, version: Any, lessons: Sequence[Any]) -> str:
     """Return a course as one Markdown document."""
-    shown = whole(course, lessons)
+    shown = whole(course, version, lessons)
     locale = texts.locale_of(course["language"])
     parts = [f"# {safe_text.heading(shown['title'])}", shown["description"]]
     for lesson in shown["lessons"]:

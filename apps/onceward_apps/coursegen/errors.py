@@ -4,9 +4,10 @@ CoursegenError             a request that is refused; `status` is its HTTP statu
 ├── BadRequest             400
 ├── NotFound               404: no such course, or another user's
 ├── NotPossible            409: the course is in a state that does not allow this
-├── AtLimit                429: the user's or the global limit, or a monthly cap
+├── AtLimit                429: the waiting line is full, or a monthly cap is reached
 └── NotAccepted            500: the database failed three times
 GenerationFailed           the generation cannot succeed; `code` says why, and the course shows it
+AccountRefused             the language model refuses our account; the course waits without slots
 Halted                     the course was cancelled or deleted while its job ran; the job ends without an error
 """
 
@@ -44,7 +45,7 @@ class NotPossible(CoursegenError):
 
 
 class AtLimit(CoursegenError):
-    """No slot is free, or the month's money is spent."""
+    """No slot is free and the waiting line is full, or the month's money is spent."""
 
     status = 429
 
@@ -68,6 +69,10 @@ class GenerationFailed(Exception):
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(reason)
         self.code: ErrorCode = code
+
+
+class AccountRefused(Exception):
+    """The language model refuses our account: no key, a wrong key, no credit. All courses have to wait."""
 
 
 class Halted(Exception):

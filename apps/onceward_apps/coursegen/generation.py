@@ -23,9 +23,12 @@ class Generation:
     engine: Engine
     job: Job
     course: Any
+    version: Any
     tier: str
     settings: CoursegenSettings
     progress: dict[str, Any]
+    is_probe: bool = False
+    """The account at the language model was refused before; an answer shows that it works again."""
 
     @property
     def course_id(self) -> UUID:

@@ -6,19 +6,19 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
-from onceward import Engine, Job, JobEnd, LimitReached, Permanent, Snooze, Tx
-from onceward.limits import GLOBAL, Limit, reserve
+from onceward import Engine, Job, JobEnd, LimitReached, Permanent, Retry, Snooze, Tx
+from onceward.limits import reserve
 from onceward.telemetry import bind, get_logger
 from onceward.trust import record_metric
-from onceward_apps.coursegen import completion, model, texts
+from onceward_apps.coursegen import completion, line, model, texts
 from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
-from onceward_apps.coursegen.errors import GenerationFailed, Halted
+from onceward_apps.coursegen.errors import AccountRefused, GenerationFailed, Halted
 from onceward_apps.coursegen.generation import Generation
 from onceward_apps.coursegen.steps import load_steps
-from onceward_apps.coursegen.store import calls, courses
+from onceward_apps.coursegen.store import calls, courses, waiting
 
-SLOT_WAIT_S = 15.0
-"""How often a job that was enqueued without a slot asks for one."""
+FAILED_WAIT_S = 5.0
+"""A run that failed unexpectedly gets no slot before this time."""
 
 RECOVERED = (
     "select exists (select from onceward.system_metrics where event_type = 'orphaned_job_recovery' and job_id = $1)"
@@ -46,7 +46,8 @@ async def generate(
 ) -> dict[str, Any]:
     """Generate a course, step by step. A repeated run continues after the last checkpoint.
 
-    Other programs may enqueue it by SQL with `course_id` alone; such a job takes its slot, or waits for one, here.
+    Other programs may enqueue it by SQL with `course_id` alone; such a job joins the waiting line here. A run that
+    has to wait gives its slots back, so waiting work holds none.
     """
     with bind(requestId=request_id, userId=user_id, tier=tier, courseId=course_id, jobId=str(job.id)):
         try:
@@ -56,6 +57,18 @@ async def generate(
         except Halted as halted:
             log.info("coursegen.halted", reason=str(halted))
             return {"status": "halted", "reason": str(halted)}
+        except AccountRefused as refused:
+            async with job.transaction(fenced=True) as tx:
+                await line.park(tx, job, course_id, str(refused))
+            raise Snooze(line.LOOK_S, "the language model service refuses our account") from None
+        except (Permanent, Snooze):
+            raise
+        except Retry as later:
+            await _wait(job, course_id, later.after_s or FAILED_WAIT_S)
+            raise
+        except Exception:
+            await _wait(job, course_id, FAILED_WAIT_S)
+            raise
         return {**completion.DONE, "course_id": str(course_id)}
 
 
@@ -70,80 +83,107 @@ async def generation_ended(tx: Tx, end: JobEnd) -> None:
     await calls.mark_lost(tx, course_id, job_id=end.id)
     if course is not None and course["job_id"] == end.id:
         await completion.end_by_outcome(tx, course, end.outcome, reason=end.reason, error=end.error, result=end.result)
+    line.admit_soon(tx)
+
+
+async def _wait(job: Job, course_id: UUID, after_s: float) -> None:
+    """Give the slots back until the next attempt. If this is not written, the job keeps them: that is safe."""
+    try:
+        async with job.transaction(fenced=True) as tx:
+            await line.join_again(tx, job, course_id, "retry", after_s=after_s)
+    except Exception as failure:
+        log.warning("coursegen.slot_kept", error=type(failure).__name__)
 
 
 async def begin(job: Job, course_id: UUID) -> Generation:
-    """Start an attempt: check the course, hold a slot, recover the first step, and mark interrupted calls as lost."""
+    """Start an attempt of a course that holds its slots. Raises `Snooze` if it still waits in the line."""
     if job.organization is None:
         raise Permanent("the job has no organization: set onceward.organization before onceward.enqueue")
-    recovered = False
-    async with job.transaction(fenced=True) as tx:
-        engine: Engine = tx.engine
-        course = await _taken_over(tx, job, course_id)
-        if course["status"] == "completed":
-            raise Halted("the course is completed")
-        tier = await _hold_slot(tx, job, course)
-        progress = course["generation_progress"]
-        if not model.is_completed(progress, 1):
-            recovered = True
-            message = texts.text("initialised.by_worker", texts.locale_of(course["language"]))
-            metadata = {"recovered_by_worker": True, "job_id": str(job.id)}
-            progress = await courses.progress(tx, course_id, 1, "completed", message, metadata=metadata)
-        lost = await calls.mark_lost(tx, course_id)
-        course = await courses.begin(tx, course_id, job_id=job.id, tier=tier)
-    if recovered or model.step_of(progress, 1)["metadata"].get("recovered_by_worker"):
-        await _note_recovery(engine, job, course)
-    log.info("coursegen.started", attempt=job.attempt, lost_calls=lost, priority=tiers().boost_s(tier))
-    return Generation(
-        engine=engine,
+    for looked in (False, True):
+        async with job.transaction(fenced=True) as tx:
+            engine: Engine = tx.engine
+            course = await _taken_over(tx, job, course_id)
+            if await _holds_slots(tx, job, course):
+                generation, recovered, lost = await _started(tx, job, course)
+                break
+        if not looked:
+            await line.admit(engine)
+    else:
+        raise Snooze(line.LOOK_S, "waits for a slot")
+    if recovered:
+        await _note_recovery(engine, job, generation.course)
+    log.info("coursegen.started", attempt=job.attempt, lost_calls=lost, priority=tiers().head_start_s(generation.tier))
+    return generation
+
+
+async def _started(tx: Tx, job: Job, course: Any) -> tuple[Generation, bool, int]:
+    """Mark the course as being generated, recover its first step, and mark interrupted calls as lost."""
+    course_id = course["id"]
+    progress = course["generation_progress"]
+    recovered = not model.is_completed(progress, 1)
+    if recovered:
+        message = texts.text("initialised.by_worker", texts.locale_of(course["language"]))
+        metadata = {"recovered_by_worker": True, "job_id": str(job.id)}
+        progress = await courses.progress(tx, course_id, 1, "completed", message, metadata=metadata)
+    lost = await calls.mark_lost(tx, course_id)
+    course = await courses.begin(tx, course_id, job_id=job.id, tier=course["tier"])
+    generation = Generation(
+        engine=tx.engine,
         job=job,
         course=course,
-        tier=tier,
+        version=await courses.version(tx, course_id, course["attempt"]),
+        tier=course["tier"],
         settings=app.settings(CoursegenSettings),
         progress=dict(progress),
+        is_probe=await waiting.paused(tx) is not None,
     )
+    return generation, recovered or bool(model.step_of(progress, 1)["metadata"].get("recovered_by_worker")), lost
 
 
 async def _taken_over(tx: Tx, job: Job, course_id: UUID) -> Any:
-    """Return the course, locked, if this job may generate it."""
+    """Return the course, locked, if this job may generate it. A job without a request joins the waiting line here."""
     course = await courses.lock(tx, course_id)
     if course is None:
         raise Halted("the course does not exist")
-    if course["job_id"] == job.id:
-        if course["status"] == "cancelled":
-            raise Halted("the course is cancelled")
-        return course
     if course["status"] in model.RUNNING:
-        raise Halted(f"job {course['job_id']} generates the course")
-    return course
-
-
-async def _hold_slot(tx: Tx, job: Job, course: Any) -> str:
-    """Make sure that this job holds a slot, and return the tier. A job that was admitted by a request holds one already.
-
-    A job that another program enqueued waits for a slot. A replayed job is refused like a new request.
-    """
-    slots = tiers()
-    stored = ((await courses.tier(tx, course["user_id"])) or "").upper()
-    admitted = course["job_id"] == job.id
-    tier = (
-        course["tier"]
-        if admitted and course["tier"]
-        else stored
-        if stored in slots.at_most
-        else _smallest(slots.at_most)
+        if course["job_id"] != job.id:
+            raise Halted(f"job {course['job_id']} generates the course")
+        return course
+    if course["status"] == "completed":
+        raise Halted("the course is completed")
+    if course["status"] == "cancelled" and course["job_id"] == job.id:
+        raise Halted("the course is cancelled")
+    tier = await _tier(tx, course["user_id"])
+    await courses.queue(
+        tx,
+        course_id,
+        job_id=job.id,
+        tier=tier,
+        request_id=course["request_id"],
+        webhook=None,
+        start="resume",
+        head_start_s=tiers().head_start_s(tier),
+        user_limit=tiers().of(tier),
     )
+    return await courses.lock(tx, course_id)
+
+
+async def _holds_slots(tx: Tx, job: Job, course: Any) -> bool:
+    """Return whether it is this course's turn. Slots that an admitted course has lost are taken again."""
+    if course["admitted_at"] is None:
+        return False
     try:
-        await reserve(tx, job.id, [slots.limit(f"coursegen:user:{course['user_id']}", tier), Limit(GLOBAL)])
-    except LimitReached as reached:
-        if admitted:
-            raise Permanent(f"no_slot: no free slot: {reached}") from None
-        raise Snooze(SLOT_WAIT_S, f"waits for a slot: {reached}") from None
-    return tier
+        await reserve(tx, job.id, line.limits_of(course["user_id"], course["tier"]))
+    except LimitReached:
+        await line.join_again(tx, job, course["id"], "retry", after_s=0)
+        return False
+    return True
 
 
-def _smallest(tiers: Any) -> str:
-    return min(tiers, key=lambda each: tiers[each])
+async def _tier(tx: Tx, user_id: UUID) -> str:
+    known = tiers().at_most
+    stored = ((await courses.tier(tx, user_id)) or "").upper()
+    return stored if stored in known else min(known, key=lambda each: known[each])
 
 
 async def _note_recovery(engine: Engine, job: Job, course: Any) -> None:

@@ -1,11 +1,13 @@
 """The rules of course generation, as pure functions: states, limits, costs.
 
-course  draft ──generate──▶ queued ──worker──▶ generating ──▶ completed
-          ▲                   │                    ├────────▶ failed      an error, the budget, the time, lost workers
-          │                   └──────cancel────────┴────────▶ cancelled
+course  draft ──generate──▶ queued ──slot──▶ generating ──▶ completed
+          ▲                   │ ▲                ├────────▶ failed      an error, the budget, the time, lost workers
+          │                   │ └──wait, no slot─┤
+          │                   └──────cancel──────┴────────▶ cancelled
           │
           └ never again.      failed, cancelled ──resume──▶ queued    finished lessons are kept
-                              completed ──generate──▶ queued          everything again, attempt + 1
+                              completed ──restart, rewrite a lesson──▶ queued    a new version, beside the one that is shown;
+                                                                      if it is not finished, the course is completed as before
 step    pending ──▶ in_progress ──▶ completed;  in_progress ──▶ failed ──▶ in_progress
 call    started ──▶ done | failed | stopped (by us: budget, time, cancel) | lost (the process died)
 """
@@ -20,7 +22,7 @@ from typing import Any, Literal
 
 Status = Literal["draft", "queued", "generating", "completed", "failed", "cancelled"]
 RUNNING: frozenset[str] = frozenset({"queued", "generating"})
-Start = Literal["first", "resume", "restart"]
+Start = Literal["first", "resume", "restart", "rewrite"]
 
 STEPS = ("initialise", "outline", "lessons", "exercises", "review")
 """The names of steps 1 to 5."""
@@ -34,7 +36,6 @@ ErrorCode = Literal[
     "provider_unavailable",
     "cancelled",
     "worker_lost",
-    "no_slot",
     "internal",
 ]
 
@@ -42,11 +43,18 @@ MICROS = 1_000_000
 """Costs are integers in millionths of a US dollar: one call costs much less than a cent."""
 
 
-def start_of(status: str, *, restart: bool) -> Start:
-    """Return what a request to generate means for a course in this state."""
-    if restart or status == "completed":
-        return "first" if status == "draft" else "restart"
-    return "first" if status == "draft" else "resume"
+def start_of(status: str, *, restart: bool, unfinished: bool = False) -> Start | None:
+    """Return what a request to generate means for a course in this state. None: a completed course needs `restart`.
+
+    `unfinished`: a newer version of a completed course was begun and not finished. It is continued.
+    """
+    if status == "draft":
+        return "first"
+    if restart:
+        return "restart"
+    if status == "completed" and not unfinished:
+        return None
+    return "resume"
 
 
 # -- costs -----------------------------------------------------------------------------------------------------------

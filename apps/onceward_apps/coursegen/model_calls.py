@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 import orjson
 from pydantic import ValidationError
 
-from onceward import Retry, Snooze, Tx
+from onceward import Retry, Tx
 from onceward.integrations.openai import OpenAI
 from onceward.services import (
     ChatBroken,
@@ -32,15 +32,14 @@ from onceward.services import (
     Usage,
 )
 from onceward.telemetry import get_logger
-from onceward_apps.coursegen import model, prompts
+from onceward_apps.coursegen import line, model, prompts
 from onceward_apps.coursegen.app import app
-from onceward_apps.coursegen.errors import GenerationFailed
+from onceward_apps.coursegen.errors import AccountRefused, GenerationFailed
 from onceward_apps.coursegen.generation import Generation
 from onceward_apps.coursegen.metrics import CALL_SECONDS, CALLS, COST
 from onceward_apps.coursegen.store import calls, courses
 
 DRAFT_EVERY_S = 0.7
-ACCOUNT_WAIT_S = 15 * 60
 LEAST_TOKENS = 64
 """A call that can afford fewer output tokens is not made: its answer would be cut."""
 
@@ -69,6 +68,7 @@ class _Call:
     client: OpenAI
     prompt_tokens: int
     max_tokens: int
+    reserved_micros: int
     text: str = ""
     shown_at: float = 0.0
 
@@ -177,7 +177,7 @@ async def _begin(generation: Generation, question: Question) -> _Call:
                 "budget_exceeded", f"{left} micros are left, which is not enough for {question.item}"
             )
         max_tokens = min(affordable, generation.settings.max_output_tokens)
-        call = _Call(uuid4(), client, prompt_tokens, max_tokens)
+        call = _Call(uuid4(), client, prompt_tokens, max_tokens, prices.cost(prompt_tokens, max_tokens))
         await calls.start(
             tx,
             course_id=generation.course_id,
@@ -188,7 +188,7 @@ async def _begin(generation: Generation, question: Question) -> _Call:
             request_id=call.request_id,
             tier=generation.tier,
             model=client.model,
-            reserved_micros=prices.cost(prompt_tokens, max_tokens),
+            reserved_micros=call.reserved_micros,
         )
     return call
 
@@ -197,11 +197,11 @@ async def _client(generation: Generation) -> OpenAI:
     try:
         return await app.services.openai(generation.job.organization)
     except NotSet as error:
-        raise GenerationFailed("provider_refused", str(error)) from None
+        raise AccountRefused(str(error)) from None
 
 
-async def _stream(generation: Generation, question: Question, call: _Call) -> Usage:
-    """Read the answer and show it while it arrives. Return the tokens that it cost."""
+async def _stream(generation: Generation, question: Question, call: _Call) -> Usage | None:
+    """Read the answer and show it while it arrives. Return the tokens that it cost; None: the service did not say."""
     # A stream that ignores its limit must not run for ever, and must not cost more than was reserved.
     most_characters = call.max_tokens * 8 + 2000
     try:
@@ -219,7 +219,7 @@ async def _stream(generation: Generation, question: Question, call: _Call) -> Us
         generation.seconds_left()
         raise ChatBroken("the answer took too long", text=call.text) from None
     call.text = completion.text
-    return completion.usage or _estimate(call)
+    return completion.usage
 
 
 async def _show(generation: Generation, question: Question, call: _Call) -> None:
@@ -243,16 +243,41 @@ def _estimate(call: _Call) -> Usage:
     return Usage(call.prompt_tokens, model.estimated_tokens(call.text))
 
 
-async def _paid(generation: Generation, question: Question, call: _Call, usage: Usage, save: Save) -> None:
+async def _paid(generation: Generation, question: Question, call: _Call, usage: Usage | None, save: Save) -> None:
     """Record a complete answer and save it, in one commit. An answer that does not fit is paid for too."""
+    booking = _booked(generation, call, usage, _estimate(call))
     try:
         async with generation.transaction() as tx:
-            await _finish(tx, generation, question, call, usage, "done")
+            await _finish(tx, generation, question, call, booking, "done")
             await save(tx, call.text)
+            if generation.is_probe and await line.unpause(tx):
+                line.admit_soon(tx)
+                generation.is_probe = False
     except NotFitting:
         async with generation.transaction() as tx:
-            await _finish(tx, generation, question, call, usage, "done", error="does not fit the schema")
+            await _finish(tx, generation, question, call, booking, "done", error="does not fit the schema")
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Booking:
+    """What a call is booked with. `is_estimate`: the service has not reported its tokens."""
+
+    usage: Usage | None
+    micros: int
+    is_estimate: bool
+
+
+NOTHING = _Booking(None, 0, False)
+
+
+def _booked(generation: Generation, call: _Call, usage: Usage | None, estimate: Usage | None = None) -> _Booking:
+    """Return what the service reported; else the estimate; else all that was reserved, which is the most it can be."""
+    known = usage or estimate
+    if known is None:
+        return _Booking(None, call.reserved_micros, True)
+    cost = generation.prices.cost(known.prompt_tokens, known.completion_tokens)
+    return _Booking(known, cost, usage is None)
 
 
 async def _finish(
@@ -260,27 +285,25 @@ async def _finish(
     generation: Generation,
     question: Question,
     call: _Call,
-    usage: Usage | None,
+    booking: _Booking,
     state: str,
     *,
     error: str | None = None,
-    estimated: bool = False,
 ) -> None:
-    cost = 0 if usage is None else generation.prices.cost(usage.prompt_tokens, usage.completion_tokens)
     await calls.finish(
         tx,
         call.request_id,
         state,
-        prompt_tokens=None if usage is None else usage.prompt_tokens,
-        completion_tokens=None if usage is None else usage.completion_tokens,
-        cost_micros=cost,
-        estimated=estimated,
+        prompt_tokens=None if booking.usage is None else booking.usage.prompt_tokens,
+        completion_tokens=None if booking.usage is None else booking.usage.completion_tokens,
+        cost_micros=booking.micros,
+        estimated=booking.is_estimate,
         error=error,
     )
 
     def count() -> None:
         CALLS.labels(str(question.step), state).inc()
-        COST.labels(generation.tier).inc(cost)
+        COST.labels(generation.tier).inc(booking.micros)
 
     tx.after_commit(count)
 
@@ -290,20 +313,12 @@ async def _finish(
 
 async def _failed(generation: Generation, question: Question, call: _Call, error: ChatError, *, last: bool) -> float:
     """Record a call that failed. Return how long to wait before the next try, or raise what ends this attempt."""
-    # Without an answer nothing is paid; a cut or broken one is paid for as far as it came.
-    answered = isinstance(error, ChatCut | ChatBroken | ModelRefused)
-    usage = error.usage or (_estimate(call) if answered and (call.text or error.usage) else None)
+    # A service that answered with an error has written nothing. If it may have written something, as after a timeout,
+    # the reservation is booked until the service says what the call cost.
+    booking = NOTHING if _is_free(error) else _booked(generation, call, error.usage)
     async with generation.transaction() as tx:
-        await _finish(
-            tx,
-            generation,
-            question,
-            call,
-            usage,
-            "failed",
-            error=f"{type(error).__name__}: {error.reason}"[:500],
-            estimated=error.usage is None and usage is not None,
-        )
+        reason = f"{type(error).__name__}: {error.reason}"[:500]
+        await _finish(tx, generation, question, call, booking, "failed", error=reason)
     log.warning("coursegen.call_failed", step=question.step, item=question.item, error=type(error).__name__)
     match error:
         case ModelRefused():
@@ -314,7 +329,7 @@ async def _failed(generation: Generation, question: Question, call: _Call, error
             reason = f"{question.item}: the answer is longer than {call.max_tokens} tokens"
             raise GenerationFailed("invalid_output", reason) from None
         case ChatRejected(account=True):
-            raise Snooze(ACCOUNT_WAIT_S, "the language model service refuses our account") from None
+            raise AccountRefused(f"{call.client.model}: {error.reason}") from None
         case ChatRejected():
             raise GenerationFailed("provider_refused", f"{question.item}: {error.reason}"[:500]) from None
         case ChatRateLimited():
@@ -329,6 +344,11 @@ async def _failed(generation: Generation, question: Question, call: _Call, error
     return wait_s
 
 
+def _is_free(error: ChatError) -> bool:
+    """Return whether the service refused the call before it wrote anything."""
+    return isinstance(error, ChatRejected | ChatRateLimited | ChatUnavailable)
+
+
 async def _stopped(generation: Generation, question: Question, call: _Call, error: BaseException) -> None:
     """Record a call that we ended ourselves: cancelled, out of time, or the course is gone. Best effort.
 
@@ -336,11 +356,11 @@ async def _stopped(generation: Generation, question: Question, call: _Call, erro
     """
     if not isinstance(error, Exception | asyncio.CancelledError):
         return
-    usage = _estimate(call)
+    booking = _booked(generation, call, None)
 
     async def record() -> None:
         async with generation.job.transaction(fenced=True) as tx:
-            await _finish(tx, generation, question, call, usage, "stopped", error=type(error).__name__, estimated=True)
+            await _finish(tx, generation, question, call, booking, "stopped", error=type(error).__name__)
 
     try:
         async with asyncio.timeout(5):

@@ -9,7 +9,6 @@ from onceward import Query
 from onceward.live import Caller
 from onceward_apps.coursegen import course_views, texts
 from onceward_apps.coursegen.app import app
-from onceward_apps.coursegen.store import calls, courses
 
 OWNER = "select organization_id, user_id from coursegen.courses where id = $1"
 COURSE = "select * from coursegen.courses where id = $1"
@@ -29,17 +28,12 @@ async def progress(q: Query, *, course_id: UUID, locale: texts.Locale | None = N
     """Return the five steps, the lessons and the costs of a course; None after it was deleted."""
     q.watch("coursegen.courses", id=course_id)
     q.watch("coursegen.course_lessons", course_id=course_id)
+    q.watch("coursegen.course_versions", course_id=course_id)
     q.watch("coursegen.llm_calls", course_id=course_id)
     course = await q.fetchrow(COURSE, course_id)
     if course is None:
         return None
-    return course_views.progress(
-        course,
-        await courses.lessons(q, course_id),
-        await calls.by_step(q, course_id, course["attempt"]),
-        await calls.paid_micros(q, course_id, course["attempt"]),
-        locale=locale,
-    )
+    return await course_views.read_progress(q, course, locale=locale)
 
 
 @app.query(name="coursegen.draft", allow=owner)

@@ -122,7 +122,7 @@ async def write_exercises(generation: Generation) -> None:
 
 async def write_review(generation: Generation) -> None:
     """Review the whole course once."""
-    if generation.course["review"] is None:
+    if generation.version["review"] is None:
         lessons = await lessons_of(generation)
         await begin_item(generation, 5)
 

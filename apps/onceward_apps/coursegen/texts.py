@@ -78,10 +78,6 @@ TEXTS: dict[str, dict[Locale, str]] = {
         "ru": "Генерация прервалась из-за сбоя сервера. Готовые уроки сохранены.",
         "en": "The generation was interrupted by a server failure. Finished lessons are kept.",
     },
-    "failed.no_slot": {
-        "ru": "Нет свободного места для повторного запуска. Попробуйте позже.",
-        "en": "There is no free slot to run it again. Try again later.",
-    },
     "failed.internal": {
         "ru": "Во время генерации произошла внутренняя ошибка.",
         "en": "An internal error occurred during the generation.",

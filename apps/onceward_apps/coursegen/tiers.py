@@ -42,7 +42,7 @@ class Tiers:
         """Return the limit of one user: `tiers.limit(f"user:{id}", user.tier)`."""
         return Limit(key, self.of(tier))
 
-    def boost_s(self, tier: str | None) -> int:
-        """Return the head start of a tier in seconds: one minute for each step above the smallest tier."""
+    def head_start_s(self, tier: str | None) -> int:
+        """Return how far ahead in the line a tier starts: 15 minutes for each step above the smallest tier."""
         steps = sorted(set(self.at_most.values()))
-        return 60 * steps.index(self.of(tier))
+        return 900 * steps.index(self.of(tier))

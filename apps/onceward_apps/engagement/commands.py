@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
@@ -27,24 +27,19 @@ from onceward.cli import (
 )
 
 if TYPE_CHECKING:
-    from onceward import Tx
     from onceward_apps.engagement.simulation import Day
 
 group = typer.Typer(no_args_is_help=True, help="Goodbyes and weekly reviews: who gets what, and why.")
+acting = partial(
+    transaction_for, "onceward_apps.engagement:app", refusals="onceward_apps.engagement.errors:EngagementError"
+)
+"""Open a transaction for an organization, given by slug or id."""
 
 UserArgument = Annotated[UUID, typer.Argument(metavar="USER", help="Id of the user.")]
 
 
 def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="engagement")
-
-
-def acting(organization: str) -> AbstractAsyncContextManager[Tx]:
-    """Open a transaction for an organization, given by slug or id."""
-    from onceward_apps.engagement import app
-    from onceward_apps.engagement.errors import EngagementError
-
-    return transaction_for(app, organization, refusals=EngagementError)
 
 
 @group.command("funnel")

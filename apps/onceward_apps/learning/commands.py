@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -21,10 +21,9 @@ from onceward.cli import (
     transaction_for,
 )
 
-if TYPE_CHECKING:
-    from onceward import Tx
-
 group = typer.Typer(no_args_is_help=True, help="The learning platform: cohorts, students and certificates.")
+acting = partial(transaction_for, "onceward_apps.learning:app", refusals="onceward_apps.learning.errors:LearningError")
+"""Open a transaction for an organization, given by slug or id."""
 
 CohortArgument = Annotated[UUID, typer.Argument(metavar="COHORT", help="Id of the cohort.")]
 EnrollmentArgument = Annotated[UUID, typer.Argument(metavar="ENROLLMENT", help="Id of the enrolment.")]
@@ -32,14 +31,6 @@ EnrollmentArgument = Annotated[UUID, typer.Argument(metavar="ENROLLMENT", help="
 
 def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="learning")
-
-
-def acting(organization: str) -> AbstractAsyncContextManager[Tx]:
-    """Open a transaction for an organization, given by slug or id."""
-    from onceward_apps.learning import app
-    from onceward_apps.learning.errors import LearningError
-
-    return transaction_for(app, organization, refusals=LearningError)
 
 
 @group.command("cohort")

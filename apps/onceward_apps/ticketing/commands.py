@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -22,10 +22,11 @@ from onceward.cli import (
     transaction_for,
 )
 
-if TYPE_CHECKING:
-    from onceward import Tx
-
 group = typer.Typer(no_args_is_help=True, help="The ticket shop: events, seats, orders and refunds.")
+acting = partial(
+    transaction_for, "onceward_apps.ticketing:app", refusals="onceward_apps.ticketing.errors:TicketingError"
+)
+"""Open a transaction for an organization, given by slug or id."""
 
 RefundArgument = Annotated[UUID, typer.Argument(metavar="REFUND", help="Id of the refund.")]
 EventArgument = Annotated[UUID, typer.Argument(metavar="EVENT", help="Id of the event.")]
@@ -33,14 +34,6 @@ EventArgument = Annotated[UUID, typer.Argument(metavar="EVENT", help="Id of the 
 
 def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="ticketing")
-
-
-def acting(organization: str) -> AbstractAsyncContextManager[Tx]:
-    """Open a transaction for an organization, given by slug or id."""
-    from onceward_apps.ticketing import app
-    from onceward_apps.ticketing.errors import TicketingError
-
-    return transaction_for(app, organization, refusals=TicketingError)
 
 
 @group.command("venue")

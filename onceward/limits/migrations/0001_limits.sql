@@ -4,7 +4,8 @@ create table onceward.limits (
     name text primary key,
     at_most smallint not null check (at_most > 0),
     changed_at timestamptz not null default clock_timestamp(),
-    reason text
+    reason text,
+    wanted_at timestamptz not null default '-infinity'   -- when somebody last wanted a slot and got none
 );
 comment on table onceward.limits is 'Limits that can change while the system runs. The limit `global` follows the load.';
 insert into onceward.limits (name, at_most, changed_at, reason) values ('global', 3, '-infinity', 'start');

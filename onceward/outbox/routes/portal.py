@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.outbox import Outbox, OutboxError, portal, reading, resends
+from onceward.outbox.routes.callers import TheOutbox
 from onceward.trust import NotAllowed, NotAuthenticated
 from onceward.web.api import database_of, engine_of
 from onceward.web.auth import WRONG_CREDENTIALS, authenticator_of
@@ -57,94 +58,95 @@ async def _recognise(request: Request, token: str) -> portal.Visitor:
 Visiting = Annotated[portal.Visitor, Depends(_visiting)]
 
 
-def portal_router(outbox: Outbox) -> APIRouter:
-    """Return the routes of `/portal`: entry with the list of endpoints, one endpoint, one delivery."""
-    router = APIRouter(prefix="/portal", include_in_schema=False)
+router = APIRouter(prefix="/portal", include_in_schema=False)
+"""`/portal`: entry with the list of endpoints, one endpoint, one delivery."""
 
-    @exposed(credential=PORTAL_TOKEN, limit=WRONG_CREDENTIALS)
-    async def enter(request: Request, token: str = "") -> Response:
-        try:
-            if token:
-                await _recognise(request, token)
-                reply = RedirectResponse("/portal", status_code=303, headers=PRIVATE)
-                set_secret_cookie(request, reply, COOKIE, token)
-                return reply
-            visitor = await _visiting(request)
-        except NotAuthenticated:
-            return _page("Webhooks", "<p>This link is no longer valid. Ask the sender for a new one.</p>", status=401)
-        return await _list(outbox, visitor)
 
-    async def show_endpoint(request: Request, visitor: Visiting, endpoint_id: UUID) -> Response:
-        if not visitor.sees(endpoint_id):
-            raise NotAllowed("this link gives no access to this endpoint")
-        endpoint = await outbox.endpoints.get(visitor.organization_id, endpoint_id)
-        rows = await reading.deliveries(
-            database_of(request), visitor.organization_id, endpoint_ids=[endpoint_id], limit=100
-        )
-        body = f"<p>{escape(endpoint.url)} {_state(endpoint.active, endpoint.disabled_reason)}</p>"
-        if visitor.may_act and endpoint.active:
-            body += _button(visitor, f"/portal/endpoints/{endpoint_id}/test", "Send a test event")
-        body += _table(
-            ("delivery", "event", "status", "attempts", "response", "created"),
-            [
-                (
-                    f'<a href="/portal/deliveries/{row.id}">{row.id}</a>',
-                    escape(row.type),
-                    _status(row.status),
-                    row.attempts,
-                    row.response_status or escape(row.error or ""),
-                    _when(row.created_at),
-                )
-                for row in rows
-            ],
-        )
-        return _page("Endpoint", body)
+@router.get("")
+@exposed(credential=PORTAL_TOKEN, limit=WRONG_CREDENTIALS)
+async def enter(request: Request, outbox: TheOutbox, token: str = "") -> Response:
+    try:
+        if token:
+            await _recognise(request, token)
+            reply = RedirectResponse("/portal", status_code=303, headers=PRIVATE)
+            set_secret_cookie(request, reply, COOKIE, token)
+            return reply
+        visitor = await _visiting(request)
+    except NotAuthenticated:
+        return _page("Webhooks", "<p>This link is no longer valid. Ask the sender for a new one.</p>", status=401)
+    return await _list(outbox, visitor)
 
-    async def delivery(request: Request, visitor: Visiting, id: Number) -> Response:
-        row, sent, attempts = await reading.delivery(database_of(request), visitor.organization_id, id)
-        if not visitor.sees(row.endpoint_id):
-            raise NotAllowed("this link gives no access to this endpoint")
-        body = f"<p>{escape(row.type)} {escape(row.message_id)} {_status(row.status)}</p>"
-        if visitor.may_act:
-            body += _button(visitor, f"/portal/deliveries/{id}/resend", "Send again")
-        body += _table(
-            ("attempt", "finished", "status", "ms", "response"),
-            [
-                (each.number, _when(each.finished_at), each.status or "", each.ms or "", _answer(each))
-                for each in attempts
-            ],
-        )
-        body += f"<h2>Body</h2><pre>{escape(sent or 'The body has been deleted.')}</pre>"
-        return _page(f"Delivery {id}", body)
 
-    @exposed("call")
-    async def resend(request: Request, visitor: Visiting, id: Number, csrf: Annotated[str, Form()] = "") -> Response:
-        _may_act(visitor, csrf)
-        row, _, _ = await reading.delivery(database_of(request), visitor.organization_id, id)
-        if not visitor.sees(row.endpoint_id):
-            raise NotAllowed("this link gives no access to this endpoint")
-        try:
-            await resends.resend_one(database_of(request), visitor.organization_id, id, actor=visitor.actor)
-        except OutboxError as error:
-            return _page("Not sent again", f"<p>{escape(str(error))}</p>", status=409)
-        for queue in ("deliveries", "deliveries-retry"):
-            engine_of(request).waker.wake(queue)
-        return RedirectResponse(f"/portal/deliveries/{id}", status_code=303, headers=PRIVATE)
+@router.get("/endpoints/{endpoint_id}")
+async def show_endpoint(request: Request, outbox: TheOutbox, visitor: Visiting, endpoint_id: UUID) -> Response:
+    if not visitor.sees(endpoint_id):
+        raise NotAllowed("this link gives no access to this endpoint")
+    endpoint = await outbox.endpoints.get(visitor.organization_id, endpoint_id)
+    rows = await reading.deliveries(
+        database_of(request), visitor.organization_id, endpoint_ids=[endpoint_id], limit=100
+    )
+    body = f"<p>{escape(endpoint.url)} {_state(endpoint.active, endpoint.disabled_reason)}</p>"
+    if visitor.may_act and endpoint.active:
+        body += _button(visitor, f"/portal/endpoints/{endpoint_id}/test", "Send a test event")
+    body += _table(
+        ("delivery", "event", "status", "attempts", "response", "created"),
+        [
+            (
+                f'<a href="/portal/deliveries/{row.id}">{row.id}</a>',
+                escape(row.type),
+                _status(row.status),
+                row.attempts,
+                row.response_status or escape(row.error or ""),
+                _when(row.created_at),
+            )
+            for row in rows
+        ],
+    )
+    return _page("Endpoint", body)
 
-    @exposed("call")
-    async def test(visitor: Visiting, endpoint_id: UUID, csrf: Annotated[str, Form()] = "") -> Response:
-        _may_act(visitor, csrf)
-        if not visitor.sees(endpoint_id):
-            raise NotAllowed("this link gives no access to this endpoint")
-        await outbox.send_test(visitor.organization_id, endpoint_id, actor=visitor.actor)
-        return RedirectResponse(f"/portal/endpoints/{endpoint_id}", status_code=303, headers=PRIVATE)
 
-    router.add_api_route("", enter, methods=["GET"])
-    router.add_api_route("/endpoints/{endpoint_id}", show_endpoint, methods=["GET"])
-    router.add_api_route("/endpoints/{endpoint_id}/test", test, methods=["POST"])
-    router.add_api_route("/deliveries/{id}", delivery, methods=["GET"])
-    router.add_api_route("/deliveries/{id}/resend", resend, methods=["POST"])
-    return router
+@router.get("/deliveries/{id}")
+async def delivery(request: Request, visitor: Visiting, id: Number) -> Response:
+    row, sent, attempts = await reading.delivery(database_of(request), visitor.organization_id, id)
+    if not visitor.sees(row.endpoint_id):
+        raise NotAllowed("this link gives no access to this endpoint")
+    body = f"<p>{escape(row.type)} {escape(row.message_id)} {_status(row.status)}</p>"
+    if visitor.may_act:
+        body += _button(visitor, f"/portal/deliveries/{id}/resend", "Send again")
+    body += _table(
+        ("attempt", "finished", "status", "ms", "response"),
+        [(each.number, _when(each.finished_at), each.status or "", each.ms or "", _answer(each)) for each in attempts],
+    )
+    body += f"<h2>Body</h2><pre>{escape(sent or 'The body has been deleted.')}</pre>"
+    return _page(f"Delivery {id}", body)
+
+
+@router.post("/deliveries/{id}/resend")
+@exposed("call")
+async def resend(request: Request, visitor: Visiting, id: Number, csrf: Annotated[str, Form()] = "") -> Response:
+    _may_act(visitor, csrf)
+    row, _, _ = await reading.delivery(database_of(request), visitor.organization_id, id)
+    if not visitor.sees(row.endpoint_id):
+        raise NotAllowed("this link gives no access to this endpoint")
+    try:
+        await resends.resend_one(database_of(request), visitor.organization_id, id, actor=visitor.actor)
+    except OutboxError as error:
+        return _page("Not sent again", f"<p>{escape(str(error))}</p>", status=409)
+    for queue in ("deliveries", "deliveries-retry"):
+        engine_of(request).waker.wake(queue)
+    return RedirectResponse(f"/portal/deliveries/{id}", status_code=303, headers=PRIVATE)
+
+
+@router.post("/endpoints/{endpoint_id}/test")
+@exposed("call")
+async def send_test(
+    outbox: TheOutbox, visitor: Visiting, endpoint_id: UUID, csrf: Annotated[str, Form()] = ""
+) -> Response:
+    _may_act(visitor, csrf)
+    if not visitor.sees(endpoint_id):
+        raise NotAllowed("this link gives no access to this endpoint")
+    await outbox.send_test(visitor.organization_id, endpoint_id, actor=visitor.actor)
+    return RedirectResponse(f"/portal/endpoints/{endpoint_id}", status_code=303, headers=PRIVATE)
 
 
 async def _list(outbox: Outbox, visitor: portal.Visitor) -> Response:

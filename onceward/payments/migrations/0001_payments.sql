@@ -73,7 +73,8 @@ create table onceward.payments (
 );
 create unique index payments_one_payable on onceward.payments (organization_id, subject_type, subject_id)
     where status in ('created', 'open', 'processing') and superseded_at is null;
-create index payments_of_subject on onceward.payments (organization_id, subject_type, subject_id, created_at);
+create index payments_of_subject on onceward.payments (organization_id, subject_id, subject_type, created_at);
+create index payments_by_charge on onceward.payments (organization_id, charge) where charge is not null;
 create index payments_newest on onceward.payments (organization_id, created_at, id);
 create index payments_of_account on onceward.payments (account_id, paid_at) where paid_at is not null;
 create index payments_to_ask on onceward.payments (ask_at) where ask_at is not null;
@@ -86,7 +87,7 @@ create table onceward.payment_names (
     name text not null,                           -- the id of a page, charge, subscription or invoice at the service
     payment_id uuid not null,
     organization_id uuid not null,
-    primary key (account_id, name),
+    primary key (name, account_id),
     foreign key (payment_id, organization_id) references onceward.payments (id, organization_id)
 );
 create index payment_names_of_payment on onceward.payment_names (payment_id);

@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from onceward.context import Context
 from onceward.trust.routes.access import router as access_router
 from onceward.trust.routes.evidence import router as evidence_router
-from onceward.trust.routes.login import login_router
-from onceward.trust.routes.passkeys import passkeys_router
+from onceward.trust.routes.login import router as login_router
+from onceward.trust.routes.passkeys import router as passkeys_router
 from onceward.trust.routes.secrets import router as secrets_router
 from onceward.trust.routes.single_sign_on import single_sign_on_router
 
@@ -19,8 +19,8 @@ def routers(context: Context) -> Sequence[APIRouter]:
     single_sign_on = single_sign_on_router(context)
     optional = () if single_sign_on is None else (single_sign_on,)
     return (
-        login_router(context),
-        passkeys_router(context),
+        login_router,
+        passkeys_router,
         *optional,
         access_router,
         secrets_router,

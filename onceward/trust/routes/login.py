@@ -11,7 +11,6 @@ from uuid import UUID
 from fastapi import APIRouter, Form, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from onceward.context import Context
 from onceward.trust.errors import NotAllowed, NotAuthenticated, TooManyFailures, TrustError
 from onceward.trust.identity import Identity
 from onceward.trust.second_factor import WRONG_CODES, WrongCode, check_code, list_factors
@@ -21,7 +20,7 @@ from onceward.trust.settings import TrustSettings
 from onceward.web.api import database_of
 from onceward.web.auth import WRONG_CREDENTIALS
 from onceward.web.cookies import delete_secret_cookie, secret_cookie
-from onceward.web.dashboard import Site, identify, local_path, page_route
+from onceward.web.dashboard import PageRoute, Site, TheSite, identify, local_path
 from onceward.web.dashboard.frame import THEME_COOKIE, theme
 from onceward.web.exposure import ANYBODY, exposed
 from onceward.web.login import log_in_with_link, set_session
@@ -29,86 +28,83 @@ from onceward.web.login import log_in_with_link, set_session
 USED_LINK = "This link is unknown, has been used or has expired. Ask for a new one."
 
 
-def login_router(context: Context) -> APIRouter:
-    """`/login`, `/login/second-factor`, `/login/confirm` and `/logout`."""
-    site = context.part(Site)
-    router = APIRouter(route_class=page_route(site), include_in_schema=False)
-
-    @exposed(credential=ANYBODY)
-    async def show(request: Request, token: str = "") -> Response:
-        return login_page(site, request, token=token)
-
-    @exposed("nothing", credential="sign-in link", limit=WRONG_CREDENTIALS)
-    async def log_in(request: Request, token: Annotated[str, Form()] = "") -> Response:
-        reply = RedirectResponse("/", status_code=303)
-        try:
-            await log_in_with_link(request, token, reply)
-        except NotAuthenticated:
-            return login_page(site, request, error=USED_LINK, status_code=401)
-        return reply
-
-    @exposed("nothing", credential="session")
-    async def log_out(request: Request) -> Response:
-        await identify(request, "user", allow_pending=True)
-        async with database_of(request).transaction(role="engine") as tx:
-            await close_session(tx, secret_cookie(request, SESSION) or "")
-        reply = RedirectResponse("/login", status_code=303)
-        delete_secret_cookie(request, reply, SESSION)
-        return reply
-
-    router.add_api_route("/login", show, methods=["GET"])
-    router.add_api_route("/login", log_in, methods=["POST"])
-    router.add_api_route("/logout", log_out, methods=["POST"])
-    _second_factor(router, site)
-    _confirmation(router, site)
-    return router
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+"""`/login`, `/login/second-factor`, `/login/confirm` and `/logout`."""
 
 
-def _second_factor(router: APIRouter, site: Site) -> None:
-    @exposed(credential="session")
-    async def show(request: Request) -> Response:
-        identity = await session_of(request)
-        if identity.session is None or not identity.session.is_pending:
-            return RedirectResponse("/", status_code=303)
-        return await proof_page(site, request, identity, "second_factor.html")
-
-    @exposed("nothing", credential="session", limit=WRONG_CODES)
-    async def check(request: Request, code: Annotated[str, Form(max_length=100)] = "") -> Response:
-        identity = await session_of(request)
-        try:
-            await check_code(site.database, site.context.box, member_of(identity), code)
-        except (WrongCode, TooManyFailures) as error:
-            return await proof_page(site, request, identity, "second_factor.html", error=error)
-        reply = RedirectResponse("/", status_code=303)
-        await finish_second_factor(site, request, identity, reply)
-        return reply
-
-    router.add_api_route("/login/second-factor", show, methods=["GET"])
-    router.add_api_route("/login/second-factor", check, methods=["POST"])
+@router.get("/login")
+@exposed(credential=ANYBODY)
+async def show(request: Request, site: TheSite, token: str = "") -> Response:
+    return login_page(site, request, token=token)
 
 
-def _confirmation(router: APIRouter, site: Site) -> None:
-    @exposed(credential="session")
-    async def show(request: Request, back: str = "/") -> Response:
-        identity = await identify(request, "user")
-        session_id_of(identity)
-        return await proof_page(site, request, identity, "confirm.html", back=local_path(back))
+@router.post("/login")
+@exposed("nothing", credential="sign-in link", limit=WRONG_CREDENTIALS)
+async def log_in(request: Request, site: TheSite, token: Annotated[str, Form()] = "") -> Response:
+    reply = RedirectResponse("/", status_code=303)
+    try:
+        await log_in_with_link(request, token, reply)
+    except NotAuthenticated:
+        return login_page(site, request, error=USED_LINK, status_code=401)
+    return reply
 
-    @exposed("nothing", credential="session", limit=WRONG_CODES)
-    async def check(
-        request: Request, code: Annotated[str, Form(max_length=100)] = "", back: Annotated[str, Form()] = "/"
-    ) -> Response:
-        identity = await identify(request, "user")
-        try:
-            await check_code(site.database, site.context.box, member_of(identity), code)
-        except (WrongCode, TooManyFailures) as error:
-            return await proof_page(site, request, identity, "confirm.html", error=error, back=local_path(back))
-        async with site.database.transaction(role="engine") as tx:
-            await confirm_session(tx, session_id_of(identity), second_factor=True)
-        return RedirectResponse(local_path(back), status_code=303)
 
-    router.add_api_route("/login/confirm", show, methods=["GET"])
-    router.add_api_route("/login/confirm", check, methods=["POST"])
+@router.post("/logout")
+@exposed("nothing", credential="session")
+async def log_out(request: Request) -> Response:
+    await identify(request, "user", allow_pending=True)
+    async with database_of(request).transaction(role="engine") as tx:
+        await close_session(tx, secret_cookie(request, SESSION) or "")
+    reply = RedirectResponse("/login", status_code=303)
+    delete_secret_cookie(request, reply, SESSION)
+    return reply
+
+
+@router.get("/login/second-factor")
+@exposed(credential="session")
+async def show_second_factor(request: Request, site: TheSite) -> Response:
+    identity = await session_of(request)
+    if identity.session is None or not identity.session.is_pending:
+        return RedirectResponse("/", status_code=303)
+    return await proof_page(site, request, identity, "second_factor.html")
+
+
+@router.post("/login/second-factor")
+@exposed("nothing", credential="session", limit=WRONG_CODES)
+async def check_second_factor(
+    request: Request, site: TheSite, code: Annotated[str, Form(max_length=100)] = ""
+) -> Response:
+    identity = await session_of(request)
+    try:
+        await check_code(site.database, site.context.box, member_of(identity), code)
+    except (WrongCode, TooManyFailures) as error:
+        return await proof_page(site, request, identity, "second_factor.html", error=error)
+    reply = RedirectResponse("/", status_code=303)
+    await finish_second_factor(site, request, identity, reply)
+    return reply
+
+
+@router.get("/login/confirm")
+@exposed(credential="session")
+async def show_confirmation(request: Request, site: TheSite, back: str = "/") -> Response:
+    identity = await identify(request, "user")
+    session_id_of(identity)
+    return await proof_page(site, request, identity, "confirm.html", back=local_path(back))
+
+
+@router.post("/login/confirm")
+@exposed("nothing", credential="session", limit=WRONG_CODES)
+async def confirm(
+    request: Request, site: TheSite, code: Annotated[str, Form(max_length=100)] = "", back: Annotated[str, Form()] = "/"
+) -> Response:
+    identity = await identify(request, "user")
+    try:
+        await check_code(site.database, site.context.box, member_of(identity), code)
+    except (WrongCode, TooManyFailures) as error:
+        return await proof_page(site, request, identity, "confirm.html", error=error, back=local_path(back))
+    async with site.database.transaction(role="engine") as tx:
+        await confirm_session(tx, session_id_of(identity), second_factor=True)
+    return RedirectResponse(local_path(back), status_code=303)
 
 
 async def session_of(request: Request) -> Identity:

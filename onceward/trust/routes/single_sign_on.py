@@ -13,15 +13,14 @@ from onceward.context import Context
 from onceward.trust.errors import NotAllowed, NotAuthenticated, SecretError
 from onceward.trust.routes.login import login_page, member_of, sentence, session_id_of
 from onceward.trust.secrets import SecretBox
-from onceward.trust.session_cookie import SESSION
-from onceward.trust.sessions import close_session, confirm_session, open_session
+from onceward.trust.sessions import confirm_session
 from onceward.trust.settings import TrustSettings
 from onceward.trust.single_sign_on import NoAccount, Provider, ProviderFailed, SignOn, find_person
-from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
+from onceward.web.auth import authenticator_of
 from onceward.web.cookies import delete_secret_cookie, require_private_transport, secret_cookie, set_secret_cookie
-from onceward.web.dashboard import Site, identify, local_path, page_route
+from onceward.web.dashboard import PageRoute, Site, identify, local_path
 from onceward.web.exposure import ANYBODY, exposed
-from onceward.web.login import device_of, policy_from, set_session
+from onceward.web.login import open_session_of, start_session
 
 PATH = "/login/single-sign-on"
 COOKIE = "onceward_sign_on"
@@ -39,7 +38,7 @@ def single_sign_on_router(context: Context) -> APIRouter | None:
     provider = Provider(
         settings.oidc_issuer, settings.oidc_client_id, None if secret is None else secret.get_secret_value()
     )
-    router = APIRouter(route_class=page_route(site), include_in_schema=False)
+    router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
     @exposed("call", credential=ANYBODY)
     async def begin(request: Request, back: str = "/", confirm: bool = False) -> Response:
@@ -92,19 +91,12 @@ async def _sign_in(site: Site, provider: Provider, request: Request, started: Si
                     raise NotAllowed("you signed in at the provider as somebody else, or in another session")
                 await confirm_session(tx, session_id_of(identity), second_factor=has_second_factor)
                 return reply
-            session = await open_session(
-                tx,
-                user_id,
-                method="single_sign_on",
-                has_second_factor=has_second_factor,
-                policy=policy_from(site.settings),
-                device=device_of(request),
+            session = await open_session_of(
+                request, tx, user_id, method="single_sign_on", has_second_factor=has_second_factor
             )
-            await close_session(tx, secret_cookie(request, SESSION) or "")
     except NoAccount as error:
         return login_page(site, request, error=sentence(error), status_code=403)
-    set_session(request, reply, session.token)
-    reply.delete_cookie(ORGANIZATION_COOKIE)
+    start_session(request, reply, session)
     return reply
 
 

@@ -6,7 +6,7 @@ from onceward.web.dashboard.contribution import Figure, Pages, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.navigation import Section
 from onceward.web.dashboard.page import Missing, Page, View
-from onceward.web.dashboard.routes import dashboard_router, icon_router, identify, page_route
+from onceward.web.dashboard.routes import PageRoute, TheSite, dashboard_router, icon_router, identify
 from onceward.web.dashboard.site import Site
 
 __all__ = [
@@ -16,11 +16,13 @@ __all__ = [
     "Figure",
     "Missing",
     "Page",
+    "PageRoute",
     "Pages",
     "Reason",
     "Section",
     "Site",
     "Status",
+    "TheSite",
     "View",
     "back",
     "dashboard_router",
@@ -30,6 +32,5 @@ __all__ = [
     "local_path",
     "many",
     "number",
-    "page_route",
     "reason_of",
 ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
 from asyncpg import QueryCanceledError
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -29,6 +29,7 @@ from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.trust.session_cookie import SESSION
 from onceward.trust.settings import TrustSettings
 from onceward.web import metrics
+from onceward.web.api import part_of
 from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, is_secure
 from onceward.web.dashboard import frame
@@ -53,11 +54,15 @@ MESSAGE_COOKIE = "onceward_message"
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
+site_of = part_of(Site)
+TheSite = Annotated[Site, Depends(site_of)]
+"""The dashboard of this process, as a parameter of a route."""
+
 
 def dashboard_router(site: Site) -> APIRouter:
     """Return the routes at `/` and below `/dashboard`."""
 
-    router = APIRouter(route_class=page_route(site), include_in_schema=False)
+    router = APIRouter(route_class=PageRoute, include_in_schema=False)
     router.add_api_route("/dashboard/static/{version}/{name}", _static(site), methods=["GET"])
     router.add_api_route("/dashboard", _home, methods=["GET"])
     router.add_api_route("/dashboard/organizations", _organizations(site), methods=["GET"])
@@ -74,27 +79,22 @@ def dashboard_router(site: Site) -> APIRouter:
     return router
 
 
-def page_route(site: Site) -> type[APIRoute]:
-    """Return the class of routes whose errors are pages, with the security headers."""
+class PageRoute(APIRoute):
+    """A route whose errors are pages, with the security headers."""
 
-    class PageRoute(APIRoute):
-        """Turns errors into pages, and adds the security headers."""
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
 
-        def get_route_handler(self) -> Handler:
-            handle = super().get_route_handler()
+        async def guarded(request: Request) -> Response:
+            try:
+                reply = await handle(request)
+            except Exception as error:
+                reply = await _error_page(await site_of(request), request, error)
+            for name, value in HEADERS.items():
+                reply.headers.setdefault(name, value)
+            return reply
 
-            async def guarded(request: Request) -> Response:
-                try:
-                    reply = await handle(request)
-                except Exception as error:
-                    reply = await _error_page(site, request, error)
-                for name, value in HEADERS.items():
-                    reply.headers.setdefault(name, value)
-                return reply
-
-            return guarded
-
-    return PageRoute
+        return guarded
 
 
 def icon_router(site: Site) -> APIRouter:
@@ -113,7 +113,10 @@ def icon_router(site: Site) -> APIRouter:
 async def identify(
     request: Request, scope: Scope, *, instance: bool = False, allow_pending: bool = False, roles: tuple[str, ...] = ()
 ) -> Identity:
-    """Return the viewer, who has at least this scope or one of these roles. For a change by a session, the CSRF token has been checked."""
+    """Return the viewer, who has at least this scope or one of these roles.
+
+    For a change by a session, the CSRF token has been checked.
+    """
     identity = await authenticator_of(request).identify(request, allow_pending=allow_pending)
     identity.require(scope, roles=roles)
     if scope != "user" and identity.organization is None and not identity.may("admin"):

@@ -11,8 +11,9 @@ from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 from onceward.web.exposure import ANYTHING, NOTHING
 from onceward.work import controls
-from onceward.work.statements import QUEUES
+from onceward.work.statements import QUEUES, WAITING_ORGANIZATIONS
 
+MOST_WAITING = 20
 SERVED = "select q as queue, count(*) as workers from onceward.workers k, unnest(k.queues) q group by 1"
 IDLE = {"due": 0, "later": 0, "running": 0, "dead": 0, "more": False, "oldest_due_s": None, "paused_at": None}
 
@@ -24,7 +25,8 @@ async def load(view: View) -> dict[str, Any]:
     for name in served.keys() - queues.keys():
         queues[name] = {"queue": name, **IDLE}
     rows = [{**queue, "workers": served.get(name, 0)} for name, queue in sorted(queues.items())]
-    return {"title": "Queues", "queues": rows, "most": controls.MOST_COUNTED}
+    waiting = await view.conn.fetch(WAITING_ORGANIZATIONS, MOST_WAITING, controls.MOST_COUNTED)
+    return {"title": "Queues", "queues": rows, "waiting": waiting, "most": controls.MOST_COUNTED}
 
 
 async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:

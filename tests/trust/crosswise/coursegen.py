@@ -16,8 +16,12 @@ insert into coursegen.courses (organization_id, user_id, title, brief, lesson_co
 values ($1, $2, $3, $3, 1, 1000000, $4, coursegen.fresh_progress()) returning id
 """
 LESSON = """
-insert into coursegen.course_lessons (organization_id, course_id, position, title, summary, content, exercises)
-values ($1, $2, 1, $3, $3, $3, '[]')
+with version as (
+    insert into coursegen.course_versions (organization_id, course_id, attempt, kind, completed_at, outline, progress)
+    values ($1, $2, 1, 'first', now(), jsonb_build_object('description', $3::text), '{"percentage": 100}')
+)
+insert into coursegen.course_lessons (organization_id, course_id, attempt, position, title, summary, content, exercises)
+values ($1, $2, 1, 1, $3, $3, $3, '[]')
 """
 CALL = """
 insert into coursegen.llm_calls (organization_id, course_id, attempt, job_id, step, item, request_id, tier, model, state,
@@ -35,6 +39,9 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/courses/{{course_id}}"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/content"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/export"): Ask(fill=DRAFT, headers=USER),
+    ("GET", f"{API}/courses/{{course_id}}/versions"): Ask(
+        fill={"course_id": "$done_course"}, headers=USER, shows="nothing"
+    ),
     ("GET", "/coursegen"): Ask(shows="nothing"),
     ("GET", "/coursegen/courses/{course_id}"): Ask(fill=DRAFT, shows="nothing"),
     ("GET", "/coursegen/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
@@ -45,9 +52,13 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/generate"): Ask(json={"courseId": "$course"}, headers=USER),
     ("POST", f"{API}/courses/{{course_id}}/cancel"): Ask(fill=DRAFT, headers=USER),
     ("POST", f"{API}/courses/{{course_id}}/resume"): Ask(fill={"course_id": "$failed_course"}, headers=USER),
+    ("POST", f"{API}/courses/{{course_id}}/versions/{{number}}/show"): Ask(
+        fill={"course_id": "$done_course", "number": "1"}, headers=USER
+    ),
     ("POST", f"{API}/courses/{{course_id}}/lessons/{{number}}/retry"): Ask(
         fill={"course_id": "$done_course", "number": "1"}, headers=USER
     ),
+    ("PATCH", f"{API}/courses/{{course_id}}"): Ask(fill=DRAFT, json={"brief": "b"}, headers=USER),
     ("DELETE", f"{API}/courses/{{course_id}}"): Ask(fill=DRAFT, headers=USER),
 }
 PAGES: dict[tuple[str, str], Ask] = {("GET", "/dashboard/coursegen"): Ask()}

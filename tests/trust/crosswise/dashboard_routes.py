@@ -7,6 +7,7 @@ from tests.trust.crosswise.learning_routes import LEARNING
 from tests.trust.crosswise.routes import CHANGING, INSTANCE, NOTHING, READING, WHY, Ask
 
 D = "/dashboard"
+MONEY = ("payments", "refunds", "disputes", "payouts", "differences")
 PAGES: dict[tuple[str, str], Ask] = {
     **desks.PAGES,
     ("GET", "/"): Ask(blank=True),
@@ -47,6 +48,15 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/engagement/user"): Ask(query={"id": "$engaged"}, blank=True),
     **{("GET", f"{D}/{slug}"): Ask() for slug in ("events", "jobs", "messages", "deliveries", "workflows")},
     ("GET", f"{D}/events/{{id}}"): Ask(fill={"id": "$inbox_event"}),
+    ("GET", f"{D}/payments"): NOTHING,
+    **{("GET", f"{D}/payments/{name}"): Ask(blank=name not in MONEY[:2]) for name in MONEY},
+    **{("GET", f"{D}/payments/{name}.csv"): Ask(blank=name not in MONEY[:2]) for name in MONEY},
+    **{("GET", f"{D}/payments/{name}.xlsx"): Ask(blank=True) for name in MONEY},
+    ("GET", f"{D}/payments/payments/row/{{id}}"): Ask(fill={"id": "$payment"}),
+    ("GET", f"{D}/payments/refunds/row/{{id}}"): Ask(fill={"id": "$refund_to_repeat"}),
+    ("GET", f"{D}/payments/payments/do/refund"): Ask(query={"ids": "$payment"}, shows="nothing"),
+    ("GET", f"{D}/payments/refunds/do/repeat"): Ask(query={"ids": "$refund_to_repeat"}, shows="nothing"),
+    ("GET", f"{D}/payments/refunds/do/settle"): Ask(query={"ids": "$refund_to_settle"}, shows="nothing"),
     ("GET", f"{D}/jobs/{{id}}"): Ask(fill={"id": "$dead"}),
     ("GET", f"{D}/messages/{{id}}"): Ask(fill={"id": "$message"}),
     ("GET", f"{D}/deliveries/{{id}}"): Ask(fill={"id": "$delivery"}),
@@ -54,6 +64,9 @@ PAGES: dict[tuple[str, str], Ask] = {
 }
 BUTTONS: dict[tuple[str, str], Ask] = {
     **desks.BUTTONS,
+    ("POST", f"{D}/payments/payments/do/refund"): Ask(form={"ids": "$payment", "step": "try", **WHY}, blank=True),
+    ("POST", f"{D}/payments/refunds/do/repeat"): Ask(form={"ids": "$refund_to_repeat", "step": "run"}),
+    ("POST", f"{D}/payments/refunds/do/settle"): Ask(form={"ids": "$refund_to_settle", "note": "cash", "step": "run"}),
     ("POST", f"{D}/desk/notes"): Ask(form={"listing": "learning.cohorts", "id": "$cohort", "body": "x"}),
     ("POST", f"{D}/desk/views"): Ask(form={"listing": "learning.cohorts", "name": "x"}, shows="nothing"),
     ("POST", f"{D}/desk/views/remove"): Ask(form={"listing": "learning.cohorts", "name": "x"}, shows="nothing"),

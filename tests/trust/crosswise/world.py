@@ -208,7 +208,7 @@ class World:
         for hour, name in enumerate(("appointment", "visit", "paid_visit"), 10):
             visit = {"patient_id": org.ids["patient"], "starts_at": f"2031-06-21T{hour}:00:00Z", "price": 100}
             org.ids[name] = (await self.own(org, "POST", f"{clinic}/appointments", json=visit))["id"]
-        org.ids["payment"] = str(await self.db.fetchval(PAID_VISIT, org.id, org.ids["paid_visit"], org.private))
+        await self.db.execute(PAID_VISIT, org.id, org.ids["paid_visit"], org.private)
         for name in ("inbound", "question"):
             inbound = await self.db.fetchval(
                 "insert into clinic.inbound_messages (organization_id, channel, provider_id, kind, text, needs_answer)"

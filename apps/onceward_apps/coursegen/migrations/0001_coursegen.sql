@@ -24,20 +24,25 @@ create table coursegen.courses (
     budget_micros bigint not null check (budget_micros > 0),      -- millionths of a US dollar, for one attempt
     status text not null default 'draft'
         check (status in ('draft', 'queued', 'generating', 'completed', 'failed', 'cancelled')),
-    attempt int not null default 1,                               -- a restart counts up; a resume does not
+    attempt int not null default 1,                               -- the version that is written; a restart or a rewrite counts up
+    shown int,                                                    -- the newest complete version: readers see it until the next is complete
     generation_progress jsonb,
     last_progress_update timestamptz,
     webhook_url text,
     webhook_endpoint uuid,                                        -- the endpoint that onceward created for webhook_url
     job_id bigint,                                                -- the job of the current or last run
     tier text,                                                    -- the tier that the run was admitted with
+    user_limit smallint,                                          -- the courses of that tier that one user may have at once
     request_id text,
-    outline jsonb,
-    review jsonb,
     error_code text,
     error text,
     queued_at timestamptz,
-    started_at timestamptz,                                       -- the first start of the current run; its deadline counts from here
+    line_at timestamptz,                                          -- the time of the request minus the head start of its tier
+    admitted_at timestamptz,                                      -- since when its job holds its slots; null: it waits and holds none
+    waits_for text check (waits_for in ('slot', 'retry', 'account')),
+    not_before timestamptz,                                       -- a retry gets no slot earlier
+    released_at timestamptz,                                      -- since when a started run waits; this time does not count
+    started_at timestamptz,                                       -- the first start of the run, plus the time that it waited
     begun_at timestamptz,                                         -- the start of the job's latest attempt, in real time
     finished_at timestamptz,
     created_at timestamptz not null default onceward.now(),
@@ -47,13 +52,37 @@ create table coursegen.courses (
 create index courses_newest on coursegen.courses (organization_id, created_at, id);
 create index courses_owner on coursegen.courses (organization_id, user_id, created_at);
 create index courses_unfinished on coursegen.courses (status) where status in ('queued', 'generating');
+create index courses_waiting on coursegen.courses (line_at) where status in ('queued', 'generating') and admitted_at is null;
+create index courses_admitted on coursegen.courses (organization_id, user_id)
+    where status in ('queued', 'generating') and admitted_at is not null;
+create index courses_durations on coursegen.courses (finished_at) where status = 'completed' and begun_at is not null;
 create index courses_job on coursegen.courses (job_id) where job_id is not null;
 select onceward.protect('coursegen.courses');
 select onceward.watch('coursegen.courses', array['id', 'user_id']);
 
+create table coursegen.course_versions (
+    organization_id uuid not null,
+    course_id uuid not null,
+    attempt int not null,
+    kind text not null check (kind in ('first', 'restart', 'rewrite')),
+    lesson smallint check ((lesson is not null) = (kind = 'rewrite')),
+    outline jsonb,
+    review jsonb,
+    progress jsonb,                                               -- as it was when the run ended
+    created_at timestamptz not null default onceward.now(),
+    completed_at timestamptz,                                     -- null: being written, or given up
+    primary key (course_id, attempt),
+    foreign key (course_id, organization_id) references coursegen.courses (id, organization_id) on delete cascade
+);
+comment on table coursegen.course_versions is
+    'Every version of a course. A new version is written beside the one that readers see, and replaces it when it is complete.';
+select onceward.protect('coursegen.course_versions');
+select onceward.watch('coursegen.course_versions', 'course_id');
+
 create table coursegen.course_lessons (
     organization_id uuid not null,
     course_id uuid not null,
+    attempt int not null,
     position smallint not null check (position > 0),
     title text not null,
     summary text not null default '',
@@ -61,8 +90,8 @@ create table coursegen.course_lessons (
     content_at timestamptz,
     exercises jsonb,                                              -- null: not written yet
     exercises_at timestamptz,
-    primary key (course_id, position),
-    foreign key (course_id, organization_id) references coursegen.courses (id, organization_id) on delete cascade
+    primary key (course_id, attempt, position),
+    foreign key (course_id, attempt) references coursegen.course_versions on delete cascade
 );
 comment on table coursegen.course_lessons is
     'A lesson with content is a checkpoint: no later attempt of the job writes it, or pays for it, again.';
@@ -113,6 +142,16 @@ create index llm_calls_month on coursegen.llm_calls (organization_id, finished_a
 create index llm_calls_caused_by on coursegen.llm_calls (caused_by) where caused_by is not null;
 select onceward.protect('coursegen.llm_calls');
 select onceward.watch('coursegen.llm_calls', 'course_id');
+
+create table coursegen.model_pauses (
+    organization_id uuid primary key references onceward.organizations,
+    reason text not null,
+    since timestamptz not null default onceward.now(),
+    next_try_at timestamptz not null                              -- then one course may try whether the account works again
+);
+comment on table coursegen.model_pauses is
+    'Organizations whose account at the language model is refused. Their courses wait without slots.';
+select onceward.protect('coursegen.model_pauses');
 
 create table coursegen.tier_costs (
     organization_id uuid not null,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -10,7 +10,7 @@ import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from onceward import Engine
+from onceward import Engine, Tx
 from onceward.telemetry import bind
 from onceward.web import exposed, request_id_of
 from onceward_apps.coursegen import completion, course_views, model, safe_text, texts
@@ -18,7 +18,7 @@ from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_
 from onceward_apps.coursegen.app import CoursegenSettings, app
 from onceward_apps.coursegen.errors import BadRequest, NotFound, NotPossible
 from onceward_apps.coursegen.routes.requests import EngineHere, Person, User, problems, read_body
-from onceward_apps.coursegen.store import calls, courses
+from onceward_apps.coursegen.store import courses
 
 router = APIRouter(prefix="/api/coursegen", tags=["coursegen: users"])
 
@@ -32,7 +32,7 @@ class Body(BaseModel):
 
 
 class GenerateIn(Body):
-    """`webhookUrl` gets `course.completed` or `course.failed`. `restart` throws away what is done."""
+    """`webhookUrl` gets `course.completed` or `course.failed`. `restart` writes a new version of everything."""
 
     courseId: UUID
     webhookUrl: Annotated[str, StringConstraints(max_length=2000)] | None = None
@@ -49,6 +49,16 @@ class CourseIn(Body):
     budget: Usd | None = None
 
 
+class CourseChange(Body):
+    """Fields that are left out stay. Another number of lessons counts from the next outline."""
+
+    title: Title | None = None
+    brief: Annotated[str, StringConstraints(max_length=8000)] | None = None
+    language: Language | None = None
+    lessons: Annotated[int, Field(ge=1, le=50)] | None = None
+    budget: Usd | None = None
+
+
 class ResumeIn(Body):
     """A course whose budget is spent needs a larger one to be resumed."""
 
@@ -58,11 +68,22 @@ class ResumeIn(Body):
 @router.post("/generate")
 @exposed("call", limit="courses at the same time and spending, by the tier of the user")
 async def generate(engine: EngineHere, user: User, request: Request) -> dict[str, Any]:
-    """Generate a course: 200 with its job. A course that is being generated keeps its job; no second slot is taken."""
+    """Generate a course: 200 with its job, and with its place in the line if no slot is free.
+
+    A course that is being generated keeps its job; no second slot is taken. A completed course needs `restart`.
+    """
     with problems(request):
         body = await read_body(request, GenerateIn)
         admitted = await _admit(engine, user, request, body.courseId, webhook_url=body.webhookUrl, restart=body.restart)
-    return {"success": True, "jobId": str(admitted.job_id)}
+    return _accepted(admitted)
+
+
+def _accepted(admitted: Admitted) -> dict[str, Any]:
+    """Return the answer to an accepted request: its job, and its place in the line if it waits."""
+    answer: dict[str, Any] = {"success": True, "jobId": str(admitted.job_id)}
+    if admitted.place is not None:
+        answer["queue"] = asdict(admitted.place)
+    return answer
 
 
 async def _admit(
@@ -130,6 +151,36 @@ async def create(engine: EngineHere, user: User, request: Request) -> dict[str, 
             return course_views.progress(course, [], [], 0, locale=_locale(request))
 
 
+@router.patch("/courses/{course_id}")
+@exposed("nothing")
+async def edit(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
+    """Change the description of a course that is not being generated. What is written stays."""
+    settings = app.settings(CoursegenSettings)
+    with problems(request):
+        body = await read_body(request, CourseChange)
+        if body.lessons is not None and body.lessons > settings.max_lessons:
+            raise BadRequest(f"lessons: at most {settings.max_lessons} are allowed, not {body.lessons}")
+        async with engine.transaction(organization=user.organization) as tx:
+            await _owned(tx, course_id, user)
+            course = await courses.lock(tx, course_id)
+            if course["status"] in model.RUNNING:
+                raise NotPossible("the course is being generated; cancel it first")
+            budget = course["budget_micros"]
+            if body.budget is not None:
+                budget = max(1, round(min(body.budget, settings.budget_usd) * model.MICROS))
+            title = None if body.title is None else safe_text.plain_text(body.title, most=200) or "?"
+            await courses.edit(
+                tx,
+                course_id,
+                title=title or course["title"],
+                brief=course["brief"] if body.brief is None else safe_text.plain_text(body.brief, most=8000),
+                language=body.language or course["language"],
+                lesson_count=body.lessons or course["lesson_count"],
+                budget_micros=budget,
+            )
+            return await course_views.read_progress(tx, await courses.lock(tx, course_id), locale=_locale(request))
+
+
 @router.get("/courses")
 async def listed(
     engine: EngineHere, user: User, limit: Annotated[int, Query(ge=1, le=200)] = 50
@@ -144,13 +195,7 @@ async def progress(engine: EngineHere, user: User, course_id: UUID, request: Req
     with problems(request):
         async with engine.transaction(organization=user.organization) as tx:
             course = await _owned(tx, course_id, user)
-            return course_views.progress(
-                course,
-                await courses.lessons(tx, course_id),
-                await calls.by_step(tx, course_id, course["attempt"]),
-                await calls.paid_micros(tx, course_id, course["attempt"]),
-                locale=_locale(request),
-            )
+            return await course_views.read_progress(tx, course, locale=_locale(request))
 
 
 @router.delete("/courses/{course_id}", status_code=204)
@@ -182,15 +227,15 @@ async def cancel(engine: EngineHere, user: User, course_id: UUID, request: Reque
 @router.post("/courses/{course_id}/resume")
 @exposed("call", limit="courses at the same time and spending, by the tier of the user")
 async def resume(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
-    """Continue a failed or cancelled course. It takes a slot like a new request, and pays for no finished lesson again."""
+    """Continue a failed or cancelled course, or an unfinished new version. No finished lesson is paid for again."""
     with problems(request):
         body = await read_body(request, ResumeIn) if await request.body() else ResumeIn()
         budget = None
         if body.budget is not None:
             budget = round(min(body.budget, app.settings(CoursegenSettings).budget_usd) * model.MICROS)
-        only = frozenset({"failed", "cancelled"}) | model.RUNNING
+        only = frozenset({"failed", "cancelled", "completed"}) | model.RUNNING
         admitted = await _admit(engine, user, request, course_id, only=only, budget_micros=budget)
-    return {"success": True, "jobId": str(admitted.job_id)}
+    return _accepted(admitted)
 
 
 @router.post("/courses/{course_id}/lessons/{number}/retry")
@@ -198,23 +243,64 @@ async def resume(engine: EngineHere, user: User, course_id: UUID, request: Reque
 async def retry_lesson(
     engine: EngineHere, user: User, course_id: UUID, number: Annotated[int, Path(ge=1, le=10_000)], request: Request
 ) -> dict[str, Any]:
-    """Write one lesson and its exercises again. All others stay as they are."""
+    """Write one lesson and its exercises again. Readers see the old ones until the new version is complete."""
     with problems(request):
         only = frozenset({"completed", "failed", "cancelled"})
         admitted = await _admit(engine, user, request, course_id, lesson=number, only=only)
-    return {"success": True, "jobId": str(admitted.job_id)}
+    return _accepted(admitted)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
-@router.get("/courses/{course_id}/content")
-async def content(engine: EngineHere, user: User, course_id: UUID, request: Request) -> dict[str, Any]:
-    """Return the lessons and exercises that are written."""
+@router.get("/courses/{course_id}/versions")
+async def versions(engine: EngineHere, user: User, course_id: UUID, request: Request) -> list[dict[str, Any]]:
+    """List the versions of a course, the newest first."""
     with problems(request):
         async with engine.transaction(organization=user.organization) as tx:
             course = await _owned(tx, course_id, user)
-            return course_views.whole(course, await courses.lessons(tx, course_id))
+            rows = await courses.versions(tx, course_id)
+            return [{**dict(row), "shown": row["attempt"] == course["shown"]} for row in rows]
+
+
+@router.post("/courses/{course_id}/versions/{number}/show")
+@exposed("nothing")
+async def show_version(
+    engine: EngineHere, user: User, course_id: UUID, number: int, request: Request
+) -> dict[str, Any]:
+    """Show readers another complete version of a course."""
+    with problems(request):
+        async with engine.transaction(organization=user.organization) as tx:
+            await _owned(tx, course_id, user)
+            course = await courses.lock(tx, course_id)
+            if course["status"] in model.RUNNING:
+                raise NotPossible("the course is being generated; cancel it first")
+            if not 0 < number < 2**31 or not await courses.show_version(tx, course_id, number):
+                raise NotFound(f"the course has no complete version {number}")
+    return {"success": True, "shown": number}
+
+
+async def _read_version(tx: Tx, user: Person, course_id: UUID, number: int | None) -> tuple[Any, Any, list[Any]]:
+    """Return the course, one of its versions and its lessons; without a number, of the version that readers see."""
+    course = await _owned(tx, course_id, user)
+    attempt = number or course["shown"] or course["attempt"]
+    version = await courses.version(tx, course_id, attempt)
+    if number is not None and version is None:
+        raise NotFound(f"the course has no version {number}")
+    return course, version, await courses.lessons(tx, course_id, attempt)
+
+
+VersionNumber = Annotated[int | None, Query(ge=1, lt=2**31)]
+
+
+@router.get("/courses/{course_id}/content")
+async def content(
+    engine: EngineHere, user: User, course_id: UUID, request: Request, version: VersionNumber = None
+) -> dict[str, Any]:
+    """Return the lessons and exercises that are written."""
+    with problems(request):
+        async with engine.transaction(organization=user.organization) as tx:
+            return course_views.whole(*await _read_version(tx, user, course_id, version))
 
 
 @router.get("/courses/{course_id}/export")
@@ -224,17 +310,15 @@ async def export(
     course_id: UUID,
     request: Request,
     format: Annotated[Literal["markdown", "json"], Query()] = "markdown",
+    version: VersionNumber = None,
 ) -> Response:
     """Download the course as one Markdown or JSON document."""
     with problems(request):
         async with engine.transaction(organization=user.organization) as tx:
-            course = await _owned(tx, course_id, user)
-            lessons = await courses.lessons(tx, course_id)
+            read = await _read_version(tx, user, course_id, version)
     if format == "json":
-        return _download(
-            orjson.dumps(course_views.whole(course, lessons)), "application/json", f"course-{course_id}.json"
-        )
-    text = course_views.as_markdown(course, lessons).encode()
+        return _download(orjson.dumps(course_views.whole(*read)), "application/json", f"course-{course_id}.json")
+    text = course_views.as_markdown(*read).encode()
     return _download(text, "text/markdown; charset=utf-8", f"course-{course_id}.md")
 
 

@@ -8,6 +8,7 @@ const part = (name) => document.getElementById(name);
 const POLL_MS = 3000;
 let shown = null;
 let written = "";
+let listed = "";
 
 function show(course) {
   shown = course;
@@ -23,19 +24,49 @@ function show(course) {
   part("budget").textContent = dollars(course.budget_micros);
   part("steps").replaceChildren(...course.steps.map(step));
   part("lessons").replaceChildren(...course.lessons.map(lesson));
-  if (course.error) say(course.error, true);
+  if (course.error) say(course.unfinished ? `${course.error} ${words.kept}` : course.error, true);
   buttons(course);
+  showQueue(course.queue);
   const finished = course.lessons.filter((each) => each.written).length;
   const key = `${course.status} ${finished}`;
   if (key !== written && course.status === "completed") loadReview();
+  const version = `${course.attempt} ${course.shown} ${course.status}`;
+  if (version !== listed && course.attempt > 1) loadVersions().catch(() => {});
+  listed = version;
   written = key;
+}
+
+function showQueue(queue) {
+  part("queue").hidden = !queue;
+  if (!queue) return;
+  const values = { ...queue, minutes: Math.max(1, Math.round(queue.estimated_s / 60)) };
+  part("queue").textContent = words[`q.${queue.waits_for}`].replace(/{(\w+)}/g, (_, name) => values[name]);
+}
+
+async function loadVersions() {
+  const versions = await (await call("GET", `/courses/${id}/versions`)).json();
+  part("versions").hidden = versions.length < 2;
+  part("version-list").replaceChildren(...versions.map((each) => {
+    const state = each.shown ? words.shown_version : each.completed_at ? "" : words.not_finished;
+    const item = element("li", { class: each.completed_at ? "is-completed" : "is-pending" },
+      element("div", { class: "step-name" }, element("strong", {}, `${words.version} ${each.attempt}`), element("span", { class: "soft" }, state)),
+      element("div", { class: "small soft" }, `${new Date(each.created_at).toLocaleString()} · ${words.lessons}: ${each.lessons}`));
+    if (each.completed_at && !each.shown) {
+      const choose = element("button", { type: "button", class: "small-button" }, words.show_version);
+      choose.setAttribute("aria-label", `${words.show_version}: ${each.attempt}`);
+      choose.addEventListener("click", () => attempt(choose, () => call("POST", `/courses/${id}/versions/${each.attempt}/show`)));
+      item.append(element("div", { class: "actions" }, choose));
+    }
+    return item;
+  }));
 }
 
 function buttons(course) {
   const running = ["queued", "generating"].includes(course.status);
   const any = course.lessons.some((each) => each.written);
   part("start").hidden = course.status !== "draft";
-  part("resume").hidden = !["failed", "cancelled"].includes(course.status);
+  part("resume").hidden = !["failed", "cancelled"].includes(course.status) && !course.unfinished;
+  part("edit").hidden = running;
   part("cancel").hidden = !running;
   part("again").hidden = course.status !== "completed";
   part("markdown").hidden = part("json").hidden = !any;
@@ -55,10 +86,10 @@ function lesson(each) {
   const item = element("li", { class: each.written ? "is-completed" : "is-pending" },
     element("div", { class: "step-name" }, element("strong", {}, each.title)),
     element("div", { class: "small soft" }, each.summary));
-  if (each.written) {
+  if (each.version) {
     const read = element("button", { type: "button", class: "small-button" }, words.read);
     read.setAttribute("aria-label", `${words.read}: ${each.title}`);
-    read.addEventListener("click", () => attempt(read, () => open(each.position)));
+    read.addEventListener("click", () => attempt(read, () => open(each.position, each.version)));
     const again = element("button", { type: "button", class: "small-button" }, words.retry);
     again.setAttribute("aria-label", `${words.retry}: ${each.title}`);
     again.hidden = ["queued", "generating"].includes(shown.status);
@@ -68,12 +99,12 @@ function lesson(each) {
   return item;
 }
 
-async function content() {
-  return (await call("GET", `/courses/${id}/content`)).json();
+async function content(version) {
+  return (await call("GET", `/courses/${id}/content${version ? `?version=${version}` : ""}`)).json();
 }
 
-async function open(position) {
-  const chosen = (await content()).lessons.find((each) => each.position === position);
+async function open(position, version) {
+  const chosen = (await content(version)).lessons.find((each) => each.position === position);
   part("reader-title").textContent = chosen.title;
   const nodes = markdown(chosen.content ?? "");
   if (chosen.exercises.length) {
@@ -112,8 +143,24 @@ async function download(format) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
+function edit() {
+  const form = part("edit-form");
+  form.elements.title.value = shown.title;
+  form.elements.brief.value = shown.brief;
+  form.elements.lessons.value = shown.lesson_count;
+  part("editor").showModal();
+}
+
+async function saveEdit(form) {
+  const body = { title: form.elements.title.value, brief: form.elements.brief.value, lessons: Number(form.elements.lessons.value) };
+  show(await (await call("PATCH", `/courses/${id}`, body)).json());
+  part("editor").close();
+  say(words.saved);
+}
+
 function poll() {
-  if (live.state === "open") return;
+  // The places of others change without a change of this course, so a course in line is asked for also while live.
+  if (live.state === "open" && !shown?.queue) { setTimeout(poll, POLL_MS); return; }
   call("GET", `/courses/${id}`).then((response) => response.json()).then(show)
     .catch((error) => say(error instanceof Refused ? (error.status === 404 ? words.missing : error.message) : words.offline, true))
     .finally(() => setTimeout(poll, POLL_MS));
@@ -129,6 +176,12 @@ for (const [name, action] of Object.entries({
   json: () => download("json"),
   delete: async () => { if (confirm(words.delete_sure)) { await call("DELETE", `/courses/${id}`); location.assign("/coursegen"); } },
 })) part(name).addEventListener("click", () => attempt(part(name), action));
+part("edit").addEventListener("click", edit);
+part("editor-close").addEventListener("click", () => part("editor").close());
+part("edit-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  attempt(event.submitter, () => saveEdit(event.target));
+});
 part("close").addEventListener("click", () => part("reader").close());
 
 let live = { state: "closed" };

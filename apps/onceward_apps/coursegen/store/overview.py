@@ -16,7 +16,9 @@ class Reader(Protocol):
 
 OWN = "($1::uuid is null or organization_id = $1)"
 RUNNING = f"""
-select coalesce(tier, '?') as tier, count(*)::int as slots, count(*) filter (where status = 'generating')::int as generating,
+select coalesce(tier, '?') as tier, (count(*) filter (where admitted_at is not null))::int as slots,
+       (count(*) filter (where admitted_at is null))::int as waiting,
+       count(*) filter (where status = 'generating')::int as generating,
        min(queued_at) as oldest
   from coursegen.courses where status in ('queued', 'generating') and {OWN} group by 1
 """

@@ -1,0 +1,67 @@
+"""How much each organization uses of this process: seconds of handlers, and of database connections by requests and live queries.
+
+The numbers are kept until the metrics show them, for the organizations that used most. So there are few series, however many
+organizations there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from heapq import nlargest
+from operator import itemgetter
+from uuid import UUID
+
+from onceward.db import Database
+from onceward.telemetry.metrics import gauge
+
+MOST_SHOWN = 10
+MOST_KEPT = 10_000
+"""Above this number of organizations, those that used least are forgotten."""
+SLUGS = "select organization_id, slug from onceward.organizations where organization_id = any($1::uuid[])"
+USED = gauge(
+    "onceward_organization_used_seconds",
+    "Seconds of handlers (`work`) and of database connections for requests and live queries (`connections`) that an organization used in this "
+    "process in the last 15 seconds, for the 10 that used most. Empty: no organization.",
+    ["of", "organization"],
+)
+
+
+class Usage:
+    """The seconds that each organization used since they were shown."""
+
+    def __init__(self) -> None:
+        self.work: dict[UUID | None, float] = {}
+        self.connections: dict[UUID | None, float] = {}
+
+    def worked(self, organization: UUID | None, seconds: float) -> None:
+        self.work[organization] = self.work.get(organization, 0.0) + seconds
+        if len(self.work) > MOST_KEPT:
+            self.work = dict(_most(self.work, MOST_KEPT // 2))
+
+    def held(self, customer: Hashable, seconds: float) -> None:
+        """Count a connection. The customer of a request that is not authenticated yet is not an organization."""
+        if customer is None or isinstance(customer, UUID):
+            self.connections[customer] = self.connections.get(customer, 0.0) + seconds
+            if len(self.connections) > MOST_KEPT:
+                self.connections = dict(_most(self.connections, MOST_KEPT // 2))
+
+    async def show(self, db: Database) -> None:
+        """Set the gauges to what was used since the last call."""
+        if db.turns.on_held is None:
+            db.turns.on_held = self.held
+        used = {"work": _most(self.work, MOST_SHOWN), "connections": _most(self.connections, MOST_SHOWN)}
+        self.work, self.connections = {}, {}
+        ids = {organization for most in used.values() for organization, _ in most if organization is not None}
+        slugs = {row["organization_id"]: row["slug"] for row in await db.fetch(SLUGS, list(ids))} if ids else {}
+        USED.clear()
+        for of, most in used.items():
+            for organization, seconds in most:
+                name = "" if organization is None else slugs.get(organization, str(organization))
+                USED.labels(of, name).set(seconds)
+
+
+def _most(seconds: dict[UUID | None, float], count: int) -> list[tuple[UUID | None, float]]:
+    return nlargest(count, seconds.items(), key=itemgetter(1))
+
+
+USAGE = Usage()
