@@ -92,8 +92,8 @@ class QueryDecorator:
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Register the function, or return a decorator with these options.
 
-        `name` defaults to the function's name. All users of an organization share the result; with `per="user"` each has
-        their own. `allow` says who may subscribe.
+        `name` defaults to the function's name. All users of an organization share the result; with `per="user"` each
+        has their own. `allow` says who may subscribe.
         """
         if function is None:
             if self._options is not None:
@@ -125,10 +125,10 @@ def declare_query(
 class JobDecorator:
     """`@app.job` registers a function as a job; `@app.job(queue="mail", max_attempts=5)` does so with options.
 
-    The injected parameters come first and by position: `(job: Job, tx: Tx, *, ...)`, `(tx: Tx, *, ...)`,
-    `(job: Job, *, ...)` or `(*, ...)`. The others are keyword-only and become the arguments of `enqueue`. A sync function
-    runs in a thread and cannot take `tx`. With `batch=n`, the function is `(jobs: list[Job], tx: Tx)` and gets up to
-    `n` jobs of one organization in one transaction.
+    The injected parameters come first and by position: `(job: Job, tx: Tx, *, ...)`, `(tx: Tx, *, ...)`, `(job: Job, *,
+    ...)` or `(*, ...)`. The others are keyword-only and become the arguments of `enqueue`. A sync function runs in a
+    thread and cannot take `tx`. With `batch=n`, the function is `(jobs: list[Job], tx: Tx)` and gets up to `n` jobs of
+    one organization in one transaction.
     """
 
     __slots__ = ("_options", "_registry")
@@ -173,10 +173,11 @@ class JobDecorator:
         """Register the function, or return a decorator with these options.
 
         `name` defaults to the function's name. `retry` is a `RetryPolicy` or a list of waits; `max_attempts` includes
-        the first attempt. `timeout` ends an attempt. With `shared=False` a function with `tx` always has a commit of its own:
-        otherwise it may share one with other jobs that wait (docs/work.md). `outside=True` says that the function calls outside services;
-        `critical=False` ends the last failed attempt without a dead letter or an alert. `process=True` runs the function in
-        a process of its own, which may take `memory_mb` more memory and use `cpu_s` of CPU time.
+        the first attempt. `timeout` ends an attempt. With `shared=False` a function with `tx` always has a commit of
+        its own: otherwise it may share one with other jobs that wait (docs/work.md). `outside=True` says that the
+        function calls outside services; `critical=False` ends the last failed attempt without a dead letter or an
+        alert. `process=True` runs the function in a process of its own, which may take `memory_mb` more memory and use
+        `cpu_s` of CPU time.
         """
         if function is None:
             if self._options is not None:

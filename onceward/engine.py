@@ -78,7 +78,10 @@ class Engine:
         """Whether each commit wakes the servers of live queries. Otherwise they poll ten times a second."""
         self._commits: GroupCommit[Item, Enqueued[Any]] = GroupCommit(self._flush)
         self.endpoints: Endpoints | None = None
-        """Manages the endpoints of outbound webhooks, also those of `tx.publish(url=...)`. The outbox of the process sets it."""
+        """Manages the endpoints of outbound webhooks, also those of `tx.publish(url=...)`.
+
+        The outbox of the process sets it.
+        """
         self._notes = Tasks("background note")
         self._starts: GroupCommit[workflows.StartRequest, workflows.Started[Any]] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
@@ -107,7 +110,10 @@ class Engine:
         return self.sealed_columns.seal(column, plain, row=row)
 
     def unseal(self, column: SealedColumn, sealed: bytes, *, row: RowId) -> bytes:
-        """Decrypt a value of this row. Raises `SecretError` if no key of this process fits, or if the value was changed."""
+        """Decrypt a value of this row.
+
+        Raises `SecretError` if no key of this process fits, or if the value was changed.
+        """
         return self.sealed_columns.unseal(column, sealed, row=row)
 
     # -- enqueue outside a transaction -----------------------------------------------------------------------------

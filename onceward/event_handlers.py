@@ -34,7 +34,10 @@ PAYMENTS_APP = "payments"
 
 
 class EventHandlers:
-    """Which function handles which type of event. Two apps may handle a type; each then serves the sources that name it."""
+    """Which function handles which type of event.
+
+    Two apps may handle a type; each then serves the sources that name it.
+    """
 
     def __init__(self, app: str, registry: AppRegistry) -> None:
         self._app = app

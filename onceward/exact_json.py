@@ -60,7 +60,8 @@ def dumps(value: Any, *, indent: bool = False, default: Callable[[Any], Any] | N
     except TypeError as error:
         if not large and "64-bit" not in str(error):
             raise
-    # The standard library cannot encode Decimal. Each one is written as a string with a random mark, which is removed below.
+    # The standard library cannot encode Decimal. Each one is written as a string with a random mark, which is removed
+    # below.
     mark = secrets.token_hex(16)
 
     def mark_number(each: Any) -> Any:

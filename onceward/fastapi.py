@@ -10,8 +10,8 @@
 
     api.mount("/", mounted)                      # last: webhooks, dashboard and API at all other paths
 
-The limits on connections, headers and slow clients (docs/security.md) belong to Onceward's own server. Under another server,
-configure them there.
+The limits on connections, headers and slow clients (docs/security.md) belong to Onceward's own server. Under another
+server, configure them there.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ async def open_transaction(request: Request) -> AsyncGenerator[Tx]:
         yield tx
 
 
-# "function": the commit comes before the response. The default would answer first, and a failed commit would be a success.
+# "function": the commit comes before the response. The default would answer first, and a failed commit would be a
+# success.
 RequestTx = Annotated[Tx, Depends(open_transaction, scope="function")]
 """The transaction of a request, as a parameter of a route: `async def place(tx: RequestTx)`."""

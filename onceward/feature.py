@@ -1,8 +1,8 @@
 """The contract between a package and the rest of Onceward: a `Feature` lists everything that a package contributes.
 
 Each package of the engine declares one in its `feature.py`; an app builds one with decorators. `runtime.py` lists the
-engine's features. This module imports nothing else of Onceward. Heavy modules are references (`package.module:name`) that
-are imported when they are first needed, so that `onceward --help` loads no web framework.
+engine's features. This module imports nothing else of Onceward. Heavy modules are references (`package.module:name`)
+that are imported when they are first needed, so that `onceward --help` loads no web framework.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ class IntegrationError(OncewardError):
 class AccountField:
     """One field of an account at a service. The installation's value is the setting `ONCEWARD_<NAME>_<FIELD>`.
 
-    An organization may set its own value as the secret `<name>.<field>`. A `shared` field does not identify the account, so an
-    organization may set it alone, or use the installation's value with its own account. All other fields of an organization's
-    account come from the organization.
+    An organization may set its own value as the secret `<name>.<field>`. A `shared` field does not identify the
+    account, so an organization may set it alone, or use the installation's value with its own account. All other fields
+    of an organization's account come from the organization.
     """
 
     name: str

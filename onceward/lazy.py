@@ -20,7 +20,10 @@ from typing import Any
 
 
 class LazyModule(ModuleType):
-    """Stands for a module, which is imported when one of its names is first used. It remembers the names it was asked for."""
+    """Stands for a module, which is imported when one of its names is first used.
+
+    It remembers the names it was asked for.
+    """
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(import_module(self.__name__), name)

@@ -3,10 +3,10 @@
     async with session_of(tx) as session:
         session.add(Order(id=7))
 
-The session uses the connection of `tx`, which already has an open transaction, and never begins or ends one itself: what the
-session writes is committed together with everything else that the handler causes. So `session.commit()` only flushes. Raise
-an exception to roll everything back, or use `session.begin_nested()` for a part. Needs SQLAlchemy 2 (`pip install
-sqlalchemy[asyncio]`). Synchronous code gets a session with `await session.run_sync(function)`.
+The session uses the connection of `tx`, which already has an open transaction, and never begins or ends one itself:
+what the session writes is committed together with everything else that the handler causes. So `session.commit()` only
+flushes. Raise an exception to roll everything back, or use `session.begin_nested()` for a part. Needs SQLAlchemy 2
+(`pip install sqlalchemy[asyncio]`). Synchronous code gets a session with `await session.run_sync(function)`.
 """
 
 from __future__ import annotations

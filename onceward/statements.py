@@ -1,8 +1,8 @@
 """Read SQL statements from the files beside each package: `onceward/<package>/sql/<name>.sql`, one statement each.
 
-The first line of each file is a comment that states what the statement promises. Modules read their statements when they
-are imported, so a missing file is found at the start of a process. A statement with many parameters names them (`$queue`
-instead of `$3`), and `named` gives them their numbers.
+The first line of each file is a comment that states what the statement promises. Modules read their statements when
+they are imported, so a missing file is found at the start of a process. A statement with many parameters names them
+(`$queue` instead of `$3`), and `named` gives them their numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A background loop: start, stop, and one step that tests call directly.
 
-A step may fail in any way: the loop logs the failure, its supervisor counts it, and the loop goes on after a pause that grows
-with each further failure. Only `stop`, or the end of the event loop, ends the loop.
+A step may fail in any way: the loop logs the failure, its supervisor counts it, and the loop goes on after a pause that
+grows with each further failure. Only `stop`, or the end of the event loop, ends the loop.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Loop:
     ) -> None:
         """With `waits_first` the first step comes after `every_s`. `longest_pause_s` limits the pause after a failure.
 
-        A step that lasts longer than `longest_step_s` hangs: its supervisor reports it. Without `every_s` a step may wait
-        for ever, so only a loop with a `longest_step_s` is watched, and its step waits inside `with loop.idle()`.
+        A step that lasts longer than `longest_step_s` hangs: its supervisor reports it. Without `every_s` a step may
+        wait for ever, so only a loop with a `longest_step_s` is watched, and its step waits inside `with loop.idle()`.
         `busy_with` replaces the number of the step as the mark of progress; it returns None while the loop waits.
 
-        `instead_of_close` returns the exception for a step that awaits a task which has ended with GeneratorExit: without
-        it, Python closes the step, which then cannot clean up.
+        `instead_of_close` returns the exception for a step that awaits a task which has ended with GeneratorExit:
+        without it, Python closes the step, which then cannot clean up.
         """
         self.name = name
         self.step = step
@@ -126,7 +126,10 @@ class Loop:
 
     @property
     def keeps_failing(self) -> bool:
-        """Return whether no step has succeeded for longer than the loop may fail. An outage of the database does not count."""
+        """Return whether no step has succeeded for longer than the loop may fail.
+
+        An outage of the database does not count.
+        """
         if self._failing_since is None:
             return False
         now = time.monotonic()

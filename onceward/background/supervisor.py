@@ -1,10 +1,10 @@
 """The supervisor of a process: it knows every background loop, and which of them keep failing or hang.
 
-A loop belongs to the supervisor of the context in which it is started. A process sets its own with `supervised_by`; tasks
-inherit it. Loops outside a process, of a script or a test, share one supervisor.
+A loop belongs to the supervisor of the context in which it is started. A process sets its own with `supervised_by`;
+tasks inherit it. Loops outside a process, of a script or a test, share one supervisor.
 
-A loop hangs if the same step runs for longer than the loop's `longest_step_s`. The supervisor counts how often it looked
-meanwhile, so a process that was frozen and thaws has no hung loops.
+A loop hangs if the same step runs for longer than the loop's `longest_step_s`. The supervisor counts how often it
+looked meanwhile, so a process that was frozen and thaws has no hung loops.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Short tasks beside the caller. Elsewhere the linter refuses `asyncio.create_task`: a failed task would fail in silence."""
+"""Short tasks beside the caller.
+
+Elsewhere the linter refuses `asyncio.create_task`: a failed task would fail in silence.
+"""
 
 from __future__ import annotations
 

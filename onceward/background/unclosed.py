@@ -1,7 +1,7 @@
 """A coroutine of a task that nothing it awaits can close.
 
-When a task has ended with GeneratorExit and another task awaits it, Python closes the coroutines of the other one from inside.
-A coroutine that is being closed cannot await anything: it could neither roll back nor return its connection.
+When a task has ended with GeneratorExit and another task awaits it, Python closes the coroutines of the other one from
+inside. A coroutine that is being closed cannot await anything: it could neither roll back nor return its connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`bench`: measure this machine. Each case runs in turns with its baseline: another product or a physical limit.
 
-The benchmarks are part of the repository: the wheel has neither them nor this module, so an installed package has no such
-command.
+The benchmarks are part of the repository: the wheel has neither them nor this module, so an installed package has no
+such command.
 """
 
 from __future__ import annotations

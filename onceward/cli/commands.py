@@ -1,10 +1,10 @@
 """Build the command line from the commands that the features contribute.
 
-A package adds commands with a function `register(cli: typer.Typer) -> None` that its `feature.py` names. Commands that list
-rows take `--json` (`JsonOption`) and print through `rendering.listing`. A command that needs the database opens it with
-`session.opened(...)`. A command that fails raises an exception, which `exits.py` turns into an exit code. The modules of
-commands import only Typer and the frame; import everything else inside the functions, so that `onceward --help` stays
-fast. `make docs` rewrites docs/cli.md; a test fails if that file is out of date.
+A package adds commands with a function `register(cli: typer.Typer) -> None` that its `feature.py` names. Commands that
+list rows take `--json` (`JsonOption`) and print through `rendering.listing`. A command that needs the database opens it
+with `session.opened(...)`. A command that fails raises an exception, which `exits.py` turns into an exit code. The
+modules of commands import only Typer and the frame; import everything else inside the functions, so that `onceward
+--help` stays fast. `make docs` rewrites docs/cli.md; a test fails if that file is out of date.
 """
 
 from __future__ import annotations

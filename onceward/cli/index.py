@@ -1,8 +1,8 @@
 """Commands that are prepared when they are called.
 
 Typer reads the signature of every function to build the whole command line, which takes longer than most commands run.
-`index` builds only the groups. A command or a group below one is built when it is called, and help needs only the docstring.
-The commands of the app are loaded when help is printed, or when a name is not a command of the engine.
+`index` builds only the groups. A command or a group below one is built when it is called, and help needs only the
+docstring. The commands of the app are loaded when help is printed, or when a name is not a command of the engine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Start a process with fewer imports and fewer garbage collections.
 
-Call these functions only in a process of our own, from a command: in the process of another application they would change
-what its own libraries find.
+Call these functions only in a process of our own, from a command: in the process of another application they would
+change what its own libraries find.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from types import ModuleType
 UNNEEDED = {"rich": "structlog", "colorama": "structlog", "pydantic.v1": "fastapi"}
 """Modules that a library imports if they are installed, and that library.
 
-structlog colours tracebacks with them, which our log lines do not need. FastAPI asks whether a type is a model of pydantic.v1:
-none is, unless another module has imported pydantic.v1, and then FastAPI finds it.
+structlog colours tracebacks with them, which our log lines do not need. FastAPI asks whether a type is a model of
+pydantic.v1: none is, unless another module has imported pydantic.v1, and then FastAPI finds it.
 """
 
 

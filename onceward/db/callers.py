@@ -1,6 +1,7 @@
 """For whom a request uses the database, so that one customer cannot take all connections of a process.
 
-The web sets the caller of each request, live queries the caller of each query. Work in the background has none: claims divide it.
+The web sets the caller of each request, live queries the caller of each query. Work in the background has none: claims
+divide it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """Who makes one request: a customer (an organization) and who acts for it. Both may become known while the request runs."""
+    """Who makes one request: a customer (an organization) and who acts for it.
+
+    Both may become known while the request runs.
+    """
 
     customer: Hashable
     principal: Hashable

@@ -43,7 +43,10 @@ class DatabaseSize:
 
 
 async def measure(conn: Connection, directory: Path | None = None) -> DatabaseSize:
-    """Measure the database. `directory` is where the embedded server keeps its data; other servers are asked for theirs."""
+    """Measure the database.
+
+    `directory` is where the embedded server keeps its data; other servers are asked for theirs.
+    """
     row = await conn.fetchrow(SIZE, LARGEST_TABLES)
     assert row is not None
     tables = orjson.loads(row["tables"]) if isinstance(row["tables"], str) else row["tables"]
@@ -52,7 +55,10 @@ async def measure(conn: Connection, directory: Path | None = None) -> DatabaseSi
 
 
 def disk_of(directory: Path) -> Disk | None:
-    """Return the disk of the server's directory, or of its log (`pg_wal` may be on another disk). None if it is not here."""
+    """Return the disk of the server's directory, or of its log (`pg_wal` may be on another disk).
+
+    None if it is not here.
+    """
     disks: list[Disk] = []
     for place in (directory, directory / "pg_wal"):
         try:

@@ -1,8 +1,9 @@
 """Apply SQL functions, views and triggers from repeatable files, one noun per file, whenever a file has changed.
 
 `functions/*.sql` of a package run after its migrations. `functions/before_tables/*.sql` run before them: tables and
-migrations use these functions in defaults, checks, policies and calls. `onceward.functions` keeps every checksum that was ever
-applied. The newest one is in force. A process with an older version of a file leaves the newer functions in place.
+migrations use these functions in defaults, checks, policies and calls. `onceward.functions` keeps every checksum that
+was ever applied. The newest one is in force. A process with an older version of a file leaves the newer functions in
+place.
 """
 
 from __future__ import annotations

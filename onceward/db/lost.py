@@ -1,8 +1,8 @@
 """Distinguish a lost database connection from every other error.
 
 The type of an exception is not enough: a handler's own `OSError` has the type of a lost connection, and a handler whose
-connection broke may raise any exception. So the code that holds the connection checks it and marks the exception. The code
-that judges the exception later calls `lost_connection`.
+connection broke may raise any exception. So the code that holds the connection checks it and marks the exception. The
+code that judges the exception later calls `lost_connection`.
 """
 
 from __future__ import annotations

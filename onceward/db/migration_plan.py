@@ -40,7 +40,8 @@ async def plan(
 ) -> list[Pending]:
     """Return what is pending, in order. Raises if the applied migrations differ from these files.
 
-    Functions that newer code has replaced are not pending, unless `reapply_functions` asks for a rollback to these files.
+    Functions that newer code has replaced are not pending, unless `reapply_functions` asks for a rollback to these
+    files.
     """
     owners = await plan_by_owner(conn, lines, reapply_functions=reapply_functions)
     return [item for owner in owners for item in (*owner.before_tables, *owner.migrations, *owner.after_tables)]

@@ -1,13 +1,13 @@
 """Migrate the schema with numbered SQL files, one sequence per owner, and then apply the owner's function files.
 
-Each numbered file is applied once, in its own transaction, under one advisory lock for the database, so any number of nodes
-may call `migrate` at the same time. The checksum of each applied file is stored. A file with `-- onceward: no transaction`
-runs statement by statement outside a transaction (for CREATE INDEX CONCURRENTLY) and must be repeatable: if a statement fails,
-the next start runs all of them again. It first drops an index that an interrupted run left invalid. Function files
-(`db/functions.py`) share the transaction of the last pending migration before them.
+Each numbered file is applied once, in its own transaction, under one advisory lock for the database, so any number of
+nodes may call `migrate` at the same time. The checksum of each applied file is stored. A file with `-- onceward: no
+transaction` runs statement by statement outside a transaction (for CREATE INDEX CONCURRENTLY) and must be repeatable:
+if a statement fails, the next start runs all of them again. It first drops an index that an interrupted run left
+invalid. Function files (`db/functions.py`) share the transaction of the last pending migration before them.
 
-Every transaction waits for a lock for a short time only and is then repeated (`db/lock_waits.py`). A `contract` file is deferred
-while a process runs that needs what it removes (`db/processes.py`).
+Every transaction waits for a lock for a short time only and is then repeated (`db/lock_waits.py`). A `contract` file is
+deferred while a process runs that needs what it removes (`db/processes.py`).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ async def migrate(
 
     Roles, privileges and policies that are missing are created again, also if nothing is pending.
 
-    A `contract` file that a running process does not tolerate stays pending. Raises `MigrationError` if a file after it must
-    be applied, and `LockNotAcquired` if a file did not get its locks in time.
+    A `contract` file that a running process does not tolerate stays pending. Raises `MigrationError` if a file after it
+    must be applied, and `LockNotAcquired` if a file did not get its locks in time.
     """
     waits = LockWaits() if waits is None else waits
     await _lock(conn)
@@ -103,7 +103,8 @@ async def _without_deferred(conn: asyncpg.Connection[Any], owner: OwnerPlan) -> 
 async def _refuse_older(conn: asyncpg.Connection[Any], migration: Migration) -> None:
     """Raise if a process has started that does not tolerate this file.
 
-    The lock makes a process that notes itself now wait for our commit. Then it reads what the schema requires, and ends.
+    The lock makes a process that notes itself now wait for our commit. Then it reads what the schema requires, and
+    ends.
     """
     if not migration.requires:
         return

@@ -1,7 +1,7 @@
 """The connection pool, and two ways to use a connection: for single statements or for a transaction.
 
-The server ends a session whose client has disappeared, so that the locks of a lost host are released within half a minute.
-It also ends a session whose transaction has been idle for a minute.
+The server ends a session whose client has disappeared, so that the locks of a lost host are released within half a
+minute. It also ends a session whose transaction has been idle for a minute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from onceward.settings.database_url import servers_of
 log = structlog.get_logger(__name__)
 
 IDLE_LIMIT_S = 60.0
-"""PostgreSQL ends a session whose transaction waits longer for its next statement. Handlers with a longer timeout have a longer limit."""
+"""PostgreSQL ends a session whose transaction waits longer for its next statement.
+
+Handlers with a longer timeout have a longer limit.
+"""
 ENGINE_ROLE = "onceward_engine"
 """The role of every session of a process. It sees all organizations, owns nothing and cannot change the audit log."""
 
@@ -141,8 +144,9 @@ class Database:
     ) -> Database:
         """Open a pool. Raises `Unavailable` with the reason if PostgreSQL cannot be reached.
 
-        The sessions act as `role`, or as the login if none is given. Until the first migration the role does not exist, and
-        they act as the login too: see `act_as_engine`. Behind PgBouncer the role is set on the login (docs/pgbouncer.md).
+        The sessions act as `role`, or as the login if none is given. Until the first migration the role does not exist,
+        and they act as the login too: see `act_as_engine`. Behind PgBouncer the role is set on the login
+        (docs/pgbouncer.md).
         """
         settings = {} if pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
         servers = Servers(url, role=None if pgbouncer else role)
@@ -195,8 +199,9 @@ class Database:
     async def connect(self, *, application_name: str = "onceward", durable: bool = True) -> Connection:
         """Open a connection outside the pool, for long use: LISTEN, claims, migrations.
 
-        Without `durable` a commit returns before it is on disk. Use that only for claims, which a server crash may lose.
-        Such a connection returns an `Unreadable` for JSON that Python cannot read: the claim of many rows must not fail.
+        Without `durable` a commit returns before it is on disk. Use that only for claims, which a server crash may
+        lose. Such a connection returns an `Unreadable` for JSON that Python cannot read: the claim of many rows must
+        not fail.
         """
         settings = {} if self.pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
         if not durable and not self.pgbouncer:
@@ -309,7 +314,8 @@ async def _roll_back(conn: Connection) -> None:
         if not is_gone(conn):
             conn.terminate()
     except BaseException:
-        # The caller was cancelled once more. The pool replaces a closed connection, and keeps one that is not returned forever.
+        # The caller was cancelled once more. The pool replaces a closed connection, and keeps one that is not returned
+        # forever.
         if not is_gone(conn):
             conn.terminate()
         raise

@@ -1,8 +1,8 @@
 """Remember the privileges and policies of our roles, and create those again that are missing.
 
-Roles belong to the server, not to the database. `pg_restore` on a server without them creates the tables and skips every grant and
-policy, while the restored table of migrations says that all are applied. So `migrate` stores what it has created, and the next
-start compares it with the catalogue.
+Roles belong to the server, not to the database. `pg_restore` on a server without them creates the tables and skips
+every grant and policy, while the restored table of migrations says that all are applied. So `migrate` stores what it
+has created, and the next start compares it with the catalogue.
 """
 
 from __future__ import annotations

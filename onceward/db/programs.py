@@ -1,7 +1,7 @@
 """The programs of PostgreSQL on this machine: `pg_dump`, `pg_restore` and `psql`, in the version that fits the server.
 
-A dump can be read by the version that wrote it and by newer ones, and a newer `pg_restore` sets parameters that an older server
-does not know. So the programs of the server's own version come first.
+A dump can be read by the version that wrote it and by newer ones, and a newer `pg_restore` sets parameters that an
+older server does not know. So the programs of the server's own version come first.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ async def run_program(program: Path, *options: str, url: str) -> None:
 async def restore_dump(restorer: Program, *options: str, file: Path, server: ServerAbilities, url: str) -> None:
     """Write the dump as a script, leave out what an older server does not know, and run it.
 
-    The schema `onceward` is dropped first: it may have functions that the dump does not know, as those of watched tables. The script runs in one transaction, which is committed after the last line: a command that is killed restores nothing.
+    The schema `onceward` is dropped first: it may have functions that the dump does not know, as those of watched
+    tables. The script runs in one transaction, which is committed after the last line: a command that is killed
+    restores nothing.
     """
     reader = await asyncio.create_subprocess_exec(
         str(restorer.path), *options, "--file=-", str(file), stdout=asyncio.subprocess.PIPE, start_new_session=True

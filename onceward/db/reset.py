@@ -26,8 +26,8 @@ OBJECTS = read_statement("db", "public_objects")
 async def drop_everything(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> None:
     """Drop the schemas of these owners, and what they create in `public`. Either all of it is dropped or nothing.
 
-    Owners whose migrations were never applied here lose nothing: a table with the same name belongs to somebody else. Other
-    objects of the schema `public` stay, and so do the roles, which belong to the whole server.
+    Owners whose migrations were never applied here lose nothing: a table with the same name belongs to somebody else.
+    Other objects of the schema `public` stay, and so do the roles, which belong to the whole server.
     """
     exists = await conn.fetchval("select to_regclass('onceward.migrations') is not null")
     applied = await conn.fetch("select distinct owner from onceward.migrations") if exists else []

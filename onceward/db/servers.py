@@ -1,12 +1,12 @@
 """Connect to the server that accepts writes, if the database URL names several.
 
-asyncpg tries the servers of a URL one after another within one time limit, so a server that does not answer (its host has
-lost power) uses up the time and the next server is never tried. Here each further server is tried after a second, beside
-the ones that have not answered yet, and the first usable connection wins.
+asyncpg tries the servers of a URL one after another within one time limit, so a server that does not answer (its host
+has lost power) uses up the time and the next server is never tried. Here each further server is tried after a second,
+beside the ones that have not answered yet, and the first usable connection wins.
 
-After a failover the old primary may be frozen or unreachable: sessions to it neither answer nor fail. As only one server
-accepts writes, a session to another server proves that the old sessions are useless. They are terminated, and their users
-retry as after any lost connection.
+After a failover the old primary may be frozen or unreachable: sessions to it neither answer nor fail. As only one
+server accepts writes, a session to another server proves that the old sessions are useless. They are terminated, and
+their users retry as after any lost connection.
 """
 
 from __future__ import annotations
@@ -80,7 +80,10 @@ class Servers:
         return conn
 
     async def look(self) -> None:
-        """Find out which server accepts writes, also while all sessions wait for a server that is frozen. A loop calls this."""
+        """Find out which server accepts writes, also while all sessions wait for a server that is frozen.
+
+        A loop calls this.
+        """
         try:
             conn = await self.connect(timeout=WATCH_TIMEOUT_S, statement_cache_size=0)
         except FAILED as error:

@@ -1,6 +1,7 @@
 """What tables and indexes occupy, how much of it is free, and what keeps a vacuum from freeing more.
 
-The sizes of free space are estimates from the planner's statistics, so that no extension is needed and nothing is scanned.
+The sizes of free space are estimates from the planner's statistics, so that no extension is needed and nothing is
+scanned.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ COMMENT_EDGE = re.compile(r"/\*|\*/")
 def split(script: str) -> list[str]:
     """Return the statements of a script, without the semicolons between them and without empty ones.
 
-    Quoted text, dollar-quoted bodies and (nested) comments may contain semicolons. Bodies of the form `begin atomic ... end` may not.
+    Quoted text, dollar-quoted bodies and (nested) comments may contain semicolons. Bodies of the form `begin atomic ...
+    end` may not.
     """
     statements: list[str] = []
     start = position = 0

@@ -1,8 +1,8 @@
 """Check and clean text that PostgreSQL must store.
 
-PostgreSQL stores neither the character NUL nor half of a surrogate pair, in text or in JSON. Text that nobody can correct
-(the answer of a service, the message of an exception, a result) is cleaned before it is stored. Text that a caller can
-correct (arguments, names) is refused with an error that names the field.
+PostgreSQL stores neither the character NUL nor half of a surrogate pair, in text or in JSON. Text that nobody can
+correct (the answer of a service, the message of an exception, a result) is cleaned before it is stored. Text that a
+caller can correct (arguments, names) is refused with an error that names the field.
 """
 
 from __future__ import annotations

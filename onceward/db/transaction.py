@@ -1,7 +1,8 @@
 """A transaction with its role, organization and cause. `Tx` builds on it.
 
-One round trip opens the transaction and sets role and organization. One round trip runs the last statements and commits.
-If the connection breaks during COMMIT, the outcome is unknown and `OutcomeUnknown` is raised. COMMIT is never retried.
+One round trip opens the transaction and sets role and organization. One round trip runs the last statements and
+commits. If the connection breaks during COMMIT, the outcome is unknown and `OutcomeUnknown` is raised. COMMIT is never
+retried.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def _escape(text: str) -> str:
 class Transaction:
     """A transaction on one connection. `after_commit` registers calls that follow the commit.
 
-    Use it as a context: `async with tx:` opens it, unless it is open. The end of the block commits it, unless the block has
-    done so; an exception rolls it back.
+    Use it as a context: `async with tx:` opens it, unless it is open. The end of the block commits it, unless the block
+    has done so; an exception rolls it back.
     """
 
     __slots__ = (
@@ -175,7 +176,8 @@ class Transaction:
     async def open(self, first: str = "", last: str = "") -> str:
         """Begin the transaction and set role and organization, in one round trip. Return the last command tag.
 
-        The same round trip runs the statements `first` as the engine, before role and organization are set, and `last` after.
+        The same round trip runs the statements `first` as the engine, before role and organization are set, and `last`
+        after.
         """
         try:
             command_tag = await self.conn.execute(self.opening(first, last))
@@ -205,8 +207,9 @@ class Transaction:
     async def join(self, other: Transaction, *, first: str = "", last: str = "") -> str:
         """Continue the open transaction `other`, whose handler has ended, with the organization and cause of this one.
 
-        Both commit together, and the calls of `after_commit` of both follow that commit. Both have a cause and the same role.
-        The same round trip runs the statements `first` as the engine, and `last` as the app. Return the last command tag.
+        Both commit together, and the calls of `after_commit` of both follow that commit. Both have a cause and the same
+        role. The same round trip runs the statements `first` as the engine, and `last` as the app. Return the last
+        command tag.
         """
         if other.cause is None or self.cause is None or (other.role, self.role) != ("app", "app"):
             raise ValueError("transactions that share a commit act for an app and have a cause each")
@@ -255,8 +258,8 @@ class Transaction:
 
         The same round trip opens the transaction `then` on the same connection, after the commit.
         """
-        # PostgreSQL rolls back a transaction in which a statement failed, even on COMMIT. Any statement before COMMIT then
-        # fails; without such a statement, the command tag is ROLLBACK.
+        # PostgreSQL rolls back a transaction in which a statement failed, even on COMMIT. Any statement before COMMIT
+        # then fails; without such a statement, the command tag is ROLLBACK.
         if is_gone(self.conn):
             raise Unavailable("the connection was lost before COMMIT was sent")
         if last:
@@ -280,7 +283,8 @@ class Transaction:
                 self._leave()
                 raise OutcomeUnknown("PostgreSQL ended the session during COMMIT") from error
             if not self.conn.is_in_transaction():
-                # A deferred constraint refused the COMMIT itself: PostgreSQL has rolled back, and no handler has ended anything.
+                # A deferred constraint refused the COMMIT itself: PostgreSQL has rolled back, and no handler has ended
+                # anything.
                 self._opened = False
                 self._after.clear()
             raise
@@ -312,7 +316,8 @@ class Transaction:
     def leaving(self) -> str:
         """Return the SQL text with which the engine takes over from a handler.
 
-        It raises an error if the handler has ended the transaction or changed its role: the cause is set for this transaction only.
+        It raises an error if the handler has ended the transaction or changed its role: the cause is set for this
+        transaction only.
         """
         if self.cause is None:
             return "reset role"

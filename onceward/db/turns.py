@@ -1,13 +1,14 @@
 """Whose turn it is to get a pooled connection.
 
-asyncpg's pool hands a free connection to the next caller that asks, even if others have waited longer; a caller that was woken and
-finds the connection taken waits again behind all others. With many callers that come again and again, one may wait forever.
-Here callers wait in order, in three lines: work that runs in the background, requests that act for nobody (webhooks), and requests of
-customers. While several lines wait, connections go to them in turn, so that none starves the others.
+asyncpg's pool hands a free connection to the next caller that asks, even if others have waited longer; a caller that
+was woken and finds the connection taken waits again behind all others. With many callers that come again and again, one
+may wait forever. Here callers wait in order, in three lines: work that runs in the background, requests that act for
+nobody (webhooks), and requests of customers. While several lines wait, connections go to them in turn, so that none
+starves the others.
 
-Among requests of customers, the customers take turns, and within a customer those who act for it. One customer may have twice as many
-connections as are free, and one principal as many as are free: two thirds and half of all if nobody else uses any. So a customer whose
-pages are slow always leaves connections for others.
+Among requests of customers, the customers take turns, and within a customer those who act for it. One customer may have
+twice as many connections as are free, and one principal as many as are free: two thirds and half of all if nobody else
+uses any. So a customer whose pages are slow always leaves connections for others.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from onceward.db.errors import TooManyRequests
 IN_BACKGROUND: ContextVar[bool] = ContextVar("in_background", default=False)
 """Whether the current task is background work. Tasks inherit it from the task that creates them."""
 MOST_WAITING = 2000
-"""The room for requests of customers that wait. One customer may use twice as much as is free, one principal as much as is free."""
+"""The room for requests of customers that wait.
+
+One customer may use twice as much as is free, one principal as much as is free.
+"""
 
 Place = tuple[Hashable, Hashable]
 """The customer and the principal for whom a connection was borrowed."""
@@ -91,7 +95,10 @@ class Turns:
         return {name: customer.waiting for name, customer in self._customers.items()}
 
     async def enter(self) -> Turn:
-        """Wait for a place. The caller gives it back with `leave`. Raises `TooManyRequests` if its customer has too many waiting."""
+        """Wait for a place. The caller gives it back with `leave`.
+
+        Raises `TooManyRequests` if its customer has too many waiting.
+        """
         is_background = IN_BACKGROUND.get()
         caller = None if is_background else CALLER.get()
         turn = Turn() if caller is None else Turn(caller, (caller.customer, caller.principal))

@@ -1,11 +1,11 @@
 """Look at the statements of a handler that shares a transaction with others.
 
-Such a handler must not end the transaction: that would commit or undo what others wrote. The statement is refused before it is
-sent. A statement whose effect lasts until the end of the transaction (`set local`, a temporary table, a cursor, a lock of a
-whole table) is allowed, but no other handler may follow in the same transaction.
+Such a handler must not end the transaction: that would commit or undo what others wrote. The statement is refused
+before it is sent. A statement whose effect lasts until the end of the transaction (`set local`, a temporary table, a
+cursor, a lock of a whole table) is allowed, but no other handler may follow in the same transaction.
 
-PostgreSQL refuses to end a transaction from inside a function, procedure or DO block, so the text of the statements decides. A setting
-that a function of the app changes cannot be seen here.
+PostgreSQL refuses to end a transaction from inside a function, procedure or DO block, so the text of the statements
+decides. A setting that a function of the app changes cannot be seen here.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def _judge(query: str) -> Lasts:
         return Lasts.NOT
     if any(token.startswith("/*") and "/*" in token[2:] for token in (m[0] for m in _TOKENS.finditer(query))):
         return Lasts.ENDS  # a comment in a comment: nobody needs it, and reading it wrong would be dangerous
-    # A literal becomes a word: only its place matters. What follows a `;` inside dollar quotes is not a statement of its own.
+    # A literal becomes a word: only its place matters. What follows a `;` inside dollar quotes is not a statement of
+    # its own.
     text = _TOKENS.sub(lambda token: " " if token[0][:2] in ("--", "/*") else " literal ", query)
     return max((_judge_one(part) for part in text.split(";") if part.strip()), default=Lasts.NOT)
 

@@ -97,7 +97,10 @@ def _money(text: str, currency: str) -> Money:
 
 
 def _decimal(text: str, places: int) -> str:
-    """Return an amount with a point before its decimal places. A comma may separate thousands, or stand before the decimals."""
+    """Return an amount with a point before its decimal places.
+
+    A comma may separate thousands, or stand before the decimals.
+    """
     text = text.replace("\u00a0", "").replace(" ", "")
     whole, comma, rest = text.rpartition(",")
     if not comma:

@@ -1,4 +1,7 @@
-"""A listing: rows of one table with columns, filters, search and sorting. `asking` reads an address, `reading` the rows."""
+"""A listing: rows of one table with columns, filters, search and sorting.
+
+`asking` reads an address, `reading` the rows.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class Listing:
     id_type: Literal["uuid", "bigint", "text"] = "uuid"
     where: str = "true"
     order: str = ""
-    """The column by which the list is sorted at first: `starts_at`, or `-starts_at` for the newest first. By default by id, descending."""
+    """The column by which the list is sorted at first: `starts_at`, or `-starts_at` for the newest first.
+
+    By default by id, descending.
+    """
     presets: tuple[tuple[str, str], ...] = ()
     """Filters under a name that everybody has: `(("Today", "starts_at=today"),)`."""
     empty: str = ""

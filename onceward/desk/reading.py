@@ -32,8 +32,8 @@ class Rows(NamedTuple):
 class Reader(NamedTuple):
     """Reads what a viewer may see with `conn`, and finds words as the engine.
 
-    Row-level security cannot use an index for words, because their operator is not leakproof. So the engine finds the ids, with
-    the organization as an explicit condition, and the viewer reads the rows with these ids.
+    Row-level security cannot use an index for words, because their operator is not leakproof. So the engine finds the
+    ids, with the organization as an explicit condition, and the viewer reads the rows with these ids.
     """
 
     conn: PageReader

@@ -1,7 +1,7 @@
 """The client for every URL that comes from data: a customer's endpoint, a browser's push address.
 
-The client resolves the host name, checks each address and connects to exactly the address that it checked. A later change
-of the DNS entry therefore cannot redirect the request. An IP address in the URL is checked in the same way.
+The client resolves the host name, checks each address and connects to exactly the address that it checked. A later
+change of the DNS entry therefore cannot redirect the request. An IP address in the URL is checked in the same way.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class GuardedClient:
     """Calls untrusted URLs: public addresses and https only, with limits on bytes and time.
 
     It follows no redirects, keeps no cookies, decompresses nothing and ignores proxy settings of the environment.
-    `allow_loopback_http` is for development: it allows loopback addresses, and plain http to them. `per_host=0` means no
-    limit on the connections to one host.
+    `allow_loopback_http` is for development: it allows loopback addresses, and plain http to them. `per_host=0` means
+    no limit on the connections to one host.
     """
 
     def __init__(

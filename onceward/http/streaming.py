@@ -28,8 +28,8 @@ _CHUNK_BYTES = 64 * 1024
 class StreamedResponse:
     """An answer whose body is still arriving. `headers` have lower-case names.
 
-    Reading raises Ambiguous if the connection breaks, if the service sends nothing for `idle_timeout_s`, or if the whole
-    answer takes longer than `timeout_s`.
+    Reading raises Ambiguous if the connection breaks, if the service sends nothing for `idle_timeout_s`, or if the
+    whole answer takes longer than `timeout_s`.
     """
 
     status: int
@@ -91,7 +91,10 @@ async def open_stream(
     timeout_s: float,
     idle_timeout_s: float,
 ) -> AsyncGenerator[StreamedResponse]:
-    """Send one request and give the answer as soon as its headers have arrived. Leaving the block closes the connection."""
+    """Send one request and give the answer as soon as its headers have arrived.
+
+    Leaving the block closes the connection.
+    """
     started = time.monotonic()
     deadline = asyncio.get_running_loop().time() + timeout_s
     with attempting(session, url, timeout_s):

@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection that sends a request and reads an answer of limited size.
 
-It is written for fan-out, where a general HTTP client costs more than all other steps together. It decompresses nothing,
-follows no redirects, keeps no cookies and never sends a request twice.
+It is written for fan-out, where a general HTTP client costs more than all other steps together. It decompresses
+nothing, follows no redirects, keeps no cookies and never sends a request twice.
 """
 
 from __future__ import annotations

@@ -204,7 +204,10 @@ class Catalog:
         self.version += 1
 
     async def look_again(self, name: str) -> Source | None:
-        """Refresh, because an unknown source may be new. One refresh serves all callers that were waiting when it began."""
+        """Refresh, because an unknown source may be new.
+
+        One refresh serves all callers that were waiting when it began.
+        """
         called_at = time.monotonic()
         async with self._looking:
             if self._began < called_at:

@@ -20,7 +20,10 @@ Run = Callable[[list[Claimed], Any], Awaitable[Any]]
 
 
 def counted(task: Callable[[], Task], run: Run) -> Callable[[Claimed | list[Claimed], Any], Awaitable[Any]]:
-    """Wrap `run` so that metrics count the outcome of each event. What fails in a group is not counted: it runs again alone."""
+    """Wrap `run` so that metrics count the outcome of each event.
+
+    What fails in a group is not counted: it runs again alone.
+    """
 
     async def run_counted(work: Claimed | list[Claimed], tx: Transaction | None) -> Any:
         works = [work] if isinstance(work, Claimed) else work  # a request runs its event alone

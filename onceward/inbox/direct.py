@@ -1,9 +1,8 @@
 """The fast path for the most common request: a webhook of ordinary size whose verification does not wait for anything.
 
-The server passes such a request here before it creates a task or an ASGI scope. The group commit writes the answer, or, for a source
-in mode `inline`, the task that handles the event.
-This path declines all other requests, for one of the reasons in `DirectDeclined`. They take the ASGI path in `receive.py`,
-which alone decides how they are answered.
+The server passes such a request here before it creates a task or an ASGI scope. The group commit writes the answer, or,
+for a source in mode `inline`, the task that handles the event. This path declines all other requests, for one of the
+reasons in `DirectDeclined`. They take the ASGI path in `receive.py`, which alone decides how they are answered.
 """
 
 from __future__ import annotations
@@ -101,7 +100,10 @@ class Direct:
         self._spreads: dict[tuple[str, str], Spread] = {}
 
     def __call__(self, path: str, headers: Pairs, body: bytes, reply: Reply) -> bool:
-        """Return whether the request is accepted. If so, `reply` is called when its commit has succeeded or failed, or it is handled."""
+        """Return whether the request is accepted.
+
+        If so, `reply` is called when its commit has succeeded or failed, or it is handled.
+        """
         # The whole rest of the path: only the receiver knows addresses with a further segment.
         source = self._catalog.get(path[len(PREFIX) :])
         if source is None:

@@ -1,4 +1,7 @@
-"""Erase what the inbox stores about a person: the bodies of events that mention them. A hash of each body stays as evidence."""
+"""Erase what the inbox stores about a person: the bodies of events that mention them.
+
+A hash of each body stays as evidence.
+"""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ async def search(
 ) -> FoundPage:
     """Return up to `limit` events with a `seq` below `before` and above `after`, newest first.
 
-    Reads about `most` events at most: the page may then have fewer events than `limit`, or none, although `next` is given.
-    Without `most`, the search ends when the page is full or when no event is left.
+    Reads about `most` events at most: the page may then have fewer events than `limit`, or none, although `next` is
+    given. Without `most`, the search ends when the page is full or when no event is left.
     """
     upper, oldest = await _bounds(conn, criteria, before, after)
     if criteria.ids is not None or criteria.event_ids is not None:

@@ -1,7 +1,7 @@
 """Turn a handler function into a task: the executor validates the payload and passes the parameters that it declares.
 
-The task's name is `<provider>/<type>`, or `<source>/<type>` for a handler of one source. Every handler has a second task,
-`<app>:<provider>/<type>`, for the sources that belong to its app.
+The task's name is `<provider>/<type>`, or `<source>/<type>` for a handler of one source. Every handler has a second
+task, `<app>:<provider>/<type>`, for the sources that belong to its app.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ def _data_of(provider: str) -> Callable[[Any], Any]:
 
 
 def reader(annotation: Any, name: str) -> Callable[[StoredEvent, int], Event[Any]]:
-    """Return a function that converts a stored event to the annotated type. It raises PayloadInvalid for a wrong payload."""
+    """Return a function that converts a stored event to the annotated type.
+
+    It raises PayloadInvalid for a wrong payload.
+    """
     models = get_args(annotation)
     adapter: TypeAdapter[Any] | None = None
     if models and models[0] is not Any:

@@ -5,8 +5,9 @@ insert event ──▶ savepoint ──▶ handler ──▶ mark ──▶ comm
      │                            └ ends the transaction: keep the event as a dead letter, in a transaction of its own ──▶ 500
      └ duplicate: wait on the unique key for a concurrent request, then answer with the first result or run the event
 
-Requests that wait share the transaction of another one (`inline_groups.py`). Workers never see a half-handled event. A crash before the commit leaves nothing behind. Besides the statements of the handler this
-takes two round trips, one that stores the event and one that commits, and a third that takes numbers for all waiting requests.
+Requests that wait share the transaction of another one (`inline_groups.py`). Workers never see a half-handled event. A
+crash before the commit leaves nothing behind. Besides the statements of the handler this takes two round trips, one
+that stores the event and one that commits, and a third that takes numbers for all waiting requests.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ NOBODY = 0
 
 Opener = Callable[[Connection, Claimed], Transaction]
 Restore = Callable[[Transaction], Awaitable[bool]]
-"""Stores and holds an event again whose handler has ended their transaction. Returns False if another request has the event now."""
+"""Stores and holds an event again whose handler has ended their transaction.
+
+Returns False if another request has the event now.
+"""
 
 
 class Busy(OncewardError):
@@ -111,7 +115,10 @@ class Inline:
         self._running_of: Counter[Hashable] = Counter()
 
     async def receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
-        """Store and handle one event. Return its result, the first result of a duplicate, or why there is no result yet."""
+        """Store and handle one event.
+
+        Return its result, the first result of a duplicate, or why there is no result yet.
+        """
         if self._running >= self._most_at_once:
             metrics.UNAVAILABLE.labels("overloaded").inc()
             return answers.unavailable("overloaded")

@@ -163,7 +163,10 @@ class InlineGroups:
         return entry.member.result
 
     async def handle_in(self, group: Group, entry: Entry) -> Any:
-        """Store and handle the event in the transaction of a group. Raises `RunAlone` for a duplicate, and after any failure."""
+        """Store and handle the event in the transaction of a group.
+
+        Raises `RunAlone` for a duplicate, and after any failure.
+        """
         try:
             tx = self._open_tx(group.tx.conn, entry.work)
             is_new = await join_event(tx, group.tx, entry.work, entry.id, entry.placed)
@@ -235,7 +238,10 @@ class InlineGroups:
         gate("inline-after-commit")
 
     async def _part(self, group: Group, culprit: Entry | None, error: BaseException) -> None:
-        """Roll the group back, so that each of its requests runs alone. After an unknown outcome all of them get the error."""
+        """Roll the group back, so that each of its requests runs alone.
+
+        After an unknown outcome all of them get the error.
+        """
         try:
             await asyncio.shield(group.tx.rollback())
         finally:

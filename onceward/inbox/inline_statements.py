@@ -66,7 +66,10 @@ async def insert_event(tx: Transaction, work: Claimed, id: UUID, placed: Placed)
 
 
 async def join_event(tx: Transaction, before: Transaction, work: Claimed, id: UUID, placed: Placed) -> bool:
-    """Continue the open transaction of another request with the new event. Return False for a duplicate, which stores nothing."""
+    """Continue the open transaction of another request with the new event.
+
+    Return False for a duplicate, which stores nothing.
+    """
     received = RECEIVE.format(", ".join(map(literal, values_of(work, id, placed))))
     first = f"{WAIT_IN_GROUP}; {received}; set local lock_timeout = 0"
     return await tx.join(before, first=first, last=IS_STORED.format(work.id)) == STORED

@@ -18,7 +18,10 @@ class Numbered(NamedTuple):
 
 
 class Numbering:
-    """Gives numbers. While one round trip runs, the requests for the next one collect. No number is kept for later: numbers follow time."""
+    """Gives numbers. While one round trip runs, the requests for the next one collect.
+
+    No number is kept for later: numbers follow time.
+    """
 
     def __init__(self, take: Callable[[int], Awaitable[Sequence[Numbered]]]) -> None:
         self._take = take

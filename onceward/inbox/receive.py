@@ -1,7 +1,7 @@
 """Receive webhooks: a bare ASGI callable under `/webhooks` that verifies, parses, commits, and only then answers 2xx.
 
-POST /webhooks/{source}              uses the mode of the source: `ack`, `inline` or `external`
-POST /webhooks/payments/{provider}   uses the source `payments-{provider}` or `{provider}`; always inline; 400 instead of 401
+POST /webhooks/{source}              uses the mode of the source: `ack`, `inline` or `external` POST
+/webhooks/payments/{provider}   uses the source `payments-{provider}` or `{provider}`; always inline; 400 instead of 401
 GET  /webhooks/{source}              answers a provider's challenge, as HEAD and OPTIONS do
 """
 

@@ -1,4 +1,7 @@
-"""Report event ids that a sender reuses for another type. Such events are treated as duplicates, because the id is the key."""
+"""Report event ids that a sender reuses for another type.
+
+Such events are treated as duplicates, because the id is the key.
+"""
 
 from __future__ import annotations
 

@@ -97,7 +97,8 @@ class Placer:
         lane, ordered = self._lane(source, item, route) if route.by_event else (route.lane, False)
         common = Common(source, item.type, as_json(headers), route.task, route.queue, lane, ordered, route.followers)
         if not route.by_event:
-            # Most senders repeat the same headers. Headers with counters or dates fill the cache, which is then emptied.
+            # Most senders repeat the same headers. Headers with counters or dates fill the cache, which is then
+            # emptied.
             if len(self._commons) >= MOST_COMMONS:
                 self._commons.clear()
             self._commons[source.route, item.type, headers] = common

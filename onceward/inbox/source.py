@@ -39,7 +39,10 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
-    """What the receiver knows about a sender. Sources are compared by identity: the catalog builds one object per version."""
+    """What the receiver knows about a sender.
+
+    Sources are compared by identity: the catalog builds one object per version.
+    """
 
     webhook_id: UUID
     name: str
@@ -97,7 +100,10 @@ class Source:
 
     @property
     def lane(self) -> str:
-        """Return the lane that the events of a source share while it has a rate limit or is paused. Claims know this name."""
+        """Return the lane that the events of a source share while it has a rate limit or is paused.
+
+        Claims know this name.
+        """
         return f"source:{self.webhook_id}"
 
 

@@ -1,4 +1,7 @@
-"""Manage the sources stored in the database: add, list, rotate, pause, resume, delete. Each change is audited in its transaction."""
+"""Manage the sources stored in the database: add, list, rotate, pause, resume, delete.
+
+Each change is audited in its transaction.
+"""
 
 from __future__ import annotations
 
@@ -99,8 +102,8 @@ PAYMENTS = "payments-"
 def require_name(name: str, actor: str | Identity, handled: Collection[str]) -> None:
     """Raise `NotAllowed` if the name is reserved for administrators and the actor is not one.
 
-    Handlers of an app trust the source they name: its owner controls the events they receive. So the names that handlers
-    use (`handled`) are reserved for administrators, and so are all names of payment endpoints.
+    Handlers of an app trust the source they name: its owner controls the events they receive. So the names that
+    handlers use (`handled`) are reserved for administrators, and so are all names of payment endpoints.
     """
     if isinstance(actor, str) or actor.may("admin"):
         return
@@ -292,7 +295,10 @@ def _require_app_name(app: str | None) -> None:
 
 
 async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:
-    """Stop accepting requests of a source and delete its secrets. Its events stay and are handled. `tx` must run as the engine."""
+    """Stop accepting requests of a source and delete its secrets. Its events stay and are handled.
+
+    `tx` must run as the engine.
+    """
     source = await find(tx, name)
     if source.origin != "stored":
         where = (

@@ -1,7 +1,7 @@
 """Accept one key with one content only, for senders whose signature leaves a gap.
 
-If only a checksum of the body is signed, each transmission id is bound to a hash of its first body. If the delivery id is not
-signed, with `once_per_body` each body is bound to its first delivery id.
+If only a checksum of the body is signed, each transmission id is bound to a hash of its first body. If the delivery id
+is not signed, with `once_per_body` each body is bound to its first delivery id.
 """
 
 from __future__ import annotations

@@ -50,7 +50,10 @@ class UpkeepOptions:
 
 
 def old_bodies(db: Database, options: UpkeepOptions, *, days: int | None, at_once: int = AT_ONCE) -> Retention:
-    """Return the retention of the bodies of sources that keep them for this many days. None: for as long as the setting says."""
+    """Return the retention of the bodies of sources that keep them for this many days.
+
+    None: for as long as the setting says.
+    """
     return Retention(
         db=db,
         name=f"events:{'default' if days is None else days}",

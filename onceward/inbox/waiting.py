@@ -29,7 +29,10 @@ LOOK = read_statement("inbox", "read_states")
 
 
 class Waiting:
-    """The waiting requests, by event. `until_idle` returns when the attempt is over, `until_ended` when the event is finished."""
+    """The waiting requests, by event.
+
+    `until_idle` returns when the attempt is over, `until_ended` when the event is finished.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,7 +1,7 @@
 """Database logins of workers in other languages that handle the events of one organization.
 
-The database binds such a login to its organization (`onceward.worker_logins`): it reads, claims and marks only events of that
-organization's external sources, whatever it asks for. Only the owner of the tables can create one.
+The database binds such a login to its organization (`onceward.worker_logins`): it reads, claims and marks only events
+of that organization's external sources, whatever it asks for. Only the owner of the tables can create one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Log that PostgreSQL answers but cannot write: when it starts, every half minute, and when it ends. Not once per request."""
+"""Log that PostgreSQL answers but cannot write: when it starts, every half minute, and when it ends.
+
+Not once per request.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ STATEMENT = read_statement("ledger", "account_statement")
 async def open_account(
     tx: Transaction, code: str, *, currency: str, kind: Kind, bounded: bool = False, name: str | None = None
 ) -> Account:
-    """Open an account, or return it if it is open. A `bounded` account cannot fall below zero; its postings are serialized."""
+    """Open an account, or return it if it is open.
+
+    A `bounded` account cannot fall below zero; its postings are serialized.
+    """
     if kind not in get_args(Kind):
         raise InvalidEntry(f"kind {kind!r} of account {code!r} is not one of {', '.join(get_args(Kind))}")
     with named_errors():

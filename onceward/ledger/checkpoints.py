@@ -1,4 +1,7 @@
-"""Fold entries into checkpoints, so that a balance reads few entries. Any node may run it; a missed run costs only time."""
+"""Fold entries into checkpoints, so that a balance reads few entries.
+
+Any node may run it; a missed run costs only time.
+"""
 
 from __future__ import annotations
 
@@ -8,5 +11,8 @@ from onceward.db import Database
 
 
 async def checkpoint(db: Database) -> int:
-    """Return the number of folded entries. The first run after new entries proposes a limit; a later run folds up to it."""
+    """Return the number of folded entries.
+
+    The first run after new entries proposes a limit; a later run folds up to it.
+    """
     return cast(int, await db.fetchval("select onceward.ledger_checkpoint()"))

@@ -33,8 +33,8 @@ def check(
 ) -> None:
     """Recompute the ledgers of all organizations from their entries. Changes nothing; exits with 1 on a difference.
 
-    Journals, entries and checkpoints are checked since the last run without problems; what depends on sums of all entries
-    (bounded accounts, reversals, pending journals) always from the beginning.
+    Journals, entries and checkpoints are checked since the last run without problems; what depends on sums of all
+    entries (bounded accounts, reversals, pending journals) always from the beginning.
     """
     from onceward.ledger.checks import CHECKS
     from onceward.trust.invariants import verify

@@ -2,8 +2,8 @@
 
     wait_s = await Rate(60, per_s=60).take(conn, f"holds:{event}:{client}", cost=3)
 
-The table stores the time at which the allowance is full again, so `take` is one statement. A refused `take` writes nothing:
-a client that retries too often costs only reads.
+The table stores the time at which the allowance is full again, so `take` is one statement. A refused `take` writes
+nothing: a client that retries too often costs only reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class Rate:
             raise ValueError(f"a rate of {self.at_most} per {self.per_s} s is not valid: give positive numbers")
 
     async def take(self, conn: Connection, key: str, *, cost: int = 1) -> int:
-        """Take `cost` and return 0, or take nothing and return the seconds to wait. A cost above `at_most` counts as `at_most`."""
+        """Take `cost` and return 0, or take nothing and return the seconds to wait.
+
+        A cost above `at_most` counts as `at_most`.
+        """
         digest = hashlib.sha256(key.encode()).digest()
         spent_s = min(cost, self.at_most) * self.per_s / self.at_most
         if await conn.fetchval(TAKE, digest, spent_s, self.per_s):

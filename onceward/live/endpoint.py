@@ -172,10 +172,14 @@ class LiveEndpoint:
             raise BadMessage(f"the message has more than {self.options.max_message_bytes} bytes")
         return parse(text)
 
-    # -- server-sent events ----------------------------------------------------------------------------------------------
+    # -- server-sent events
+    # ----------------------------------------------------------------------------------------------
 
     async def _events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one event stream. The request contains the subscriptions: POST `{"messages": [...]}`, or GET `?query=..`."""
+        """Serve one event stream. The request contains the subscriptions:
+
+        POST `{"messages": [...]}`, or GET `?query=..`.
+        """
         headers = _headers(scope)
         if not self._same_site(headers):
             metrics.REFUSALS.labels("origin").inc()
@@ -285,7 +289,8 @@ class LiveEndpoint:
             raise BadMessage("the first message must be hello")
         return messages[0], messages[1:]
 
-    # -- all connections ---------------------------------------------------------------------------------------------------
+    # -- all connections
+    # ---------------------------------------------------------------------------------------------------
 
     def _same_site(self, headers: dict[str, str]) -> bool:
         return origin.allowed(headers.get("origin"), headers.get("host"), others=self._origins)
@@ -294,7 +299,10 @@ class LiveEndpoint:
         return time.monotonic() + self.options.recheck_s * random.uniform(0.8, 1.2)
 
     def access_changed(self, changes: AccessChanges | None) -> None:
-        """Check the connections of these callers at the next turn. None: changes may have been missed, so check all soon."""
+        """Check the connections of these callers at the next turn.
+
+        None: changes may have been missed, so check all soon.
+        """
         now = time.monotonic()
         for entry in self._open.values():
             identity = entry.connection.identity
@@ -317,7 +325,8 @@ class LiveEndpoint:
                 if isinstance(error, TrustError) and not isinstance(error, SecretError):
                     await self._end(entry, UNKNOWN, "not authenticated")
                     continue
-                # A database outage, a faulty rule or a missing key must not disconnect users; the check is repeated soon.
+                # A database outage, a faulty rule or a missing key must not disconnect users; the check is repeated
+                # soon.
                 log.log(loudness(error), "live_recheck.failed", error=type(error).__name__)
                 entry.recheck_at = min(entry.recheck_at, now + RECHECK_AGAIN_S)
                 continue

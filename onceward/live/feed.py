@@ -1,7 +1,7 @@
 """Read the feed: all changes that have become visible since the last read, in whatever order they were committed.
 
-The cursor is a snapshot, not a number. So the rows of a transaction that was still running are found when it commits, and
-a long transaction delays no other. No row is skipped or read twice.
+The cursor is a snapshot, not a number. So the rows of a transaction that was still running are found when it commits,
+and a long transaction delays no other. No row is skipped or read twice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Parse and validate the messages of clients.
 
-Every message is a JSON object with a `type`. A client sends: `hello` (first, with its credentials), `subscribe` (a query
-with arguments, and the hash of the result it already has), `follow` (a topic), `drop`, `wait` (until all results include
-a transaction), `presence`, `pong`. A server sends: `welcome`, `frame` (results and messages, from one version to the
-next), `error`, `ping`, and `batch` (several of these).
+Every message is a JSON object with a `type`. A client sends: `hello` (first, with its credentials), `subscribe` (a
+query with arguments, and the hash of the result it already has), `follow` (a topic), `drop`, `wait` (until all results
+include a transaction), `presence`, `pong`. A server sends: `welcome`, `frame` (results and messages, from one version
+to the next), `error`, `ping`, and `batch` (several of these).
 """
 
 from __future__ import annotations

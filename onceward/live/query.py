@@ -76,7 +76,10 @@ class Query:
 
     @property
     def user_id(self) -> str:
-        """The user for whom the query runs. Only for queries declared with `per="user"`; other results are shared by users."""
+        """The user for whom the query runs.
+
+        Only for queries declared with `per="user"`; other results are shared by users.
+        """
         if self._definition.per != "user":
             raise NotVisible(
                 f"query {self._definition.name} uses user_id, but all users of the organization share its result; "
@@ -109,7 +112,10 @@ class Query:
         self.named.update(name if "." in name else f"public.{name}" for name in tables)
 
     def stale_after(self, duration: Duration) -> None:
-        """Run the query again after this time even if nothing changes. If called several times, the shortest time counts."""
+        """Run the query again after this time even if nothing changes.
+
+        If called several times, the shortest time counts.
+        """
         seconds = in_seconds(duration)
         if seconds <= 0:
             raise QueryFault(f"query {self._definition.name}: stale_after must be more than 0 seconds, not {seconds}")

@@ -1,7 +1,7 @@
 """Find the tables that a statement reads, so that a query cannot miss one in its `watch` calls.
 
-Two sources complement each other: the query plan (with views, policies, and branches that this run did not take) and the
-scan counters of the session (tables read inside functions).
+Two sources complement each other: the query plan (with views, policies, and branches that this run did not take) and
+the scan counters of the session (tables read inside functions).
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ class Service:
             presence.presence, name="presence", parameter="q", allow=self._may_see_place
         )
 
-    # -- connect and disconnect --------------------------------------------------------------------------------------------
+    # -- connect and disconnect
+    # --------------------------------------------------------------------------------------------
 
     def welcome(
         self,
@@ -98,7 +99,8 @@ class Service:
         connection.close()
         metrics.CONNECTIONS.labels(connection.transport).dec()
 
-    # -- messages of clients ----------------------------------------------------------------------------------------------
+    # -- messages of clients
+    # ----------------------------------------------------------------------------------------------
 
     async def answer(self, connection: Connection, message: Message) -> None:
         """Handle one message. A `LiveError` is sent to the client and does not affect its other subscriptions."""
@@ -238,7 +240,8 @@ class Service:
                 f"a connection may have at most {self.options.max_subscriptions_per_connection} subscriptions; drop some"
             )
 
-    # -- recheck permissions ---------------------------------------------------------------------------------------------------
+    # -- recheck permissions
+    # ---------------------------------------------------------------------------------------------------
 
     async def recheck(self, connection: Connection, identity: Identity | None) -> bool:
         """Return whether the connection may stay open. Subscriptions that are no longer allowed end with an error."""
@@ -263,7 +266,10 @@ class Service:
         return True
 
     async def _recheck_query(self, connection: Connection, subscription: LiveSubscription) -> None:
-        """Raise `LiveError` if a rule function no longer allows this. Scopes need no recheck: the identity is unchanged."""
+        """Raise `LiveError` if a rule function no longer allows this.
+
+        Scopes need no recheck: the identity is unchanged.
+        """
         definition = subscription.group.definition
         if not callable(definition.allow):
             return

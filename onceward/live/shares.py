@@ -1,8 +1,8 @@
 """Who keeps which live queries running, so that one caller cannot use up the limit of an organization.
 
-A caller pays for each query that it was the first to ask for. When it leaves, another subscriber pays. Queries that nobody
-watches any more make room first. If the organization is at its limit, the caller with the most queries makes room for one with
-fewer: it loses a query that nobody else watches.
+A caller pays for each query that it was the first to ask for. When it leaves, another subscriber pays. Queries that
+nobody watches any more make room first. If the organization is at its limit, the caller with the most queries makes
+room for one with fewer: it loses a query that nobody else watches.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Snapshot:
 class Version:
     """A snapshot with the epoch of the feed and the life of the server. Its text form is `3.77/10:20:11,12`.
 
-    An operator increases `epoch`; a crash of PostgreSQL changes `life`. Snapshots with different epochs or lives cannot be
-    compared, because PostgreSQL may use transaction ids again.
+    An operator increases `epoch`; a crash of PostgreSQL changes `life`. Snapshots with different epochs or lives cannot
+    be compared, because PostgreSQL may use transaction ids again.
     """
 
     epoch: int

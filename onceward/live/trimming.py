@@ -1,8 +1,8 @@
 """Trim the feed. Any node may run it; a missed run only leaves more rows.
 
-A row is deleted when it has been visible for the retention time. The time of writing does not count, because a transaction
-may commit hours after its first statement. So each run stores a mark (a snapshot with its time), and rows that a
-sufficiently old mark sees are deleted.
+A row is deleted when it has been visible for the retention time. The time of writing does not count, because a
+transaction may commit hours after its first statement. So each run stores a mark (a snapshot with its time), and rows
+that a sufficiently old mark sees are deleted.
 """
 
 from __future__ import annotations

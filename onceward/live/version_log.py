@@ -1,7 +1,8 @@
 """The latest advances of the feed: which version each one started from, and what it changed.
 
-An advance is one read of the feed that found changes. Advances are numbered from 1 on each node. A query that runs while
-the feed advances is compared with this log afterwards, and a client learns from it which version its results include.
+An advance is one read of the feed that found changes. Advances are numbered from 1 on each node. A query that runs
+while the feed advances is compared with this log afterwards, and a client learns from it which version its results
+include.
 """
 
 from __future__ import annotations

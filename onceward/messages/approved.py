@@ -9,9 +9,9 @@
     payload = "CONFIRM"                                 # what our handler receives, the same in every language
     text = { en = "Confirm", pt = "Confirmar" }         # what the person sees
 
-The approved text of a language has the variables of the template, with their filters: `{{ day|date }}`. Each different expression
-becomes a numbered variable of the service, in the order of its first use, and the sender renders its value. So the approved
-text and the values that are sent for it cannot differ.
+The approved text of a language has the variables of the template, with their filters: `{{ day|date }}`. Each different
+expression becomes a numbered variable of the service, in the order of its first use, and the sender renders its value.
+So the approved text and the values that are sent for it cannot differ.
 """
 
 from __future__ import annotations

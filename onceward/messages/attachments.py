@@ -22,7 +22,8 @@ CONTENT_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
 class Attachment:
     """A file of the file store (`app.services.files`) that goes with a mail.
 
-    With `inline`, the mail shows the image where its HTML says `<img src="cid:NAME">`, with the value of `inline` as NAME.
+    With `inline`, the mail shows the image where its HTML says `<img src="cid:NAME">`, with the value of `inline` as
+    NAME.
     """
 
     path: str

@@ -1,7 +1,7 @@
 """Read mails that report about mails: delivery status notifications (RFC 3464) and complaints (ARF, RFC 5965).
 
-A report names its message by the envelope sender (VERP), which carries a code of ours. A report that names none of our messages
-changes nothing: anybody can send a mail to a bounce address.
+A report names its message by the envelope sender (VERP), which carries a code of ours. A report that names none of our
+messages changes nothing: anybody can send a mail to a bounce address.
 """
 
 from __future__ import annotations

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from onceward.settings import Settings
 
 ReportAddress = Callable[[UUID | None], Awaitable[str | None]]
-"""Returns the address to which a service reports the delivery of a message of an organization. None: it reports nothing."""
+"""Returns the address to which a service reports the delivery of a message of an organization.
+
+None: it reports nothing.
+"""
 
 
 async def no_report_address(_organization: UUID | None) -> None:
@@ -93,7 +96,8 @@ class Channel(Protocol):
         """Wait until nothing but the call itself separates a letter from the service, and hold that for one `send`.
 
         Yield None, or the failure to connect. The sender records the start of a send after this wait: a worker that is
-        killed earlier has certainly not sent the letter. A channel whose sends can be repeated or looked up need not wait.
+        killed earlier has certainly not sent the letter. A channel whose sends can be repeated or looked up need not
+        wait.
         """
         ...
 

@@ -124,7 +124,10 @@ async def report_delivery(
 async def report_deliveries(
     tx: Transaction, reported: Sequence[Reported], *, hooks: Sequence[MessageHook] = ()
 ) -> list[DeliveryReport | None]:
-    """Apply reports in their order, as `report_delivery` does with one. Raise `ApplyOneByOne` if one of several has a hook."""
+    """Apply reports in their order, as `report_delivery` does with one.
+
+    Raise `ApplyOneByOne` if one of several has a hook.
+    """
     for each in reported:
         each.check()
     is_platform = tx.role == "app" and tx.organization is None
@@ -223,7 +226,10 @@ class _Message:
 
 
 def is_advance(previous: str | None, state: DeliveryState) -> bool:
-    """Return whether a report moves a message: forward only. "read" and "failed" are final; what was delivered cannot fail."""
+    """Return whether a report moves a message: forward only.
+
+    "read" and "failed" are final; what was delivered cannot fail.
+    """
     if previous in ("read", "failed") or (previous == "delivered" and state != "read"):
         return False
     order: tuple[Any, ...] = (*ORDER, "failed")

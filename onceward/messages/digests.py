@@ -2,8 +2,8 @@
 
 A template with `digest = true` may be gathered. Its message waits until the digest of its recipient and topic is sent,
 and then ends like the digest; so its hooks run once, with the real outcome. The digest is a message of the template
-`digest` with a key of its own per recipient, topic and morning. When it is sent it is closed: a message that comes later
-goes into the next one.
+`digest` with a key of its own per recipient, topic and morning. When it is sent it is closed: a message that comes
+later goes into the next one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sign mails with DKIM (RFC 6376): RSA-SHA256, relaxed canonicalization of headers and body.
 
-`cryptography` signs in 0.6 ms and leaves the interpreter to others meanwhile; a signature in plain Python took 19 ms. The tests
-verify the signatures with dkimpy.
+`cryptography` signs in 0.6 ms and leaves the interpreter to others meanwhile; a signature in plain Python took 19 ms.
+The tests verify the signatures with dkimpy.
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ def read_key(domain: str, selector: str, pem: bytes) -> DkimKey:
 
 
 def signed(content: bytes, key: DkimKey, *, now: float | None = None) -> bytes:
-    """Return the mail with a DKIM-Signature as its first header. The lines of the result end as those of the content do."""
+    """Return the mail with a DKIM-Signature as its first header.
+
+    The lines of the result end as those of the content do.
+    """
     head, _, body = LINE_END.sub(b"\r\n", content).partition(b"\r\n\r\n")
     headers = _headers(head)
     names = [name for name in SIGNED if name in headers]

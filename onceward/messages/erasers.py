@@ -54,7 +54,8 @@ ERASERS: tuple[Eraser, ...] = (
         then=cancel_waiting,
         key="t.id",
     ),
-    # Messages to other people that mention the person: they keep their recipient and are blanked only after they were sent.
+    # Messages to other people that mention the person: they keep their recipient and are blanked only after they were
+    # sent.
     Eraser(
         name="mentions in messages",
         table="onceward.messages",

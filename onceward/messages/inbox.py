@@ -1,7 +1,7 @@
 """The messages of the dashboard channel, as their recipients read them: list, count unread ones, mark as read.
 
-An end user reads the messages to the own user id, a dashboard user those to `session:` and the own id. Staff also reads those to `admins`, which notices are sent to; one of the
-staff marks such a message as read for all.
+An end user reads the messages to the own user id, a dashboard user those to `session:` and the own id. Staff also reads
+those to `admins`, which notices are sent to; one of the staff marks such a message as read for all.
 """
 
 from __future__ import annotations

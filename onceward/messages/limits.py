@@ -1,8 +1,8 @@
 """Exact limits across all workers: a send reserves a time slot in the database and waits for it.
 
-One statement returns the slot and advances the next one, so a limit of N per period never lets N + 1 sends through. A slot
-is valid for 100 ms; a send that comes later (a slow machine, a long pause) reserves a new one. The period includes that
-tolerance before it is divided by N, so that the limit also holds when the service measures it.
+One statement returns the slot and advances the next one, so a limit of N per period never lets N + 1 sends through. A
+slot is valid for 100 ms; a send that comes later (a slow machine, a long pause) reserves a new one. The period includes
+that tolerance before it is divided by N, so that the limit also holds when the service measures it.
 """
 
 from __future__ import annotations
@@ -129,10 +129,12 @@ class Limits:
             why = "urgent messages go first" if bulk else "the recipient's limit is used up for now"
             raise NotYet(wait_s + random.uniform(0, 1), why)
         valid_s = min(each.valid_s for each in limits)
-        # The database read its clock between request and answer: start after the answer, measure lateness from the request.
+        # The database read its clock between request and answer: start after the answer, measure lateness from the
+        # request.
         earliest, latest = requested_at + wait_s, answered_at + wait_s
         if latest - earliest > valid_s * EXACT and wait_s > 0:
-            # The reservation waited behind others. Without another look at the clock its slot would count as late by that time.
+            # The reservation waited behind others. Without another look at the clock its slot would count as late by
+            # that time.
             earliest, latest = await self._read_again(row["clock"] + wait_s, earliest, latest)
         await asyncio.sleep(latest - time.monotonic())
         return SendSlot(earliest, valid_s)

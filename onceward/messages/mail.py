@@ -1,7 +1,8 @@
 """Mails as the standard library builds them, without work that it repeats for every mail.
 
 For each header `email` creates a class and parses the value, although most values are the same in every mail (sender,
-content types); for each mail with several parts it compiles a pattern for the boundary. Together that took a millisecond.
+content types); for each mail with several parts it compiles a pattern for the boundary. Together that took a
+millisecond.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Notifications: one text sent over several channels, whose results are counted together.
 
-Each channel and recipient gets a message of its own, so that all are sent in parallel and survive crashes. When the last
-message has finished, the SQL function `onceward.finish_notification` retries the failed ones after five minutes, only once.
+Each channel and recipient gets a message of its own, so that all are sent in parallel and survive crashes. When the
+last message has finished, the SQL function `onceward.finish_notification` retries the failed ones after five minutes,
+only once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Turn notices into notifications. The first of a group goes out within seconds; those that follow share one message.
 
-A notice of an organization goes to its owners, its own Slack and its dashboard. What a tenant writes never reaches the Slack of
-the installation. If an organization has no owner, its mail and its dashboard entry go to the installation.
+A notice of an organization goes to its owners, its own Slack and its dashboard. What a tenant writes never reaches the
+Slack of the installation. If an organization has no owner, its mail and its dashboard entry go to the installation.
 
 Any node may run the notifier: it locks a group with an advisory lock, and marks its notices as reported in the same
 transaction that writes the notifications.

@@ -1,7 +1,7 @@
 """Pause ("park") a line whose service is unreachable: all workers stop claiming from it, and no attempt is counted.
 
-After the pause one send at a time tests whether the service works again. The line of an organization's own account is parked
-alone; that of the installation's account is a queue.
+After the pause one send at a time tests whether the service works again. The line of an organization's own account is
+parked alone; that of the installation's account is a queue.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Phone numbers: read what people and services write, and know which spellings are one number.
 
-A number is kept in one form (E.164, `+5511987654321`). Services report some numbers in another: WhatsApp omits the ninth digit of
-Brazilian mobile numbers and adds a 1 to Mexican ones. `read_number` returns the same form for both.
+A number is kept in one form (E.164, `+5511987654321`). Services report some numbers in another: WhatsApp omits the
+ninth digit of Brazilian mobile numbers and adds a 1 to Mexican ones. `read_number` returns the same form for both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ else:
 _PREFIX = re.compile(r"^(whatsapp:|tel:|sms:)", re.IGNORECASE)
 _ALLOWED = re.compile(r"\+?[0-9\s().\-/\u00a0\u2010-\u2015]+", re.ASCII)
 _BRAZIL_OLD = re.compile(r"\+55(\d\d)([16-9]\d{7})")
-"""A Brazilian mobile number without its ninth digit. Numbers that begin with 2 to 5 may be landlines and stay as they are."""
+"""A Brazilian mobile number without its ninth digit.
+
+Numbers that begin with 2 to 5 may be landlines and stay as they are.
+"""
 _BRAZIL = re.compile(r"\+55(\d\d)(9?)(\d{8})")
 _MEXICO_OLD = re.compile(r"\+521(\d{10})")
 _MEXICO = re.compile(r"\+52(\d{10})")
@@ -35,8 +38,8 @@ class BadNumber(OncewardError, ValueError):
 def read_number(text: str, *, country_code: str | None = None, international: bool = False) -> str:
     """Return a number as `+` and digits. Raise `BadNumber` if it cannot be read.
 
-    Services write the country code without `+` (`international`). People may leave it out if `country_code` is given. A WhatsApp
-    address (`5511987654321@s.whatsapp.net`) is a number; that of a group is not.
+    Services write the country code without `+` (`international`). People may leave it out if `country_code` is given. A
+    WhatsApp address (`5511987654321@s.whatsapp.net`) is a number; that of a group is not.
     """
     local, _, server = _PREFIX.sub("", text.strip()).partition("@")
     if server == "g.us":

@@ -1,7 +1,7 @@
 """Mails with a text and an HTML body, written without the message objects of the standard library.
 
-Building such an object and writing it took two thirds of the time of a mail. Headers that need more than one line, encoded words
-or quoting are still written by the standard library.
+Building such an object and writing it took two thirds of the time of a mail. Headers that need more than one line,
+encoded words or quoting are still written by the standard library.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a recipient wants to get: per topic and channel, chosen on a page that a link opens without a login.
 
-A link is a random token, of which the database keeps a hash. It expires, and `revoke_preference_links` ends it at once. A topic is
-the category of templates; `transactional` messages are not a choice. `topics.toml` in a template folder has the titles:
+A link is a random token, of which the database keeps a hash. It expires, and `revoke_preference_links` ends it at once.
+A topic is the category of templates; `transactional` messages are not a choice. `topics.toml` in a template folder has
+the titles:
 
     [newsletter]
     en = "News about our events"

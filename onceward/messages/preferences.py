@@ -87,8 +87,8 @@ async def opt_out(
 ) -> None:
     """Stop all messages of this category to this ref or address, including those already queued.
 
-    The decision is recorded for good (`onceward.consents`): `source` says how it was made, `wording` what the person wrote,
-    `actor` who recorded it if it was not the person.
+    The decision is recorded for good (`onceward.consents`): `source` says how it was made, `wording` what the person
+    wrote, `actor` who recorded it if it was not the person.
     """
     await _decide(tx, OPT_OUT, recipient, channel, category, source, wording, actor)
 
@@ -105,7 +105,8 @@ async def opt_in(
 ) -> None:
     """Record that the person wants messages of this category on this channel, and remove the opt-out of exactly these.
 
-    An opt-out whose name an erasure has replaced by a hash is removed too. `wording` is the text that the person agreed to.
+    An opt-out whose name an erasure has replaced by a hash is removed too. `wording` is the text that the person agreed
+    to.
     """
     await _decide(tx, OPT_IN, recipient, channel, category, source, wording, actor)
 

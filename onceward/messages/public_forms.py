@@ -1,7 +1,7 @@
 """Mails that a form without a login causes: how many there may be, and what a stranger's text may contain.
 
-Anybody can enter anybody's address in such a form. So that nobody can use it to flood a person or to send them a link under our
-name, every such form calls `limit_public_mail` before it queues a mail, and takes names with `plain_name`.
+Anybody can enter anybody's address in such a form. So that nobody can use it to flood a person or to send them a link
+under our name, every such form calls `limit_public_mail` before it queues a mail, and takes names with `plain_name`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ MAILS = (
 )
 """The limits of `limit_public_mail`, as the table of routes shows them."""
 
-# A scheme, `www.`, or a host name with a path: removed. Another dot within a word gets a space, which no mail program links.
+# A scheme, `www.`, or a host name with a path: removed. Another dot within a word gets a space, which no mail program
+# links.
 URL = re.compile(r"\S*://\S*|\bwww\.\S*|\S+\.\w{2,}/\S*", re.IGNORECASE)
 INNER_DOT = re.compile(r"(?<=\w)[.\u3002\uff0e\uff61](?=\w)")
 

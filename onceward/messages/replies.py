@@ -54,11 +54,17 @@ WORDS: Mapping[str, Mapping[Reply, tuple[str, ...]]] = {
         "later": ("позже", "потом"),
     },
 }
-"""The words of each language, in lower case. A word may stand for one reply only. The languages of the templates are all here."""
+"""The words of each language, in lower case. A word may stand for one reply only.
+
+The languages of the templates are all here.
+"""
 
 
 def read_reply(*texts: str, allowed: Collection[Reply] = REPLIES) -> Reply | None:
-    """Return what a person asks for: the first text that is one of the words of an `allowed` reply. Ids of buttons come first."""
+    """Return what a person asks for: the first text that is one of the words of an `allowed` reply.
+
+    Ids of buttons come first.
+    """
     for text in texts:
         reply = _by_word().get(_plain(text))
         if reply is not None and reply in allowed:

@@ -46,7 +46,8 @@ class ServiceReport:
 class DeliveryReports:
     """What an integration declares as its delivery reports: the event types, and how one is read.
 
-    `read` gets the type and the payload. It returns a report with neither a reference nor a key if the event names no message.
+    `read` gets the type and the payload. It returns a report with neither a reference nor a key if the event names no
+    message.
     """
 
     types: tuple[str, ...]
@@ -79,7 +80,10 @@ def text_of(value: Any) -> str | None:
 async def apply_reports(
     tx: Transaction, received: Sequence[tuple[ServiceReport | None, datetime]], *, hooks: Sequence[MessageHook]
 ) -> list[Any]:
-    """Apply reports, each with the time of its receipt. Return the results of their events: message and state, or `not_ours`."""
+    """Apply reports, each with the time of its receipt.
+
+    Return the results of their events: message and state, or `not_ours`.
+    """
     reported = [
         Reported(
             status=report.status, reference=report.reference, key=report.key, channel=report.channel, error=report.error

@@ -85,7 +85,8 @@ class Sender:
         """Register a task and a queue per channel, so that a slow channel does not delay the others."""
         registry.add_kind(MessageKind())
         for name in CHANNELS:
-            # Assigned, not added: a second runtime on the same app replaces the tasks, to send through its own channels.
+            # Assigned, not added: a second runtime on the same app replaces the tasks, to send through its own
+            # channels.
             registry.tasks[task_of(name)] = Task(
                 name=task_of(name),
                 run=self.run,
@@ -231,7 +232,8 @@ class Sender:
 def _key_forgotten(message: Message, channel: Channel) -> bool:
     """Return whether the service may have forgotten the key of the first send without an answer.
 
-    The clock of this process is not used. A negative age means that the database's clock has moved back: nobody knows the age.
+    The clock of this process is not used. A negative age means that the database's clock has moved back: nobody knows
+    the age.
     """
     if not channel.repeatable_for_s or message.sending_for_s is None:
         return False

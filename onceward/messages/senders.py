@@ -1,7 +1,7 @@
 """Which organization a phone number belongs to, for webhooks of a source that serves several organizations.
 
-A number belongs to the organization that proved it: by its own account at the service, which has the number, or because an
-administrator of the instance assigned it. Nobody gets a number by naming it, and only an administrator moves one.
+A number belongs to the organization that proved it: by its own account at the service, which has the number, or because
+an administrator of the instance assigned it. Nobody gets a number by naming it, and only an administrator moves one.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ async def add(tx: Transaction, organization: UUID, kind: SenderKind, identifier:
 
 
 async def assign(tx: Transaction, organization: UUID, kind: SenderKind, identifier: str, *, actor: Any) -> None:
-    """Give a number to an organization, also if another one has it now. For administrators of the instance. Runs as the engine."""
+    """Give a number to an organization, also if another one has it now. For administrators of the instance.
+
+    Runs as the engine.
+    """
     before = await organization_of_sender(tx, kind, identifier)
     if await tx.fetchval(ASSIGN, kind, identifier, organization):
         if before is not None:

@@ -39,7 +39,10 @@ Severity = Literal["info", "warn", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateChange:
-    """A template that the service no longer sends, or with `advice` None sends again. Name and language are the service's."""
+    """A template that the service no longer sends, or with `advice` None sends again.
+
+    Name and language are the service's.
+    """
 
     name: str
     language: str
@@ -49,7 +52,10 @@ class TemplateChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceChange:
-    """A change that a service reports. `subject` names what changed, such as `template:reminder/en_US` or `number:1555`."""
+    """A change that a service reports.
+
+    `subject` names what changed, such as `template:reminder/en_US` or `number:1555`.
+    """
 
     account: str
     subject: str

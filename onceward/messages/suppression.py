@@ -1,7 +1,7 @@
 """Addresses that get no more mail: they bounced for good, or the recipient complained. One list per organization.
 
-The sender compares the hash of an address at the last moment, so messages that wait already are stopped too. An erasure removes
-the address and keeps the hash: a person who was erased is not written to again.
+The sender compares the hash of an address at the last moment, so messages that wait already are stopped too. An erasure
+removes the address and keeps the hash: a person who was erased is not written to again.
 """
 
 from __future__ import annotations

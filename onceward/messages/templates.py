@@ -42,7 +42,10 @@ class BadTemplate(OncewardError, ValueError):
 
 @dataclass(frozen=True)
 class Template:
-    """One version of a template. `locales` maps a language to its parts: subject, text, html, texts for single channels."""
+    """One version of a template.
+
+    `locales` maps a language to its parts: subject, text, html, texts for single channels.
+    """
 
     name: str
     locales: Mapping[str, Mapping[str, str]]
@@ -139,7 +142,10 @@ class Templates:
             self.topics |= _topics(directory / "topics.toml")
 
     def add(self, template: Template) -> None:
-        """Add a template. It replaces an earlier one with the same name, so that apps can override the built-in templates."""
+        """Add a template.
+
+        It replaces an earlier one with the same name, so that apps can override the built-in templates.
+        """
         self._by_name[template.name] = template
 
     def get(self, name: str) -> Template:

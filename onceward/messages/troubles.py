@@ -1,8 +1,8 @@
 """Accounts and templates that a service refuses: expired token, missing payment, paused template, locked account.
 
-The messages wait, the administrators of the account's owner get one notice with what to do, and one message at a time probes
-whether the account works again. A changed secret of the organization, `onceward messages resume`, or the start of a process
-makes the next probe due at once. A service may also report a template that it pauses or approves again.
+The messages wait, the administrators of the account's owner get one notice with what to do, and one message at a time
+probes whether the account works again. A changed secret of the organization, `onceward messages resume`, or the start
+of a process makes the next probe due at once. A service may also report a template that it pauses or approves again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ select id, organization_id, channel, template, language, reason, advice, since, 
 
 @dataclass(frozen=True, slots=True)
 class TemplateText:
-    """A template in one language, as the name of its file says. Services approve, pause and refuse each language by itself."""
+    """A template in one language, as the name of its file says.
+
+    Services approve, pause and refuse each language by itself.
+    """
 
     template: str
     language: str

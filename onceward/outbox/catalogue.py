@@ -90,7 +90,10 @@ class Catalogue:
             raise UnknownType("type", f"{name!r} is not in the catalogue{_nearest(name, self._types)}")
 
     def dump(self, name: str, data: Any) -> str:
-        """Return the data as JSON text. Raises `Invalid` if it does not match the model that an app of this process declared."""
+        """Return the data as JSON text.
+
+        Raises `Invalid` if it does not match the model that an app of this process declared.
+        """
         event_type = self._types.get(name)
         try:
             if event_type is not None and event_type.adapter is not None:

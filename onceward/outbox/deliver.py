@@ -96,7 +96,10 @@ class Deliverer:
         self._timeout_s = timeout_s
 
     def tasks(self) -> tuple[Task, Task]:
-        """Return one task for first attempts and one for retries. Separate queues keep retries from delaying new events."""
+        """Return one task for first attempts and one for retries.
+
+        Separate queues keep retries from delaying new events.
+        """
         shared: dict[str, Any] = {
             "run": self.run,
             "kind": "delivery",

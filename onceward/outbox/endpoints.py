@@ -215,7 +215,10 @@ class Endpoints:
         secret: str | None = None,
         overlap: timedelta = timedelta(hours=24),
     ) -> str:
-        """Create a secret and return it; it is never shown again. The old secrets keep signing until `overlap` has passed."""
+        """Create a secret and return it; it is never shown again.
+
+        The old secrets keep signing until `overlap` has passed.
+        """
         if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
             raise Invalid("overlap_s", f"must be between 0 and {LONGEST_OVERLAP.total_seconds():g} seconds")
         key = make_secret() if secret is None else read_secret(secret)
@@ -289,7 +292,10 @@ class Endpoints:
         return bool(was_changed)
 
     async def delete(self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor) -> None:
-        """Delete an endpoint, its secrets and its headers. Waiting deliveries end soon after; the history stays readable."""
+        """Delete an endpoint, its secrets and its headers.
+
+        Waiting deliveries end soon after; the history stays readable.
+        """
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
             await tx.execute("select onceward.disable_endpoint($1, 'deleted')", endpoint_id)

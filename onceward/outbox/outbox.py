@@ -40,7 +40,10 @@ class OutboxOptions:
 
 
 def guarded_client(options: OutboxOptions, **client_options: Any) -> GuardedClient:
-    """Return the HTTP client for all endpoints. Lanes limit the concurrency, so the client's own limits are never reached."""
+    """Return the HTTP client for all endpoints.
+
+    Lanes limit the concurrency, so the client's own limits are never reached.
+    """
     return GuardedClient(
         allow_loopback_http=options.allow_loopback_http,
         timeout_s=options.timeout_s,
@@ -52,7 +55,10 @@ def guarded_client(options: OutboxOptions, **client_options: Any) -> GuardedClie
 
 
 class Outbox:
-    """The composition root creates it. `install` lets workers deliver. With `upkeep=False` another process runs the loops."""
+    """The composition root creates it. `install` lets workers deliver.
+
+    With `upkeep=False` another process runs the loops.
+    """
 
     def __init__(
         self,

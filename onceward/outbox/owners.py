@@ -1,4 +1,7 @@
-"""Notify the owners of endpoints about warnings and disabled endpoints. The caller passes the function that sends a notice."""
+"""Notify the owners of endpoints about warnings and disabled endpoints.
+
+The caller passes the function that sends a notice.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ Tell = Callable[[Notice], Awaitable[None]]
 
 
 async def tell_owners(db: Database, tell: Tell) -> int:
-    """Send the notices that have not been sent, and return their number. A notice without an owner is only marked as sent."""
+    """Send the notices that have not been sent, and return their number.
+
+    A notice without an owner is only marked as sent.
+    """
     sent = 0
     for row in await db.fetch(UNSENT):
         if row["owner"] is not None:

@@ -82,5 +82,8 @@ async def publish(
 
 
 def fingerprint(type: str, channels: Sequence[str], text: str) -> bytes:
-    """Return the same hash as `onceward.publish` computes. It shows whether two events with one key have the same content."""
+    """Return the same hash as `onceward.publish` computes.
+
+    It shows whether two events with one key have the same content.
+    """
     return hashlib.sha256(f"{type}\n{','.join(channels)}\n{text}".encode()).digest()

@@ -224,7 +224,10 @@ async def step(db: Database) -> bool:
 
 
 async def _add_missing(tx: Transaction, filters: tuple[Any, ...], cursor: int, most: int) -> tuple[int, int]:
-    """Add deliveries of events that were published while the endpoint was disabled. Return the new cursor and their number."""
+    """Add deliveries of events that were published while the endpoint was disabled.
+
+    Return the new cursor and their number.
+    """
     endpoint_id, organization, since, until, types = filters
     added = 0
     for each in await tx.fetch(NEXT_MISSING, endpoint_id, organization, since, until, types, cursor, most):

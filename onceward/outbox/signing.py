@@ -77,8 +77,8 @@ class Signer:
     def headers(self, *, message_id: str, type: str, body: bytes, now: datetime) -> dict[str, str]:
         """Return the headers for one attempt at `now` (UTC).
 
-        During a rotation `webhook-signature` has one signature per key. `X-Webhook-Signature` has only the signature of the
-        oldest key, so that a receiver has until the end of the overlap to switch to the new key.
+        During a rotation `webhook-signature` has one signature per key. `X-Webhook-Signature` has only the signature of
+        the oldest key, so that a receiver has until the end of the overlap to switch to the new key.
         """
         second = int(now.timestamp())
         stamp = str(second)

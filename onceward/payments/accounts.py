@@ -54,8 +54,8 @@ async def add_account(
 ) -> AddedAccount:
     """Add an account of an organization. It registers a webhook source of its own, unless it shares `source`.
 
-    An account that is connected to the platform's account shares the platform's source: its events say which account they
-    are about. `tx` must run as the engine.
+    An account that is connected to the platform's account shares the platform's source: its events say which account
+    they are about. `tx` must run as the engine.
     """
     try:
         types = service_class(service).event_types

@@ -58,7 +58,10 @@ class _Period:
 async def check_accounts(
     db: Database, services: Services, *, name: str | None, since: datetime, settled_until: datetime
 ) -> list[CheckedAccount]:
-    """Check all accounts, or those with this name, and store the differences. Payments that changed after `settled_until` are left out."""
+    """Check all accounts, or those with this name, and store the differences.
+
+    Payments that changed after `settled_until` are left out.
+    """
     async with db.transaction(role="engine") as tx:
         accounts = await tx.fetch(ACCOUNTS, name)
         now = await tx.fetchval("select onceward.now()")

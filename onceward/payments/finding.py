@@ -22,7 +22,10 @@ SHOWN = {
 async def find(
     tx: Transaction, *, text: str | None = None, status: str | None = None, before: UUID | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
-    """Return payments of the organization, newest first. `text` is an id, a subject, an address or an id at the service."""
+    """Return payments of the organization, newest first.
+
+    `text` is an id, a subject, an address or an id at the service.
+    """
     return [dict(row) for row in await tx.fetch(FIND, text, status, before, limit)]
 
 

@@ -95,7 +95,10 @@ PaymentState = Literal["open", "approved", "processing", "paid", "declined", "ex
     expired     the page can never be paid any more
 """
 RefundState = Literal["pending", "succeeded", "failed"]
-"""`pending`: accepted, and the buyer does not have the money yet. `failed` may follow `succeeded`: the bank returned it."""
+"""`pending`: accepted, and the buyer does not have the money yet.
+
+`failed` may follow `succeeded`: the bank returned it.
+"""
 DisputeState = Literal["inquiry", "open", "won", "lost"]
 """`inquiry`: the bank asks, and no money was taken. `won` includes a closed inquiry and a withdrawn dispute."""
 InvoiceState = Literal["open", "paid", "failed", "void"]
@@ -160,7 +163,10 @@ class RefundOrder:
     payment_id: UUID
     charge: str
     amount: Money | None
-    """None: everything that remains of the charge at the service when the call arrives. The report says how much it was."""
+    """None: everything that remains of the charge at the service when the call arrives.
+
+    The report says how much it was.
+    """
     reason: str
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     """Further metadata of the app, for people who read the service's dashboard. The machine never reads it back."""

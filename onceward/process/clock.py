@@ -1,7 +1,7 @@
 """Compare the clock of this process with the database's clock, and say when they differ.
 
-Leases, schedules, retries and limits use the database's clock alone. A wrong clock of a process still matters where times are
-signed: the process refuses correctly signed webhooks, and the receivers of its own webhooks refuse those.
+Leases, schedules, retries and limits use the database's clock alone. A wrong clock of a process still matters where
+times are signed: the process refuses correctly signed webhooks, and the receivers of its own webhooks refuse those.
 """
 
 from __future__ import annotations

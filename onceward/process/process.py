@@ -1,7 +1,7 @@
 """One process: it opens the database, starts the parts that its roles need, and stops them in the reverse order.
 
-A part has `start()`, which returns when the part is running, and `stop()`, which returns when the part has stopped. If one
-part fails to start, the process stops the parts that it started before.
+A part has `start()`, which returns when the part is running, and `stop()`, which returns when the part has stopped. If
+one part fails to start, the process stops the parts that it started before.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ log = get_logger("onceward.process")
 class Component(Protocol):
     """A part of the process.
 
-    `start()` queries the database before it starts anything, because the process calls it again after a lost connection.
+    `start()` queries the database before it starts anything, because the process calls it again after a lost
+    connection.
     """
 
     async def start(self) -> None: ...
@@ -260,7 +261,10 @@ class Process:
         self._overdue.report()
 
     async def _ask_loops(self) -> None:
-        """The check of `/readyz` that fails while a background loop keeps failing or hangs. `/readyz` and `doctor` name the loop."""
+        """The check of `/readyz` that fails while a background loop keeps failing or hangs.
+
+        `/readyz` and `doctor` name the loop.
+        """
         if failing := self.supervisor.failing():
             raise Unhealthy(f"these loops keep failing or hang: {', '.join(failing)}")
 

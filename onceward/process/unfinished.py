@@ -31,7 +31,10 @@ async def refuse_during_restore(db: Database) -> None:
 
 
 async def refuse_unfinished(db: Database) -> None:
-    """Name the commands that were interrupted. Raise `CommandUnfinished` if one must be repeated before anything else runs."""
+    """Name the commands that were interrupted.
+
+    Raise `CommandUnfinished` if one must be repeated before anything else runs.
+    """
     for command in await unfinished_commands(db):
         if command.blocks:
             raise CommandUnfinished(str(command))

@@ -54,7 +54,10 @@ class Watchdog:
         is_loop: Callable[[asyncio.Task[Any]], bool] = lambda _task: False,
         end: Callable[[int], None] = os._exit,
     ) -> None:
-        """With `limit_s` 0 the watchdog never ends the process. `is_loop` tells loops of Onceward from tasks of handlers."""
+        """With `limit_s` 0 the watchdog never ends the process.
+
+        `is_loop` tells loops of Onceward from tasks of handlers.
+        """
         self._warn_s = warn_s
         self._limit_s = limit_s
         self._worker = worker

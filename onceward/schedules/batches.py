@@ -1,8 +1,8 @@
 """Items of a run in batches: one transaction and few statements for many items, and still one outcome per item.
 
-If a batch fails, it is split in halves until the items that cause the failure are alone. They are recorded as failed, and
-all others are done. Only one batch is in memory at a time, so a run over a million items needs no more memory than one over
-a thousand.
+If a batch fails, it is split in halves until the items that cause the failure are alone. They are recorded as failed,
+and all others are done. Only one batch is in memory at a time, so a run over a million items needs no more memory than
+one over a thousand.
 """
 
 from __future__ import annotations

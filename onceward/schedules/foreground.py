@@ -63,7 +63,10 @@ async def run_here(
     by: str,
     on_progress: Callable[[Run], None] | None = None,
 ) -> RunReport:
-    """Execute one run and return its report; a failed run does not raise. Raise `StillRunning` if another run is active."""
+    """Execute one run and return its report; a failed run does not raise.
+
+    Raise `StillRunning` if another run is active.
+    """
     worker = secrets.randbits(62) + 1
     leases = Leases()
     identity = WorkerIdentity(

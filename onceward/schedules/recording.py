@@ -52,7 +52,8 @@ def run_task(
         # A run in the foreground carries its progress callback in the body.
         return await record(work, name, function, parameter, retry, on_progress=work.body)
 
-    # Not critical: a failed run raises the notice CRON_FAILURE and not that of a dead letter; `onceward cron run` repeats it.
+    # Not critical: a failed run raises the notice CRON_FAILURE and not that of a dead letter; `onceward cron run`
+    # repeats it.
     return Task(name=f"cron:{name}", run=run, queue=queue, retry=retry, timeout_s=timeout_s, critical=False)
 
 

@@ -6,8 +6,8 @@
         await run.each(rows, expire_one)
 
 Each item has a transaction of its own, which also marks the item as done. If an item fails, the failure is recorded and
-the run continues. A run that was interrupted does only the remaining items when it is repeated. A worker that has lost the
-run to another one (because it stalled) marks nothing, commits nothing and does not change the record.
+the run continues. A run that was interrupted does only the remaining items when it is repeated. A worker that has lost
+the run to another one (because it stalled) marks nothing, commits nothing and does not change the record.
 """
 
 from __future__ import annotations
@@ -173,9 +173,9 @@ class Run:
     ) -> Counts:
         """Call `function(item, tx)` for each item, each in a transaction of its own.
 
-        `key` returns the key of an item (default: its `id`); a repeated run skips the items that are done. `organization`
-        returns the organization that the transaction acts for (default: the item's `organization_id`). Raise `Skip` to
-        count an item as skipped.
+        `key` returns the key of an item (default: its `id`); a repeated run skips the items that are done.
+        `organization` returns the organization that the transaction acts for (default: the item's `organization_id`).
+        Raise `Skip` to count an item as skipped.
         """
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, not {concurrency}")
@@ -408,7 +408,8 @@ class _Each:
             if outcome != "before":
                 await self._run.count(outcome)
         elif before[0] == self._run.id:
-            # This run did the item before it was interrupted, so it counts the item. Items of another run are not counted here.
+            # This run did the item before it was interrupted, so it counts the item. Items of another run are not
+            # counted here.
             await self._run.count(before[1])
 
 

@@ -1,7 +1,7 @@
 """The account with which a service is called: an organization's own, or the installation's.
 
-The fields of the installation's account are settings. An organization may have an account of its own: each field is then
-a secret of the organization, named `SERVICE.FIELD` (`onceward secrets set ORG acme.api_key`).
+The fields of the installation's account are settings. An organization may have an account of its own: each field is
+then a secret of the organization, named `SERVICE.FIELD` (`onceward secrets set ORG acme.api_key`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .errors import NotSet
 class ServiceAccount:
     """The resolved account of one service. Equal accounts share one client.
 
-    `url` is the address of a simulator, or None for the service itself. It is always the installation's: if an organization
-    could set it, it could make this server call internal hosts.
+    `url` is the address of a simulator, or None for the service itself. It is always the installation's: if an
+    organization could set it, it could make this server call internal hosts.
     """
 
     service: str

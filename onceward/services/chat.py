@@ -71,7 +71,8 @@ class Completion:
 class JsonSchema:
     """The JSON schema that an answer must follow, such as `Model.model_json_schema()` of a pydantic model.
 
-    `strict` needs a schema in which every object lists all properties as required and sets `additionalProperties: false`.
+    `strict` needs a schema in which every object lists all properties as required and sets `additionalProperties:
+    false`.
     """
 
     name: str

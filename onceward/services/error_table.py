@@ -1,4 +1,7 @@
-"""The error codes of one service, by what they mean for a call. Each integration with a channel has such a table in `errors.py`."""
+"""The error codes of one service, by what they mean for a call.
+
+Each integration with a channel has such a table in `errors.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -41,9 +41,10 @@ class Accepted:
 class Refused:
     """The service refused the request, or it exceeds a known limit. `detail` has error codes and failed batch items.
 
-    `account`: the service refused our account (credentials, payment, a lock), not this call. The call can succeed once an
-    operator has repaired the account, so it is not `permanent`; `advice` says what the operator does. `template` limits the
-    trouble to the template of the message. `recipient`: the refusal concerns this recipient, not the content.
+    `account`: the service refused our account (credentials, payment, a lock), not this call. The call can succeed once
+    an operator has repaired the account, so it is not `permanent`; `advice` says what the operator does. `template`
+    limits the trouble to the template of the message. `recipient`: the refusal concerns this recipient, not the
+    content.
     """
 
     label: ClassVar[AnswerName] = "refused"

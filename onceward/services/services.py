@@ -95,7 +95,8 @@ class Services:
         else:
             self._secrets.pop(organization, None)
 
-    # -- the services: `organization` is the one that the call is made for, None is the installation itself --------------
+    # -- the services: `organization` is the one that the call is made for, None is the installation itself
+    # --------------
 
     def __getattr__(self, name: str) -> Callable[[UUID | None], Awaitable[Any]]:
         """Return the accessor of a service: `await services.NAME(organization)` returns its client."""
@@ -135,7 +136,8 @@ class Services:
         self._store = None
         self._files = None
 
-    # -- accounts --------------------------------------------------------------------------------------------------------
+    # -- accounts
+    # --------------------------------------------------------------------------------------------------------
 
     async def is_configured(self, name: str, organization: UUID | None, /) -> bool:
         """Whether the organization can use the service: through its own account or the installation's."""

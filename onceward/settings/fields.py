@@ -1,9 +1,9 @@
 """The settings of the frame: the process, its logs, its database and its address.
 
-Each field is an environment variable `ONCEWARD_<FIELD>`. A feature declares its own settings in the `settings.py` of its
-folder (`FeatureSettings`), and all code reads them in one way: `settings.of(InboxSettings).dedupe_days`. `make docs` then
-rewrites docs/settings.md. Secrets are `SecretStr`, which prints as `**********`. The process logs a warning for an unknown
-variable with our prefix and refuses to start with an invalid value.
+Each field is an environment variable `ONCEWARD_<FIELD>`. A feature declares its own settings in the `settings.py` of
+its folder (`FeatureSettings`), and all code reads them in one way: `settings.of(InboxSettings).dedupe_days`. `make
+docs` then rewrites docs/settings.md. Secrets are `SecretStr`, which prints as `**********`. The process logs a warning
+for an unknown variable with our prefix and refuses to start with an invalid value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ F = TypeVar("F", bound=FeatureSettings)
 class Settings(EnvironmentModel):
     """The settings of one process. They are frozen, and the composition root passes them to every part.
 
-    `of(WebSettings)` returns the settings of a feature. `using(WebSettings(...))` gives other ones, for example in a test.
+    `of(WebSettings)` returns the settings of a feature. `using(WebSettings(...))` gives other ones, for example in a
+    test.
     """
 
     environment_prefix: ClassVar[str] = PREFIX

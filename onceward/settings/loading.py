@@ -130,7 +130,10 @@ def load_settings(declared: Declared = (), **overrides: Any) -> Settings:
 
 
 def complete_settings(settings: Settings, declared: Declared) -> Settings:
-    """Return the settings with those of all these features. Raises `SettingsError` with one line for every invalid value."""
+    """Return the settings with those of all these features.
+
+    Raises `SettingsError` with one line for every invalid value.
+    """
     wrong: list[str] = []
     missing = [(name, model) for name, model in declared if not settings.has(model)]
     features = [_read_own(model, prefix_of(name, model), {}, wrong) for name, model in missing]

@@ -1,7 +1,7 @@
 """The caller's context: request id, user and tier travel from a request to the work that it causes, and on from there.
 
-A request sets the context, an enqueue stores it with the job or message, and a worker that runs the work has it again. So
-log lines, spans and further work of the whole chain name the request. Work without a request has no context.
+A request sets the context, an enqueue stores it with the job or message, and a worker that runs the work has it again.
+So log lines, spans and further work of the whole chain name the request. Work without a request has no context.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Counters and histograms for events that occur ten thousand times a second.
 
-The metrics of prometheus_client lock, check and look up labels at every count, which is a sixth of the cost of a small job.
-These metrics need no lock, because only the event loop's thread counts. Callers keep the object that `labels` returns.
+The metrics of prometheus_client lock, check and look up labels at every count, which is a sixth of the cost of a small
+job. These metrics need no lock, because only the event loop's thread counts. Callers keep the object that `labels`
+returns.
 """
 
 from __future__ import annotations

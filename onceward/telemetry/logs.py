@@ -1,7 +1,7 @@
 """Structured log lines on stderr: JSON for machines, colours on a terminal.
 
-Fields bound with `bind(...)` appear on every line that is logged inside the block, in this task and in the tasks that it
-starts. Values whose key names a secret are replaced before a line is written, also in nested mappings.
+Fields bound with `bind(...)` appear on every line that is logged inside the block, in this task and in the tasks that
+it starts. Values whose key names a secret are replaced before a line is written, also in nested mappings.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ ONLY_IN_FILES = frozenset({"audit.sealed", "audit.anchored"})
 def never_render_locals() -> None:
     """Make structlog write plain tracebacks while nobody has configured it.
 
-    Its own default prints the local variables of each frame if rich is installed. They may contain secrets, and printing
-    large ones takes many seconds.
+    Its own default prints the local variables of each frame if rich is installed. They may contain secrets, and
+    printing large ones takes many seconds.
     """
     if structlog.is_configured():
         return

@@ -1,7 +1,8 @@
 """The Prometheus registry, and the functions with which a package declares its metrics.
 
-Each package declares all its metrics in one `metrics.py`, which its `feature.py` names. docs/metrics.md lists them; a test
-fails if one is missing there. Label values are closed sets or ids of configured objects, never texts from requests.
+Each package declares all its metrics in one `metrics.py`, which its `feature.py` names. docs/metrics.md lists them; a
+test fails if one is missing there. Label values are closed sets or ids of configured objects, never texts from
+requests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Databases for tests: one PostgreSQL server per machine and user, and a fresh migrated database for each test.
 
-The first database with a set of migrations is built and kept as a template. Each further database is a copy of it, which
-takes about 50 ms. The next copy is made while a test runs, and used databases are dropped beside it.
+The first database with a set of migrations is built and kept as a template. Each further database is a copy of it,
+which takes about 50 ms. The next copy is made while a test runs, and used databases are dropped beside it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ DROPPED_AT_ONCE = 25
 class TestServer:
     """The PostgreSQL server of a test run: the one that `ONCEWARD_TEST_SERVER` names, or an embedded one.
 
-    All runs of a user share the embedded server. The first run starts it and the last one stops it. It does not write to
-    disk safely (fsync is off), because its data is deleted with the run; a machine with much memory keeps it there.
+    All runs of a user share the embedded server. The first run starts it and the last one stops it. It does not write
+    to disk safely (fsync is off), because its data is deleted with the run; a machine with much memory keeps it there.
     """
 
     __test__ = False  # not a test class, in spite of its name

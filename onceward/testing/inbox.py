@@ -110,7 +110,8 @@ class TestInbox:
     ) -> WebhookResponse:
         """Post a payload (or a body as bytes), signed by the sender `age_s` seconds ago.
 
-        `type` and `event_id` are for providers that send them in a header. Without `event_id`, each call is a new event.
+        `type` and `event_id` are for providers that send them in a header. Without `event_id`, each call is a new
+        event.
         """
         config = self._config(source)
         provider = get_provider(config.provider)

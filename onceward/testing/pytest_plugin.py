@@ -1,7 +1,7 @@
 """The pytest plugin of Onceward: fixtures for a migrated database, an engine, a clock and a running process.
 
-pytest loads it through the entry point `pytest11`. Name the app in pytest's settings (`onceward_app = "shop.app:app"`), or
-define a fixture `onceward_app`. The async fixtures need pytest-asyncio (`pip install onceward[testing]`).
+pytest loads it through the entry point `pytest11`. Name the app in pytest's settings (`onceward_app = "shop.app:app"`),
+or define a fixture `onceward_app`. The async fixtures need pytest-asyncio (`pip install onceward[testing]`).
 
 Importing this module imports nothing else of Onceward: pytest loads it in every project that has Onceward installed.
 """

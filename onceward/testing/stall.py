@@ -2,10 +2,11 @@
 
     gates = await stall_test("shop.stalls:order", database_url)
 
-Other workers treat a frozen worker (a paused virtual machine, a long garbage collection, SIGSTOP) as dead: they rescue and
-finish its work. When the frozen worker resumes, it must change nothing. The target is a `StallScenario` that both
-processes import by name. The first process runs it and stops itself with SIGSTOP at a gate. The test process rescues its
-leases and runs the scenario to the end; then the first process resumes. `observe` must return the same as without a stall.
+Other workers treat a frozen worker (a paused virtual machine, a long garbage collection, SIGSTOP) as dead: they rescue
+and finish its work. When the frozen worker resumes, it must change nothing. The target is a `StallScenario` that both
+processes import by name. The first process runs it and stops itself with SIGSTOP at a gate. The test process rescues
+its leases and runs the scenario to the end; then the first process resumes. `observe` must return the same as without a
+stall.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copies of the head of the audit chain outside the database, which show that its end was cut off or written again.
 
-Every node writes the head to its log at level warning and, with ONCEWARD_AUDIT_ANCHOR_URL, to a folder or bucket. Before it replaces
-an anchor, it checks that the chain still contains it.
+Every node writes the head to its log at level warning and, with ONCEWARD_AUDIT_ANCHOR_URL, to a folder or bucket.
+Before it replaces an anchor, it checks that the chain still contains it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class Anchors:
         await self._loop.stop()
 
     async def step(self) -> Head | None:
-        """Anchor the head if it has changed. Returns None if there is nothing new, or if the chain lacks the last anchor."""
+        """Anchor the head if it has changed.
+
+        Returns None if there is nothing new, or if the chain lacks the last anchor.
+        """
         known = self._last if self.files is None else await read_anchor(self.files) or self._last
         async with self.db.acquire() as conn:
             now = await head(conn)

@@ -1,9 +1,10 @@
 """The hash chain over the audit log, and the proof that no entry was changed, deleted or moved.
 
-A link is an HMAC of the previous link, its number, its ids and the hashes of those entries. The key is in the database, but
-encrypted with ONCEWARD_SECRET_KEY, so who changes rows and computes all hashes again still cannot make a link. An entry's hash covers its frame (id, time,
-organization, action, cause) and the hashes of its two erasable parts, so an erasure does not break the chain. The proof
-uses only table contents and functions of `pg_catalog`, so replacing our SQL functions cannot deceive it.
+A link is an HMAC of the previous link, its number, its ids and the hashes of those entries. The key is in the database,
+but encrypted with ONCEWARD_SECRET_KEY, so who changes rows and computes all hashes again still cannot make a link. An
+entry's hash covers its frame (id, time, organization, action, cause) and the hashes of its two erasable parts, so an
+erasure does not break the chain. The proof uses only table contents and functions of `pg_catalog`, so replacing our SQL
+functions cannot deceive it.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ async def prove(
 ) -> ChainReport:
     """Check the chain in one snapshot. `known` are heads from the logs, which must still be part of the chain.
 
-    Without `full`, only the seals after the last proof are checked, and that they follow from it. A proof without problems
-    moves the mark; after one with problems the next checks everything.
+    Without `full`, only the seals after the last proof are checked, and that they follow from it. A proof without
+    problems moves the mark; after one with problems the next checks everything.
     """
     since = {} if full else await read_mark(conn, CHECK)
     async with conn.transaction(isolation="repeatable_read", readonly=True):

@@ -1,7 +1,7 @@
 """The keys of the audit chain. The database stores them encrypted, so that who has the database alone can make no link.
 
-A key is created when the first entries are sealed, and `onceward secrets rotate` adds another. Old keys stay, encrypted with the
-current secret key, so that old links can always be checked.
+A key is created when the first entries are sealed, and `onceward secrets rotate` adds another. Old keys stay, encrypted
+with the current secret key, so that old links can always be checked.
 """
 
 from __future__ import annotations

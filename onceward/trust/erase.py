@@ -1,8 +1,8 @@
 """Find a person's data in one organization and remove it.
 
 Each package lists in `ERASERS` of its module `erasers` which columns may contain personal data and how they are erased.
-`UNSEARCHED` says for every other column why it contains none. All erasers run in one transaction, as the engine. The same
-transaction writes an audit entry with the actor, the time, the number of rows, and the references as hashes only.
+`UNSEARCHED` says for every other column why it contains none. All erasers run in one transaction, as the engine. The
+same transaction writes an audit entry with the actor, the time, the number of rows, and the references as hashes only.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ EraseRows = Callable[[Transaction, Person, Sequence[Found], UUID | None], Awaita
 class Eraser:
     """One table: which columns may contain a person, and how the rows are erased.
 
-    `blank` gives for each column the SQL of its new value. It is applied to the columns that matched, or with `together`
-    to all columns of a found row. In that SQL, `t` is the row and `m.mark` the text that replaces a name. Instead of
-    `blank`, `delete` removes the row, `erase` is a function of its own, and `kept` is the reason to change nothing. `waits`
-    is SQL that is true while unfinished work needs the row: such a row is reported and not changed.
+    `blank` gives for each column the SQL of its new value. It is applied to the columns that matched, or with
+    `together` to all columns of a found row. In that SQL, `t` is the row and `m.mark` the text that replaces a name.
+    Instead of `blank`, `delete` removes the row, `erase` is a function of its own, and `kept` is the reason to change
+    nothing. `waits` is SQL that is true while unfinished work needs the row: such a row is reported and not changed.
     """
 
     name: str
@@ -146,8 +146,8 @@ async def erase(
 ) -> ErasureReport:
     """Erase a person from one organization in one transaction. None means data that belongs to no organization.
 
-    A dry run does the same and rolls back, so its report is exact. A message of a transaction that began before the erasure
-    and commits after it is cancelled at the time of sending.
+    A dry run does the same and rolls back, so its report is exact. A message of a transaction that began before the
+    erasure and commits after it is cancelled at the time of sending.
     """
     whom = Person(person)
     report = ErasureReport((), (), dry_run)
@@ -176,7 +176,8 @@ async def erase(
 async def finish_erasures(db: Database) -> None:
     """Note that erasures which have committed are over. A node repeats this for a caller that was killed before.
 
-    Until the commit, other transactions could begin and read the person. Until this step, no message to the person is sent.
+    Until the commit, other transactions could begin and read the person. Until this step, no message to the person is
+    sent.
     """
     async with db.transaction(role="engine") as tx:
         await tx.execute(FINISH)

@@ -1,8 +1,8 @@
 """Limit guessing: after too many wrong credentials from one client, each further wrong one raises `TooManyFailures`.
 
 The database counts, so the limit holds across all nodes; only a wrong credential reads and writes the count. A correct
-credential is always accepted. Our credentials have 256 random bits and cannot be guessed, and otherwise one client could
-lock out everybody behind the same proxy.
+credential is always accepted. Our credentials have 256 random bits and cannot be guessed, and otherwise one client
+could lock out everybody behind the same proxy.
 """
 
 from __future__ import annotations

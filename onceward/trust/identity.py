@@ -91,8 +91,8 @@ class SessionState:
 class Identity:
     """An authenticated caller, which acts for `organization`.
 
-    None means the whole instance (scope admin), or an end user without an organization. `sub` is the id of the key, of the
-    dashboard user or of the end user; it is meaningless without `kind` and `organization`, so compare `principal`.
+    None means the whole instance (scope admin), or an end user without an organization. `sub` is the id of the key, of
+    the dashboard user or of the end user; it is meaningless without `kind` and `organization`, so compare `principal`.
     """
 
     kind: Kind

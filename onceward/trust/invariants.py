@@ -1,8 +1,8 @@
 """Invariants that `onceward verify` can check on a live database at any time.
 
-A check is a coroutine that changes no data of its package and returns one line for each problem. A package names its list
-of checks in its `feature.py`. A check over a table that only grows is resumable: it remembers how far the rows were proven,
-and the next run continues there. Only a full run finds what was changed below that mark afterwards.
+A check is a coroutine that changes no data of its package and returns one line for each problem. A package names its
+list of checks in its `feature.py`. A check over a table that only grows is resumable: it remembers how far the rows
+were proven, and the next run continues there. Only a full run finds what was changed below that mark afterwards.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ MOST_OPEN = 10_000
 def unfinished_rows(statement: str, describe: Callable[[Any], str]) -> ResumableFunction:
     """Return the check that every unfinished row has work.
 
-    `statement` returns the `id` of unfinished rows above $1 and of those in $2, and as `lost` whether it has no work: at
-    most $3 rows, lost ones first. Rows that were unfinished in the last run are checked again.
+    `statement` returns the `id` of unfinished rows above $1 and of those in $2, and as `lost` whether it has no work:
+    at most $3 rows, lost ones first. Rows that were unfinished in the last run are checked again.
     """
 
     async def resume(conn: Connection, resumed: Resumed) -> Proven:

@@ -1,4 +1,7 @@
-"""Notes of commands on the database that take several commits. A start finds those that were interrupted (`db/journal.py`)."""
+"""Notes of commands on the database that take several commits.
+
+A start finds those that were interrupted (`db/journal.py`).
+"""
 
 from __future__ import annotations
 

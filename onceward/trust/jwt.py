@@ -1,7 +1,7 @@
 """Tokens of end users: signed JWTs, verified with algorithms of one family only.
 
-A verifier with a shared key accepts only HS algorithms, and a verifier with public keys never accepts them, so nobody can
-use a public key as a shared one. The token identifies the user; it does not grant any scope above `user`.
+A verifier with a shared key accepts only HS algorithms, and a verifier with public keys never accepts them, so nobody
+can use a public key as a shared one. The token identifies the user; it does not grant any scope above `user`.
 """
 
 from __future__ import annotations

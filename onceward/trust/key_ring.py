@@ -1,7 +1,7 @@
 """Signing keys that are rotated: a ring is the keys of an organization one after the other, newest first.
 
-The newest key signs. Every key of the ring checks, so what was signed before a rotation stays valid. An app stores the ring as
-one encrypted value; a ring of one key is the key itself.
+The newest key signs. Every key of the ring checks, so what was signed before a rotation stays valid. An app stores the
+ring as one encrypted value; a ring of one key is the key itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Secrets of organizations: their accounts at outside services, and secrets that apps keep for them.
 
-A secret `SERVICE.FIELD` of a service that has a client is a field of the organization's account there. Any
-other name needs `custom`, so that a misspelt service is not stored unnoticed. Values are encrypted, and never returned by
-the command line or the API. Every change is audited, without the value.
+A secret `SERVICE.FIELD` of a service that has a client is a field of the organization's account there. Any other name
+needs `custom`, so that a misspelt service is not stored unnoticed. Values are encrypted, and never returned by the
+command line or the API. Every change is audited, without the value.
 """
 
 from __future__ import annotations

@@ -203,7 +203,10 @@ async def find_user(tx: Transaction, email: str) -> UUID:
 async def set_second_factor_required(
     tx: Transaction, organization: UUID, *, required: bool, actor: str | Identity
 ) -> None:
-    """Require a second factor of everybody who acts for the organization in a session, or no longer. Runs as the engine."""
+    """Require a second factor of everybody who acts for the organization in a session, or no longer.
+
+    Runs as the engine.
+    """
     await tx.execute(
         "update onceward.organizations set second_factor_required = $2 where organization_id = $1",
         organization,
@@ -221,7 +224,10 @@ async def set_second_factor_required(
 
 
 async def set_weight(tx: Transaction, organization: UUID, weight: int, *, actor: str | Identity) -> None:
-    """Set how many turns the organization's work gets for one turn of others. Runs as the engine; workers see it within a second."""
+    """Set how many turns the organization's work gets for one turn of others.
+
+    Runs as the engine; workers see it within a second.
+    """
     if not 1 <= weight <= MOST_WEIGHT:
         raise TrustError(f"weight must be between 1 and {MOST_WEIGHT}, not {weight}")
     await tx.execute("update onceward.organizations set weight = $2 where organization_id = $1", organization, weight)

@@ -96,7 +96,10 @@ async def begin_adding(conn: Connection, box: SecretBox, site: Website, user_id:
 async def add_passkey(
     tx: Transaction, box: SecretBox, *, sealed: str, credential: str, name: str, actor: Identity
 ) -> list[str]:
-    """Store the passkey that the browser created. Returns recovery codes if the person has none yet. Runs as the engine."""
+    """Store the passkey that the browser created. Returns recovery codes if the person has none yet.
+
+    Runs as the engine.
+    """
     ceremony = Ceremony.open(box, sealed, purpose="add")
     if actor.member is None or ceremony.user_id != str(actor.member):
         raise NotAuthenticated("the form of the passkey belongs to somebody else")

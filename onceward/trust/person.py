@@ -1,7 +1,7 @@
 """Decide whether a stored value is about one person. These functions do not use the database.
 
-A reference is an email address, a phone number, a UUID or an id of the application. It is compared with whole values and
-with whole words of a text, never with parts of words: `ann@example.org` is not in `joann@example.org`. An ambiguous
+A reference is an email address, a phone number, a UUID or an id of the application. It is compared with whole values
+and with whole words of a text, never with parts of words: `ann@example.org` is not in `joann@example.org`. An ambiguous
 reference (`10001`, `ann`) is compared only with columns and JSON members that name a person.
 """
 

@@ -18,8 +18,8 @@ RowId: TypeAlias = UUID | int | str
 class SealedColumns:
     """The encrypted columns of an app, and the keys of this process.
 
-    Only declared columns are accepted: `onceward secrets rotate` would leave other columns under the old key, and removing
-    that key would lose their values.
+    Only declared columns are accepted: `onceward secrets rotate` would leave other columns under the old key, and
+    removing that key would lose their values.
     """
 
     def __init__(

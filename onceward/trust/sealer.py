@@ -88,7 +88,10 @@ class Sealer:
             )
 
     async def _seal_pending(self) -> None:
-        """Seal until a batch is not full. The next full batch follows at the next turn, so that a stop need not wait for it."""
+        """Seal until a batch is not full.
+
+        The next full batch follows at the next turn, so that a stop need not wait for it.
+        """
         if await self.step() >= self.batch:
             self._loop.nudge()
 

@@ -191,7 +191,8 @@ async def replace_recovery_codes(tx: Transaction, user_id: UUID, *, actor: Ident
 async def check_code(db: Database, box: SecretBox, user_id: UUID, code: str) -> None:
     """Accept a code of an authenticator app, or a recovery code, exactly once.
 
-    Raises `WrongCode`, or `TooManyFailures` after too many wrong codes, also for a right one: otherwise guessing would work.
+    Raises `WrongCode`, or `TooManyFailures` after too many wrong codes, also for a right one: otherwise guessing would
+    work.
     """
     person = hashlib.sha256(b"second factor of " + user_id.bytes).digest()
     async with db.acquire() as conn:

@@ -1,7 +1,8 @@
 """Security events: counted in a metric, and written to the audit log within a limit.
 
-Strangers cause most of these events. Without a limit they could fill the audit log, which is never deleted: so each client
-or caller writes at most a few entries in a minute, and all of them together some dozens. The metric counts every event.
+Strangers cause most of these events. Without a limit they could fill the audit log, which is never deleted: so each
+client or caller writes at most a few entries in a minute, and all of them together some dozens. The metric counts every
+event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The cookie of a secret: its name over https, and the only requests over plain http that may carry one.
 
-Over https the name starts with `__Host-`, which a browser accepts only with `Secure`, for the whole site and without a domain.
-So another host of the same domain, or anybody on a plain connection, can neither read the cookie nor replace it. Plain http is
-possible on the loopback interface only, where the name has no prefix because some browsers refuse `Secure` there.
+Over https the name starts with `__Host-`, which a browser accepts only with `Secure`, for the whole site and without a
+domain. So another host of the same domain, or anybody on a plain connection, can neither read the cookie nor replace
+it. Plain http is possible on the loopback interface only, where the name has no prefix because some browsers refuse
+`Secure` there.
 """
 
 from __future__ import annotations

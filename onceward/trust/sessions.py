@@ -1,8 +1,8 @@
 """Dashboard sessions. A one-time login link, a passkey or single sign-on opens a session; there are no passwords.
 
-The database stores only hashes of tokens. The CSRF token is derived from the session token, so it is not stored and ends
-with the session. A session ends when it expires, when it has been idle, and when the person or an administrator ends it.
-A session that lacks a second factor that it needs is pending: it can only add or use a second factor.
+The database stores only hashes of tokens. The CSRF token is derived from the session token, so it is not stored and
+ends with the session. A session ends when it expires, when it has been idle, and when the person or an administrator
+ends it. A session that lacks a second factor that it needs is pending: it can only add or use a second factor.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ async def authenticate_session(
 ) -> Identity:
     """Return the identity of a session, which acts for `organization` or for the person's only organization.
 
-    Raises `SecondFactorRequired` for a pending session. With `allow_pending` it returns an identity that may nothing but
-    add or use a second factor. `is_activity` says whether the session counts as used: an open page does not use it.
+    Raises `SecondFactorRequired` for a pending session. With `allow_pending` it returns an identity that may nothing
+    but add or use a second factor. `is_activity` says whether the session counts as used: an open page does not use it.
     """
     row = await conn.fetchrow(FIND, _hash(token)) if len(token) == TOKEN_LENGTH else None
     if row is None:

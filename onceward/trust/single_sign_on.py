@@ -1,7 +1,8 @@
 """Single sign-on: the code flow of OpenID Connect with PKCE, against one configured provider.
 
-The provider says who the person is; it creates no account and grants nothing. The first sign-in finds the account by an address
-that the provider has verified, later ones by the provider's id of the person, so a changed address changes nothing.
+The provider says who the person is; it creates no account and grants nothing. The first sign-in finds the account by an
+address that the provider has verified, later ones by the provider's id of the person, so a changed address changes
+nothing.
 """
 
 from __future__ import annotations

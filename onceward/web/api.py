@@ -1,7 +1,7 @@
 """The FastAPI application with the routers of the engine and of the apps.
 
-A package names its routers in its `feature.py`; an app adds its own with `app.routes(router)`. Paths of the engine start
-with `/api/v1`.
+A package names its routers in its `feature.py`; an app adds its own with `app.routes(router)`. Paths of the engine
+start with `/api/v1`.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def make_api(
     ):  # as routes of FastAPI, which names the route of a request for the metrics
         api.add_api_route(route.path, route.endpoint, include_in_schema=False)
     for router in routers:
-        # Not `include_router`: FastAPI would build each route again at the first request, which then takes 0.3 s longer.
-        # Our routers have no prefix, tags or dependencies that are not in their routes.
+        # Not `include_router`: FastAPI would build each route again at the first request, which then takes 0.3 s
+        # longer. Our routers have no prefix, tags or dependencies that are not in their routes.
         api.router.routes.extend(router.routes)
     return api
 

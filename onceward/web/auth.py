@@ -184,8 +184,9 @@ def require(
 ) -> Callable[[Request], AsyncGenerator[Identity]]:
     """Return a dependency for `Depends` that yields the identity and requires at least this scope.
 
-    A key that has only the `permission` may use the route too. It also handles the header `Idempotency-Key` of a POST, unless the route does so itself (`own_key`). With `recent`, the
-    person behind a session must have proven who they are a short time ago: for keys, secrets and exports.
+    A key that has only the `permission` may use the route too. It also handles the header `Idempotency-Key` of a POST,
+    unless the route does so itself (`own_key`). With `recent`, the person behind a session must have proven who they
+    are a short time ago: for keys, secrets and exports.
     """
 
     async def identified(request: Request) -> AsyncGenerator[Identity]:

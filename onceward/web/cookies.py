@@ -1,4 +1,7 @@
-"""Cookies that contain a secret: a session, the token of a portal. They are never set over plain http, except on loopback."""
+"""Cookies that contain a secret: a session, the token of a portal.
+
+They are never set over plain http, except on loopback.
+"""
 
 from __future__ import annotations
 

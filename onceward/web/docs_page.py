@@ -1,4 +1,7 @@
-"""`/api/v1/docs`: the OpenAPI document as a page. It has no script, because it is served on the origin of dashboard sessions."""
+"""`/api/v1/docs`: the OpenAPI document as a page.
+
+It has no script, because it is served on the origin of dashboard sessions.
+"""
 
 from __future__ import annotations
 

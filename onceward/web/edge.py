@@ -1,8 +1,8 @@
 """The limits of one server for clients before authentication: sizes, times, connections, WebSocket frames.
 
 One `Edge` belongs to one server. It counts the connections, in total and per client address, and visits every open
-connection about once a second to enforce the time limits. The whole server has one timer: a connection only records when
-it started to wait, in the edge's own clock.
+connection about once a second to enforce the time limits. The whole server has one timer: a connection only records
+when it started to wait, in the edge's own clock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ BURST_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EdgeLimits:
-    """Sizes in bytes, times in seconds. docs/security.md explains each one. Those without a setting have one right value."""
+    """Sizes in bytes, times in seconds. docs/security.md explains each one.
+
+    Those without a setting have one right value.
+    """
 
     head_bytes: int = 32 * 1024
     headers: int = 100
@@ -209,7 +212,8 @@ class Edge:
         metrics.REFUSED.labels(reason).inc()
         self.refused[reason] += 1
 
-    # -- time ------------------------------------------------------------------------------------------------------------
+    # -- time
+    # ------------------------------------------------------------------------------------------------------------
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         try:

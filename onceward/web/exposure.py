@@ -6,8 +6,9 @@ A route declares it below its own decorator, so that both are read together:
     @exposed("mail", credential="link of the order", limit="3 mails an hour per recipient")
     async def resend(...) -> ...
 
-The credential of a route with `Depends(require(...))` is known from the dependency. A route that only reads causes nothing
-and need not say so. `docs/security.md` lists all routes, and a test fails for a route that does not declare what is needed.
+The credential of a route with `Depends(require(...))` is known from the dependency. A route that only reads causes
+nothing and need not say so. `docs/security.md` lists all routes, and a test fails for a route that does not declare
+what is needed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The header `Idempotency-Key`: a repeated POST gets the stored response of the first one, and nothing happens twice.
 
-`require` (auth.py) takes the key for every POST of an authenticated caller; `StoredResponses` stores the response before it
-is sent. A key belongs to the caller (organization, kind and subject) and to the path, and is valid for 24 hours: another
-caller with the same key, even of the same organization, gets nothing of the first one's response and does not block it.
+`require` (auth.py) takes the key for every POST of an authenticated caller; `StoredResponses` stores the response
+before it is sent. A key belongs to the caller (organization, kind and subject) and to the path, and is valid for 24
+hours: another caller with the same key, even of the same organization, gets nothing of the first one's response and
+does not block it.
 
 - The same key with another query or body is refused (409).
 - The same key while the first request runs is refused (409, Retry-After). If the process stopped before it answered, the

@@ -1,7 +1,7 @@
 """The path of a request as logs show it: the pattern of the route, with ids but never with a token.
 
-A parameter of a path is shown only if its value is a number or a UUID, because any other text may be a secret: a sign-in
-link, an invitation. A route whose number or UUID is a secret declares the parameter:
+A parameter of a path is shown only if its value is a number or a UUID, because any other text may be a secret: a
+sign-in link, an invitation. A route whose number or UUID is a secret declares the parameter:
 
     @router.get("/invites/{invite}", openapi_extra=hides("invite"))
 """

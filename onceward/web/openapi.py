@@ -1,7 +1,7 @@
 """The OpenAPI document: what FastAPI derives from the routes, with errors, authentication and idempotency keys added.
 
-Operations have names that stay the same when a function is renamed (`events.replay`), and models of two apps that share a
-name get the name of their app: generators turn both into names of functions and classes.
+Operations have names that stay the same when a function is renamed (`events.replay`), and models of two apps that share
+a name get the name of their app: generators turn both into names of functions and classes.
 """
 
 from __future__ import annotations

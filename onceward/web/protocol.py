@@ -3,8 +3,8 @@
 uvicorn creates a scope, an event and a task for every request, and writes a response in two pieces. For a webhook this
 costs more than the rest of its handling. So a mounted callable may handle a POST directly: as soon as its last byte was
 read, without a task, and with one write for the response. The callable is offered only requests whose body is small and
-arrives within about a second, in any number of pieces. All other requests, and those that the callable declines, take the usual
-path through ASGI.
+arrives within about a second, in any number of pieces. All other requests, and those that the callable declines, take
+the usual path through ASGI.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ HELD_S = 1.0
 class TakesWhole(Protocol):
     """Handles a request directly, or returns False to decline it.
 
-    If it returns True, it calls `reply` exactly once, immediately or later. The arguments of `reply` are the status, the
-    headers as lines that end in CRLF, and the body.
+    If it returns True, it calls `reply` exactly once, immediately or later. The arguments of `reply` are the status,
+    the headers as lines that end in CRLF, and the body.
     """
 
     def __call__(self, path: str, headers: Pairs, body: bytes, reply: Callable[[int, bytes, bytes], None]) -> bool: ...

@@ -129,8 +129,8 @@ def listen(settings: Settings, port: int, *, backlog: int, setting: str = "ONCEW
             f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; "
             f"stop the process that uses the port, or set {setting} (and ONCEWARD_HOST)"
         ) from error
-    # Accepted connections inherit it. Otherwise, on the event loop of asyncio, the body of an answer waits 40 ms for the
-    # client to acknowledge the head: asyncio sets it only on sockets that it creates, uvloop on all.
+    # Accepted connections inherit it. Otherwise, on the event loop of asyncio, the body of an answer waits 40 ms for
+    # the client to acknowledge the head: asyncio sets it only on sockets that it creates, uvloop on all.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

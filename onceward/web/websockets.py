@@ -1,8 +1,8 @@
 """uvicorn's WebSockets with a limit on frames, and without the handshake that uvicorn keeps in memory.
 
-The handshake takes 1.4 KiB per connection and is never read again. Each frame costs the event loop some microseconds, and
-pings are answered before the client is authenticated. So frames are counted while they are parsed, a few at a time, for
-the connection and for the client's address. A connection over the limit is closed with code 4429.
+The handshake takes 1.4 KiB per connection and is never read again. Each frame costs the event loop some microseconds,
+and pings are answered before the client is authenticated. So frames are counted while they are parsed, a few at a time,
+for the connection and for the client's address. A connection over the limit is closed with code 4429.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Declare where the events of a request are: their id, type, subject and data. Compiled once, then read for each request."""
+"""Declare where the events of a request are: their id, type, subject and data.
+
+Compiled once, then read for each request.
+"""
 
 from __future__ import annotations
 
@@ -96,11 +99,12 @@ class _Batch:
 class Events:
     """Where the events of a request are.
 
-    `items` is the path of an array whose elements are separate events, or `.` if the body may be the array; the other paths
-    are then relative to the element, and a function is called for each element. `body` says what is accepted: `object`, `json` (any JSON value), or `any` (JSON, or
-    a form if the content type says so). `form_field` is the form field that contains the JSON, if the sender can also send forms.
-    An event without an id is identified by a hash of its body. `strict` rejects a body without an id or a type instead, `strict_type` one without a type.
-    `data` is the path of what a handler's model describes.
+    `items` is the path of an array whose elements are separate events, or `.` if the body may be the array; the other
+    paths are then relative to the element, and a function is called for each element. `body` says what is accepted:
+    `object`, `json` (any JSON value), or `any` (JSON, or a form if the content type says so). `form_field` is the form
+    field that contains the JSON, if the sender can also send forms. An event without an id is identified by a hash of
+    its body. `strict` rejects a body without an id or a type instead, `strict_type` one without a type. `data` is the
+    path of what a handler's model describes.
     """
 
     id: Place = "id"
@@ -167,7 +171,10 @@ class Events:
         return cast("dict[str, Any]", holder).get(last, whole) if isinstance(holder, dict) else whole
 
     def sample_headers(self, event_id: str, type: str) -> dict[str, str]:
-        """Return the headers with which a sample has this id and type. Of a joined type, the first header gets the first part."""
+        """Return the headers with which a sample has this id and type.
+
+        Of a joined type, the first header gets the first part.
+        """
         headers: dict[str, str] = {}
         for place, text in ((self.id, event_id), (self.type, type)):
             for each in places_of(place):

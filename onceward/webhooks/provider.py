@@ -86,7 +86,10 @@ class ConfigError(OncewardError, ValueError):
 
 @dataclass(slots=True)  # not frozen: one is created per request, and a frozen one costs three times as much
 class Request:
-    """One HTTP request as it arrived: header names in lower case, values as latin-1, query not decoded. Do not modify it."""
+    """One HTTP request as it arrived: header names in lower case, values as latin-1, query not decoded.
+
+    Do not modify it.
+    """
 
     method: str
     url_path: str

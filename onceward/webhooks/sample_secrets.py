@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ else:
 def sample_secret_of(verification: Verification, which: str = "a") -> str:
     """Return a secret with which a source verifies, and with which samples are signed. Each `which` gives another
     one."""
+    own: Callable[[str], str] | None = getattr(verification, "sample_secret", None)
+    if own is not None:
+        return own(which)
     raw = f"secret {which} of the samples, 32 b"[:32].ljust(32, ".").encode()
     match verification:
         case PublicKey():

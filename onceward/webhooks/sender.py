@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from onceward.webhooks.events import FORM, Events
-from onceward.webhooks.families import FetchingVerification, StandardWebhooks, Token, Verification
+from onceward.webhooks.families import FetchingVerification, StandardWebhooks, Verification
 from onceward.webhooks.families.signed import Signed
 from onceward.webhooks.handshakes import Handshake
 from onceward.webhooks.payload import as_object, body_key, read_json
@@ -141,10 +141,11 @@ class Sender(Provider):
 
     def forge(self, config: SourceConfig, headers: dict[str, str], body: bytes) -> tuple[dict[str, str], bytes]:
         scheme = self.verification
+        place: str = getattr(scheme, "proof_field", "") or getattr(scheme, "field", "")
+        if place:
+            return headers, orjson.dumps(apply_fields(read_json(body).value, {place: "00"}))
         if scheme.covers_body:
             return super().forge(config, headers, body)
-        if isinstance(scheme, Token | Signed) and scheme.field:
-            return headers, orjson.dumps(apply_fields(read_json(body).value, {scheme.field: "00"}))
         names = scheme.signature_headers or (getattr(scheme, "header", ""), "authorization")
         return {name: value[::-1] if name in names else value for name, value in headers.items()}, body
 

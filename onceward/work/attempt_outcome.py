@@ -1,6 +1,7 @@
 """The outcome of an attempt: one class for each way in which an attempt can end, with the words of the database.
 
-`onceward.outcome`, the domain of `onceward.attempts.outcome`, lists the same words. Logs, metrics and alerts use them too.
+`onceward.outcome`, the domain of `onceward.attempts.outcome`, lists the same words. Logs, metrics and alerts use them
+too.
 """
 
 from __future__ import annotations

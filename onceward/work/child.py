@@ -1,6 +1,7 @@
 """The process of an isolated handler: `python -m onceward.work.child SOCKET PARENT`. It runs one call after another.
 
-The worker kills the process at the timeout. What is limited here protects against mistakes; it is not a sandbox for hostile code.
+The worker kills the process at the timeout. What is limited here protects against mistakes; it is not a sandbox for
+hostile code.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class NoDatabase:
 def main(descriptor: int, parent: int) -> None:
     """Import the function that the worker names, then run its calls until the worker closes the socket."""
     _end_with(parent)
-    # systemd sends SIGTERM to all processes of a service: the worker decides when this one ends. A handler, not SIG_IGN,
-    # which programs that the function starts would inherit.
+    # systemd sends SIGTERM to all processes of a service: the worker decides when this one ends. A handler, not
+    # SIG_IGN, which programs that the function starts would inherit.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
     channel = socket.socket(fileno=descriptor)

@@ -1,7 +1,7 @@
 """The causes and consequences of a row: the tree that `onceward trace` prints.
 
-Ids are unique over all tables, so the tree is read level by level with one statement each, over every table that the role
-may read. Row-level security applies: an organization sees only its own part of the tree.
+Ids are unique over all tables, so the tree is read level by level with one statement each, over every table that the
+role may read. Row-level security applies: an organization sees only its own part of the tree.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`node` with all its consequences. `causes` leads from the root cause to `node`. `truncated` means that nodes are missing."""
+    """`node` with all its consequences. `causes` leads from the root cause to `node`.
+
+    `truncated` means that nodes are missing.
+    """
 
     causes: tuple[Node, ...]
     node: Node
@@ -78,7 +81,8 @@ class Trace:
 async def trace(conn: Connection | Transaction, ref: int | str, traced: Iterable[Traced], *, most: int = 5000) -> Trace:
     """Return the tree around a row, given its id or another name such as a provider's event id.
 
-    Reads at most `most` consequences and `DEEPEST` levels up and down: a job that enqueues itself makes an endless chain.
+    Reads at most `most` consequences and `DEEPEST` levels up and down: a job that enqueues itself makes an endless
+    chain.
     """
     tables = await _tables(conn, traced)
     start = await _find(conn, tables, ref)

@@ -38,7 +38,10 @@ async def resume(db: Database, queue: str, *, actor: str | Identity) -> bool:
 
 
 async def cancel(db: Database, id: int, *, actor: str | Identity, reason: str = "") -> str:
-    """Cancel work. Return `cancelled` (it was waiting), `asked` (it runs; its worker stops it) or `gone` (it is finished or unknown)."""
+    """Cancel work.
+
+    Return `cancelled` (it was waiting), `asked` (it runs; its worker stops it) or `gone` (it is finished or unknown).
+    """
     async with db.transaction(role="engine") as tx:
         outcome: str = await tx.fetchval("select onceward.cancel($1)", id)
         if outcome != "gone":

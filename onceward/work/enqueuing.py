@@ -126,8 +126,8 @@ def enqueue_sql(
 ) -> tuple[str, list[Any] | dict[str, Any]]:
     """Return an enqueue as SQL text and parameters, for your own connection and transaction.
 
-    `enqueue_sql(pack.for_organization(o).call(order=1), paramstyle="format")`. Run the statement in the transaction that
-    should cause the job. It wakes idle workers at its commit.
+    `enqueue_sql(pack.for_organization(o).call(order=1), paramstyle="format")`. Run the statement in the transaction
+    that should cause the job. It wakes idle workers at its commit.
 
     | paramstyle | for |
     |---|---|
@@ -152,7 +152,10 @@ def enqueue_sql(
 
 
 def _with_placeholders(placeholder: Callable[[str], str]) -> str:
-    """Return the statement with other placeholders. Each has a cast, because only asyncpg asks the server for the types."""
+    """Return the statement with other placeholders.
+
+    Each has a cast, because only asyncpg asks the server for the types.
+    """
     text = "\n".join(line for line in ENQUEUE_ELSEWHERE.text.splitlines() if not line.startswith("--"))
     assert "%" not in text  # it would have to be doubled for psycopg
 
@@ -168,9 +171,9 @@ async def insert(
 ) -> list[Enqueued[Any]]:
     """Insert the items in order, in the current transaction of the connection. Every enqueue ends here.
 
-    An iterator needs its `count`. It yields the next chunk while PostgreSQL writes the previous one, so the check of the
-    arguments costs no extra time. A sequence of up to `AT_ONCE` items without unique keys takes one statement: a group
-    commit has no other transaction.
+    An iterator needs its `count`. It yields the next chunk while PostgreSQL writes the previous one, so the check of
+    the arguments costs no extra time. A sequence of up to `AT_ONCE` items without unique keys takes one statement: a
+    group commit has no other transaction.
     """
     left = count if count is not None else len(cast("Sequence[Item]", jobs))
     at_once = AT_ONCE if count is None else min(AT_ONCE, max(LEAST_AT_ONCE, -(-left // PARTS)))
@@ -214,8 +217,8 @@ async def _write(conn: Connection, chunk: Sequence[Item], left: int, bundle: int
 async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker) -> Enqueued[Any]:
     """Enqueue the members, and run `then` when every member has ended, whatever its outcome.
 
-    If a job has the unique key of `then` already, that job stays as it is and is returned as a duplicate: it waits for these
-    members only if it waits for the members of another bundle anyway.
+    If a job has the unique key of `then` already, that job stays as it is and is returned as a duplicate: it waits for
+    these members only if it waits for the members of another bundle anyway.
     """
     waiting = await _bundle_that_waits(tx, then)
     then = then._replace(options=replace(then.options, on_conflict="skip"))
@@ -263,7 +266,10 @@ Settings = tuple[str, str, UUID | None, int | None, Options, str | None]
 
 
 class EnqueueColumns(NamedTuple):
-    """The parameters of `enqueue.sql` by their number, which is faster than by name. A test compares them with the statement."""
+    """The parameters of `enqueue.sql` by their number, which is faster than by name.
+
+    A test compares them with the statement.
+    """
 
     args: list[str]
     numbers: list[int]
@@ -288,7 +294,10 @@ class EnqueueColumns(NamedTuple):
 
 
 def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> EnqueueColumns:
-    """Return the parameters of `enqueue.sql`. Items with the same settings refer to them by number; alike ones need none."""
+    """Return the parameters of `enqueue.sql`.
+
+    Items with the same settings refer to them by number; alike ones need none.
+    """
     known: dict[Settings, int] = {}
     numbers: list[int] = []
     previous: Item | None = None

@@ -282,7 +282,8 @@ class Feeder:
             )
             self._leases.taken(lease, taken.work)
             turn.suspect = next((each for each in taken.work if each.suspect), None)
-        # Without work, the next lanes follow at once until every lane has been visited. The order of lanes is that of code points.
+        # Without work, the next lanes follow at once until every lane has been visited. The order of lanes is that of
+        # code points.
         goes_on = taken.visited >= MOST_LANES and taken.cursor > self._cursor
         self._cursor = taken.cursor
         self._resume_s = taken.resume_s

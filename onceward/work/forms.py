@@ -1,8 +1,9 @@
 """Digests of the arguments that tasks accept. Workers compare them to see whether they run different code.
 
 During a rolling deploy an old worker may claim a job with an argument that only new code knows, or the reverse. Such a
-job is not a dead letter yet: it waits for a worker that accepts it, for up to an hour, even if only one version runs so far.
-An event that does not fit its model waits only while another version runs: its sender decides what is in it, not our code.
+job is not a dead letter yet: it waits for a worker that accepts it, for up to an hour, even if only one version runs so
+far. An event that does not fit its model waits only while another version runs: its sender decides what is in it, not
+our code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gates: named points between statements or commits at which a test can stop the process.
 
-In production a gate only compares a hook with None. `onceward.testing.crash_test` sets the hook and crashes a handler at
-each gate in turn.
+In production a gate only compares a hook with None. `onceward.testing.crash_test` sets the hook and crashes a handler
+at each gate in turn.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Group commit: items that arrive together are committed together, and each caller gets its answer after the commit.
 
-While one batch is being committed, the next batch collects. So the batch size follows the load, and no caller waits for a
-timer. A second commit runs in parallel when enough items wait. Both share the items evenly, so that this process prepares
-one batch while PostgreSQL writes the other. If PostgreSQL refuses a batch, it is halved until the bad item is alone: only
-that item fails. The buffer is bounded; when it is full, callers get `Overloaded` at once. Items may name a line: lines
-take turns when more items wait than a commit takes (`commit_lines.py`), and a line above its share of the buffer gets
-`OverShare`.
+While one batch is being committed, the next batch collects. So the batch size follows the load, and no caller waits for
+a timer. A second commit runs in parallel when enough items wait. Both share the items evenly, so that this process
+prepares one batch while PostgreSQL writes the other. If PostgreSQL refuses a batch, it is halved until the bad item is
+alone: only that item fails. The buffer is bounded; when it is full, callers get `Overloaded` at once. Items may name a
+line: lines take turns when more items wait than a commit takes (`commit_lines.py`), and a line above its share of the
+buffer gets `OverShare`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The heartbeat of a worker: a separate thread increments a counter in the database.
 
-The thread has its own event loop and connection, so a handler that blocks the worker's loop does not make the worker look
-dead. No clocks are compared: a rescuer only checks whether the counter has changed between its own observations.
+The thread has its own event loop and connection, so a handler that blocks the worker's loop does not make the worker
+look dead. No clocks are compared: a rescuer only checks whether the counter has changed between its own observations.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class Heartbeat:
         self._is_accused = threading.Event()
 
     def accuse(self, ids: list[int], *, within_s: float) -> None:
-        """Write why this process is about to end itself. Another thread calls this; it returns when that is written, or late."""
+        """Write why this process is about to end itself.
+
+        Another thread calls this; it returns when that is written, or late.
+        """
         self._accused = ids
         self._is_accused.wait(within_s)
 

@@ -35,7 +35,10 @@ class Idleness:
         self._look_s = FIRST_LOOK_S
 
     async def found_work(self, rows: int, *, full: bool) -> None:
-        """Note a claim that returned rows, with `full` as many as it asked for. Clear the flag of a queue that stays busy."""
+        """Note a claim that returned rows, with `full` as many as it asked for.
+
+        Clear the flag of a queue that stays busy.
+        """
         now = time.monotonic()
         in_a_row = full or (rows > 1 and now - self._found_at < BUSY_GAP_S)
         self._found_at = now

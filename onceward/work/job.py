@@ -69,9 +69,9 @@ class Job:
     async def transaction(self, *, fenced: bool = False) -> AsyncGenerator[Any]:
         """Open a transaction (a `Tx`) in a job that calls outside services and must not hold one during the call.
 
-        Its commit does not end the job. A second attempt may write the same rows again, so the writes must be idempotent.
-        With `fenced`, the commit happens only if this worker still holds the job. Otherwise the transaction is rolled
-        back and `Superseded` is raised, which ends this attempt: another worker runs the job now.
+        Its commit does not end the job. A second attempt may write the same rows again, so the writes must be
+        idempotent. With `fenced`, the commit happens only if this worker still holds the job. Otherwise the transaction
+        is rolled back and `Superseded` is raised, which ends this attempt: another worker runs the job now.
         """
         async with self._work.db.acquire() as conn, self._work.open_tx(conn, self._work) as tx:
             yield tx

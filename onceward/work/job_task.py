@@ -87,9 +87,9 @@ class ConfiguredJob(Generic[P, R]):
     ) -> ConfiguredJob[P, R]:
         """Allow one job with this key: while it is unfinished (default), within a period, or forever.
 
-        `on_conflict` decides about a second enqueue: `skip` it, `replace` the arguments of the unfinished job (it runs at the
-        earlier of the two times), or `debounce` (replace them and start the delay again). A running attempt keeps its
-        arguments; when it has ended in any way, the job runs again with the new ones.
+        `on_conflict` decides about a second enqueue: `skip` it, `replace` the arguments of the unfinished job (it runs
+        at the earlier of the two times), or `debounce` (replace them and start the delay again). A running attempt
+        keeps its arguments; when it has ended in any way, the job runs again with the new ones.
         """
         if not key or len(key) > 500:
             raise ValueError(f"{self.name}: a unique key must have 1 to 500 characters, not {len(key)}")
@@ -135,7 +135,10 @@ class ConfiguredJob(Generic[P, R]):
         return self._with(lane=key, cap=limit, ordered=False, parent=parent, parent_cap=parent_limit)
 
     def fair_by(self, key: object) -> ConfiguredJob[P, R]:
-        """Give each key of the organization its turn while work waits: `fair_by(customer_id)`. Lanes have turns of their own."""
+        """Give each key of the organization its turn while work waits: `fair_by(customer_id)`.
+
+        Lanes have turns of their own.
+        """
         text = str(key)
         if key is None or not text or len(text) > 500:
             raise ValueError(f"{self.name}: a fair key must have 1 to 500 characters, not {key!r:.60}")

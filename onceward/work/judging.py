@@ -50,7 +50,8 @@ def judge(task: Task, work: Claimed, error: BaseException) -> AttemptOutcome:
         case _ if not isinstance(error, Retry | TimedOut) and lost_connection(error):
             return CrashedOutcome(AFTER_LOST_S[min(work.crashes, 2)], describe(error, "connection_lost"))
         case _ if _is_transient(error):
-            # Not the handler's fault: a deadlock victim, or work without a connection, has changed nothing. Not counted.
+            # Not the handler's fault: a deadlock victim, or work without a connection, has changed nothing. Not
+            # counted.
             return SnoozedOutcome(0.05, describe(error))
         case _ if task.retry.exhausted(failures, work.max_attempts):
             reason = "timeout" if isinstance(error, TimedOut) else "max_attempts_exceeded"

@@ -1,4 +1,7 @@
-"""Check the SQL routines of the kinds of work when a worker starts: SQL builds their names, and would miss one at the first outcome."""
+"""Check the SQL routines of the kinds of work when a worker starts:
+
+SQL builds their names, and would miss one at the first outcome.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Judge exceptions that leave a handler although they are meant for a task or a process.
 
-A handler may await a task that a library cancelled, or call code that ends with `sys.exit()`. Such an exception would end the
-slot, the request or the whole process in silence. It is a failure of the one piece of work, like any other exception.
+A handler may await a task that a library cancelled, or call code that ends with `sys.exit()`. Such an exception would
+end the slot, the request or the whole process in silence. It is a failure of the one piece of work, like any other
+exception.
 """
 
 from __future__ import annotations

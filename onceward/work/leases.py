@@ -1,8 +1,8 @@
 """The leases of one worker: which have outstanding work, and which are finished.
 
 If PostgreSQL has a lease of this worker that the worker does not know, the reply of that claim was lost, and upkeep
-releases its rows. Rows of `claims` are deleted in batches once no work under their lease is outstanding. Work is given up
-row by row, because other rows with the same lease may be running.
+releases its rows. Rows of `claims` are deleted in batches once no work under their lease is outstanding. Work is given
+up row by row, because other rows with the same lease may be running.
 """
 
 from __future__ import annotations

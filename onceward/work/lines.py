@@ -1,9 +1,10 @@
 """Choose whose work a claim takes, so that one organization's backlog is nobody else's wait.
 
-Every row waits in the line of its organization and fair key (`onceward.work.line`). While claims find less than they ask for, nothing
-waits, and they take the oldest rows. Once a claim is full and the oldest rows are not a fair choice (`stream.py`), the claims go through
-the lines in turn: each organization gets as many rows as its weight says, its fair keys get these in turn, and within a line the oldest
-row is first. A line that has nothing due leaves the round; when no line is left, claims go by time again.
+Every row waits in the line of its organization and fair key (`onceward.work.line`). While claims find less than they
+ask for, nothing waits, and they take the oldest rows. Once a claim is full and the oldest rows are not a fair choice
+(`stream.py`), the claims go through the lines in turn: each organization gets as many rows as its weight says, its fair
+keys get these in turn, and within a line the oldest row is first. A line that has nothing due leaves the round; when no
+line is left, claims go by time again.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Plan(NamedTuple):
 class Lines:
     """The state of the claims of one queue outside lanes: by time, or round by round.
 
-    Claims by time go on while they are fair (`Stream`): then only lines that they did not meet lately are in the round, and the claims
-    by time have their turns like as many organizations as they meet.
+    Claims by time go on while they are fair (`Stream`): then only lines that they did not meet lately are in the round,
+    and the claims by time have their turns like as many organizations as they meet.
     """
 
     def __init__(self, *, fair: bool = True, poll_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,7 +69,10 @@ class Lines:
         """Whether the last claim left work: it returned as many rows as it asked for, or lines are still in the round."""
 
     def forget_marks(self) -> None:
-        """Work was committed that may be due before the watermarks. The next claim forgets them: there may be many wake-ups."""
+        """Work was committed that may be due before the watermarks.
+
+        The next claim forgets them: there may be many wake-ups.
+        """
         self._forget = True
 
     def look(self) -> bool | None:
@@ -98,8 +102,8 @@ class Lines:
     def plan(self, room: int) -> Plan:
         """Choose what the next claim takes.
 
-        Once in a poll interval a claim starts at the beginning: priority puts work before the watermark, and an enqueue through SQL
-        or PgBouncer sends no wake-up.
+        Once in a poll interval a claim starts at the beginning: priority puts work before the watermark, and an enqueue
+        through SQL or PgBouncer sends no wake-up.
         """
         now = self._clock()
         if now - self._from_start_at >= self._poll_s:

@@ -29,7 +29,8 @@ class ListenSession:
     async def use(self) -> AsyncGenerator[Connection | None]:
         """Lend the connection, or None if this process does not listen. Raises TimeoutError if it is not free in time.
 
-        If the block takes too long, the connection is closed and the block ends with TimeoutError; the waker connects again.
+        If the block takes too long, the connection is closed and the block ends with TimeoutError; the waker connects
+        again.
         """
         async with asyncio.timeout(TURN_S):
             await self._turn.acquire()

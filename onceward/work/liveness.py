@@ -1,7 +1,8 @@
 """Find work that should run and does not: due or claimed for a long time, although nothing paused it.
 
 Every look reads by index: the oldest rows of each queue, some lanes, and what workers hold. It costs the same with ten
-unfinished rows as with ten million. `onceward verify` and `doctor`, a metric and an alert report what it finds, by reason:
+unfinished rows as with ten million. `onceward verify` and `doctor`, a metric and an alert report what it finds, by
+reason:
 
 | reason | |
 |---|---|
@@ -36,7 +37,10 @@ DUE_S = 300.0
 HELD_S = 3600.0
 """Claimed work without a checkpoint for longer than this makes no progress."""
 ALIVE_S = 60.0
-"""A worker whose last heartbeat is older than this is not alive. Only reports compare the time; rescuers compare counters."""
+"""A worker whose last heartbeat is older than this is not alive.
+
+Only reports compare the time; rescuers compare counters.
+"""
 ROWS = 200
 LANES = 2000
 EXTERNAL = "external"
@@ -48,7 +52,10 @@ WORKERS = "select queues, tasks from onceward.workers where beat_at > clock_time
 
 @dataclass(frozen=True, slots=True)
 class Stranded:
-    """Work of one queue, kind and task that does not run, and why. `count` is a lower bound; `age_s` is that of the oldest."""
+    """Work of one queue, kind and task that does not run, and why.
+
+    `count` is a lower bound; `age_s` is that of the oldest.
+    """
 
     queue: str
     kind: str
@@ -137,7 +144,10 @@ async def look(
     after: LanePosition = LanePosition(),
     lanes: int = LANES,
 ) -> Look:
-    """Look once for work that does not run. The clock of a test cannot be compared with heartbeats: then it finds nothing."""
+    """Look once for work that does not run.
+
+    The clock of a test cannot be compared with heartbeats: then it finds nothing.
+    """
     at = await conn.fetchrow(NOW)
     if at is None or not at["real"]:
         return Look([], after)

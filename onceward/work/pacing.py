@@ -1,7 +1,7 @@
 """Decide how many rows a queue claims next, from its free slots and from the speed of its handlers.
 
-The queue prefetches work for handlers that it has measured to be fast. For handlers that call outside services it prefetches
-only if every task of the queue has `ahead`.
+The queue prefetches work for handlers that it has measured to be fast. For handlers that call outside services it
+prefetches only if every task of the queue has `ahead`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run isolated handlers in processes of the worker: what crashes or hangs there is a failure of the job alone.
 
-A process imports the function once and runs one call after another. It is killed when its call is cancelled or exceeds its
-timeout, and replaced when it has ended for any reason. It ends with its worker.
+A process imports the function once and runs one call after another. It is killed when its call is cancelled or exceeds
+its timeout, and replaced when it has ended for any reason. It ends with its worker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The claimed work of one queue that waits for a slot.
 
-Work that needs a transaction starts only while the pool has a connection for it. Otherwise slots would take work and then wait
-for each other's connections, and none could keep its connection for its next work.
+Work that needs a transaction starts only while the pool has a connection for it. Otherwise slots would take work and
+then wait for each other's connections, and none could keep its connection for its next work.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class Ready:
                 (self._transactional if self.needs_connection(work) else self._others).append(work)
 
     def go_on_after(self, work: Claimed) -> list[Claimed]:
-        """The work has ended: let the next one of its ordered lane start. If it has not succeeded, return all that waited for it."""
+        """The work has ended: let the next one of its ordered lane start.
+
+        If it has not succeeded, return all that waited for it.
+        """
         following = self._behind.pop(work.id, None)
         if following is None:
             return []
@@ -106,8 +109,8 @@ class Ready:
     def take_joining(self, last: Claimed, free: int, fits: Callable[[Task, Claimed], bool]) -> Claimed | None:
         """Remove and return the next work if it can run in the open transaction of `last`.
 
-        `free` is how many other slots may start work: work for which one of them has a place is left to it. Work that follows `last`
-        in its ordered lane can run nowhere else.
+        `free` is how many other slots may start work: work for which one of them has a place is left to it. Work that
+        follows `last` in its ordered lane can run nowhere else.
         """
         if self._behind:
             work = self._behind.get(last.id)

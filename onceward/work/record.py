@@ -1,7 +1,7 @@
 """Write an outcome reliably: wait during an outage, and store less of the outcome if PostgreSQL refuses a value.
 
-Work whose outcome is not written runs again. A call to an outside service would be repeated only because the text of its
-answer could not be stored.
+Work whose outcome is not written runs again. A call to an outside service would be repeated only because the text of
+its answer could not be stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Continue after the database was restored to an earlier time, or after a failover that lost commits.
 
-Keys of outside calls contain ids (`job:17:notify`). The restored sequence would give the ids of the lost time to other work,
-and a service that remembers the key would answer with the old result and do nothing. So the ids are skipped.
+Keys of outside calls contain ids (`job:17:notify`). The restored sequence would give the ids of the lost time to other
+work, and a service that remembers the key would answer with the old result and do nothing. So the ids are skipped.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ async def recover(
 ) -> Recovery:
     """Skip the ids that may have been used in the lost time, and return what will be done again.
 
-    Raises `NodesRun` if a worker's heartbeat moves within `observe_s`, or if a process notes itself. A process does so every
-    few seconds: one that did not within the last `2 * note_s` does not run; the others are observed for `note_s`.
+    Raises `NodesRun` if a worker's heartbeat moves within `observe_s`, or if a process notes itself. A process does so
+    every few seconds: one that did not within the last `2 * note_s` does not run; the others are observed for `note_s`.
     """
     before = await _beats(db)
     await asyncio.sleep(observe_s)

@@ -1,9 +1,9 @@
 """Release the work of silent workers. Any node may run this loop; a missed tick delays a rescue by one interval.
 
 A worker counts as dead when its heartbeat counter has not changed over three observations of this rescuer. For half a
-minute after PostgreSQL has started or a standby was promoted, only workers that have been heard since then can be declared
-dead, because the others may still be reconnecting. Where the kernel proves the death of a worker (`WorkerLocks`), the rescuer
-waits for nothing.
+minute after PostgreSQL has started or a standby was promoted, only workers that have been heard since then can be
+declared dead, because the others may still be reconnecting. Where the kernel proves the death of a worker
+(`WorkerLocks`), the rescuer waits for nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Prune or strip old rows of a large table: every row is examined once, and again only when it is due.
 
 Each table has one statement that prunes the given rows and returns those that must stay for now. A mark in
-`onceward.prune_marks` holds the last id that was examined. A row that had to stay (unfinished, a dead letter, or with a time in
-the future) is written to `onceward.prune_later` with the time at which it is examined again.
+`onceward.prune_marks` holds the last id that was examined. A row that had to stay (unfinished, a dead letter, or with a
+time in the future) is written to `onceward.prune_later` with the time at which it is examined again.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def retentions(db: Database, finished: Mapping[str, str], *, keep: timedelta) ->
 class Retention:
     """How the old rows of one table end.
 
-    `prune` gets `keep` and the ids of rows, and returns the ids of those that stay. It decides by the current row, because
-    an operator may replay one at this moment. With several `turns` a statement prunes every sixth row of a window, so that new
-    versions of stripped rows find room in their pages and no index changes; the table has a fillfactor of 85 and no index
-    on what is stripped.
+    `prune` gets `keep` and the ids of rows, and returns the ids of those that stay. It decides by the current row,
+    because an operator may replay one at this moment. With several `turns` a statement prunes every sixth row of a
+    window, so that new versions of stripped rows find room in their pages and no index changes; the table has a
+    fillfactor of 85 and no index on what is stripped.
     """
 
     db: Database
@@ -129,7 +129,10 @@ class Retention:
         return len(passed)
 
     async def _rows_to_pass(self, after: int) -> list[Record]:
-        """Return rows up to the last old one. A single row that is not old, or far in the future, does not stop the mark."""
+        """Return rows up to the last old one.
+
+        A single row that is not old, or far in the future, does not stop the mark.
+        """
         rows: list[Record] = []
         while len(rows) < self.window:
             page = await self.db.fetch(self.listing, self.keep, after, self.at_once)

@@ -47,7 +47,10 @@ class _Member:
 
 
 class Round:
-    """The organizations whose work waits. Those that have just come take every second turn, so that little work waits little."""
+    """The organizations whose work waits.
+
+    Those that have just come take every second turn, so that little work waits little.
+    """
 
     def __init__(self) -> None:
         self._new: dict[UUID | None, _Member] = {}

@@ -1,4 +1,7 @@
-"""Settle finished work: write its outcome and run its `on_end` hook. The outcome counts only if the lease is still held."""
+"""Settle finished work: write its outcome and run its `on_end` hook.
+
+The outcome counts only if the lease is still held.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Divide the room of each claim turn between work outside lanes and work in lanes, so that neither waits for the other.
 
-A claim of one kind also says whether work of the other kind waits. So a queue without lanes pays for one statement a turn, and so
-does a queue that has nothing but lanes.
+A claim of one kind also says whether work of the other kind waits. So a queue without lanes pays for one statement a
+turn, and so does a queue that has nothing but lanes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Shares:
     def turn(self) -> tuple[bool, bool]:
         """Begin a turn. Return its order: whether the first and the second claim is one of lanes.
 
-        The order alternates while both kinds wait: the room may be 1. Otherwise the kind that is known to wait comes first.
+        The order alternates while both kinds wait: the room may be 1. Otherwise the kind that is known to wait comes
+        first.
         """
         self._lanes_first = bool(self._lanes) and (not self._plain or not self._lanes_first)
         self._visited.clear()
@@ -60,7 +61,10 @@ class Shares:
         return self._plain is True and False not in self._visited
 
     def found_plain(self, rows: int, *, lanes: bool | None) -> None:
-        """A claim outside lanes returned this number of rows. `lanes`: whether work waits in lanes; None if it does not know."""
+        """A claim outside lanes returned this number of rows.
+
+        `lanes`: whether work waits in lanes; None if it does not know.
+        """
         self._plain = rows > 0
         if lanes is not None:
             self._lanes = lanes

@@ -175,8 +175,8 @@ class Slot:
     def must_end(self) -> bool:
         """Return whether a cancellation ends the slot, because the worker stops or the event loop ends.
 
-        An event loop that ends, as in `asyncio.run`, cancels each task once and waits for all. If the slot took this for a
-        cancellation of its handler, the event loop would wait for ever.
+        An event loop that ends, as in `asyncio.run`, cancels each task once and waits for all. If the slot took this
+        for a cancellation of its handler, the event loop would wait for ever.
         """
         self.closing = self.closing or current_supervisor().is_cancelled()
         return self.closing

@@ -64,7 +64,10 @@ class SlotControl(Protocol):
         ...
 
     def turns_to(self, work: Claimed, *, follows_others: bool) -> None:
-        """The handler that begins next has this work, one of those that the slot holds. Others ran before it in its transaction or not."""
+        """The handler that begins next has this work, one of those that the slot holds.
+
+        Others ran before it in its transaction or not.
+        """
         ...
 
 

@@ -1,7 +1,8 @@
 """Tell whether claims by time are fair already: then they cost less than a visit to every line.
 
-The rows of a thousand organizations that enqueue alternately lie beside each other by time, and far apart line by line. So claims stay by
-time while no line gets much more than the others. This class remembers what the last claims by time took of each line.
+The rows of a thousand organizations that enqueue alternately lie beside each other by time, and far apart line by line.
+So claims stay by time while no line gets much more than the others. This class remembers what the last claims by time
+took of each line.
 """
 
 from __future__ import annotations

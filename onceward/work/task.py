@@ -31,7 +31,10 @@ class KindRoutines:
 
 
 class Kind(Protocol):
-    """A kind of work: loads its bodies, and names the SQL functions of its package. A worker checks them when it starts."""
+    """A kind of work: loads its bodies, and names the SQL functions of its package.
+
+    A worker checks them when it starts.
+    """
 
     @property
     def name(self) -> str: ...
@@ -62,14 +65,20 @@ class Task:
     outside: bool = False
     """The handler calls outside services. It is acknowledged at once, and prefetched only with `ahead`."""
     ahead: bool = False
-    """Prefetch by throughput although the handler calls outside services. The slot of a slow handler does not count against the concurrency."""
+    """Prefetch by throughput although the handler calls outside services.
+
+    The slot of a slow handler does not count against the concurrency.
+    """
     critical: bool = True
     """False: after the last attempt the work ends as `failed`, without a dead letter or an alert."""
     shared: bool = True
     """The handler may share its transaction and commit with other work that waits (docs/work.md, Shared commits)."""
     batch: int = 1
     prepare: Callable[[Claimed], Any] | None = None
-    """Validates one member of a batch and keeps what it read in `work.prepared`. A member that it refuses leaves the batch."""
+    """Validates one member of a batch and keeps what it read in `work.prepared`.
+
+    A member that it refuses leaves the batch.
+    """
     form: Callable[[], str] | None = None
     """Returns a digest of the arguments that the task accepts (forms.py). A worker calls it when it starts."""
     load_result: Callable[[Any], Any] | None = None

@@ -1,8 +1,8 @@
 """Run plain `def` handlers in threads: as many as there are slots, and none that keeps the process from ending.
 
-A thread cannot be killed. When a function exceeds its timeout, its work stays leased until the function has ended: another
-attempt would run beside it. What the function returns or raises in the end is its outcome. asyncio's own pool has too few
-threads for all slots, and the process waits for them when it ends.
+A thread cannot be killed. When a function exceeds its timeout, its work stays leased until the function has ended:
+another attempt would run beside it. What the function returns or raises in the end is its outcome. asyncio's own pool
+has too few threads for all slots, and the process waits for them when it ends.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ log = structlog.get_logger(__name__)
 async def release_unknown(conn: Connection, worker: int, known: Callable[[int], bool]) -> int:
     """Release the rows of leases that this worker does not know: the replies of their claims were lost.
 
-    A worker registers a lease before it sends the claim. The leases are read before `known` is called, so a claim that is
-    made meanwhile is either not in the list or known.
+    A worker registers a lease before it sends the claim. The leases are read before `known` is called, so a claim that
+    is made meanwhile is either not in the list or known.
     """
     held = await conn.fetch("select lease from onceward.claims where worker = $1", worker)
     lost = [row["lease"] for row in held if not known(row["lease"])]

@@ -1,10 +1,11 @@
 """Wake-ups: notify workers of new work, after the transaction that created it.
 
-In the same process a wake-up is a function call. Other processes get a NOTIFY in a separate transaction: inside the writing
-transaction NOTIFY would serialise all commits of the database. From a process without a worker the first wake-up is sent
-at once; those that follow within a few milliseconds are sent together. A process that listens sends them on the connection that
-listens, so that it recognises and ignores its own: its workers have heard of the work already. Enqueues through SQL notify inside their transaction,
-but only while a worker is idle (`idle_flags`). A lost wake-up delays work by at most one poll interval.
+In the same process a wake-up is a function call. Other processes get a NOTIFY in a separate transaction: inside the
+writing transaction NOTIFY would serialise all commits of the database. From a process without a worker the first
+wake-up is sent at once; those that follow within a few milliseconds are sent together. A process that listens sends
+them on the connection that listens, so that it recognises and ignores its own: its workers have heard of the work
+already. Enqueues through SQL notify inside their transaction, but only while a worker is idle (`idle_flags`). A lost
+wake-up delays work by at most one poll interval.
 """
 
 from __future__ import annotations

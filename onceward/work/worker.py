@@ -170,7 +170,10 @@ class Worker:
         self._turn = 0
         self._blocked_since: float | None = None
         self.is_stuck = False
-        """Whether handlers ran on when the worker stopped. Only the end of the process ends them; then others rescue their work."""
+        """Whether handlers ran on when the worker stopped.
+
+        Only the end of the process ends them; then others rescue their work.
+        """
 
     async def start(self) -> None:
         """Register the worker, then start to claim."""
@@ -209,7 +212,8 @@ class Worker:
         if self._heartbeat is not None:
             await asyncio.to_thread(self._heartbeat.stop)
         async with self._db.acquire() as conn:
-            # Except what is stuck nothing runs here: rows that still carry a lease of this worker were claimed and never started.
+            # Except what is stuck nothing runs here: rows that still carry a lease of this worker were claimed and
+            # never started.
             await release_unknown(conn, self.id, {work.lease for work in stuck}.__contains__)
             if not stuck:
                 await conn.execute("delete from onceward.workers where id = $1", self.id)

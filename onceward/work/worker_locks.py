@@ -1,8 +1,8 @@
 """Prove that a worker process is dead, where all worker processes share a directory (the embedded server).
 
-Each worker holds a kernel lock on a file of its own. The kernel releases the lock when the process ends, also by `kill -9`,
-and never while it lives, however long it is stopped. So a lock that can be taken proves the death, and the work of that
-worker can be released at once. A lock that is held, or a missing file, proves nothing: the heartbeat decides then.
+Each worker holds a kernel lock on a file of its own. The kernel releases the lock when the process ends, also by `kill
+-9`, and never while it lives, however long it is stopped. So a lock that can be taken proves the death, and the work of
+that worker can be released at once. A lock that is held, or a missing file, proves nothing: the heartbeat decides then.
 """
 
 from __future__ import annotations

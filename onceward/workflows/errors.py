@@ -1,14 +1,12 @@
 """The errors of workflows.
 
-WorkflowError              raised into the workflow's code, which may catch it; uncaught, the workflow fails and compensates
-├── StepFailed             a step used up its attempts, or raised `Permanent`
-│   └── ChildFailed        a child workflow did not succeed
-├── WaitTimedOut           no signal arrived before the timeout
-└── TooManySteps           the history has `max_steps` steps: use `continue_as_new`
-Permanent                  (of onceward.work) the workflow is a dead letter until an operator retries, forks or cancels it
-├── WorkflowDiverged       the code asks for steps other than the recorded ones
-└── CompensationFailed     a compensation used up its attempts
-WorkflowState(ValueError)  the state of the workflow does not allow an operator's request
+WorkflowError              raised into the workflow's code, which may catch it; uncaught, the workflow fails and
+compensates ├── StepFailed             a step used up its attempts, or raised `Permanent` │   └── ChildFailed        a
+child workflow did not succeed ├── WaitTimedOut           no signal arrived before the timeout └── TooManySteps
+the history has `max_steps` steps: use `continue_as_new` Permanent                  (of onceward.work) the workflow is a
+dead letter until an operator retries, forks or cancels it ├── WorkflowDiverged       the code asks for steps other than
+the recorded ones └── CompensationFailed     a compensation used up its attempts WorkflowState(ValueError)  the state of
+the workflow does not allow an operator's request
 """
 
 from __future__ import annotations

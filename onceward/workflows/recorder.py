@@ -20,7 +20,8 @@ CLEAR_CRASHES = read_statement("workflows", "clear_crashes")
 class Record(NamedTuple):
     """One step of one workflow. `due_s` is the number of seconds until an unfinished step is due.
 
-    `required` and `finished` are the positions of `Reliance`, as text: PostgreSQL has no arrays of arrays of different lengths.
+    `required` and `finished` are the positions of `Reliance`, as text: PostgreSQL has no arrays of arrays of different
+    lengths.
     """
 
     workflow_id: int
@@ -77,8 +78,8 @@ class Ended:
 class Recorder:
     """Writes records in groups.
 
-    None means that nothing was written: the lease was lost, the step was already answered, or the history lacks a step that the
-    run relies on.
+    None means that nothing was written: the lease was lost, the step was already answered, or the history lacks a step
+    that the run relies on.
     """
 
     def __init__(self, db: Database) -> None:

@@ -1,9 +1,9 @@
 """The recorded steps that a run relies on. Each record requires that they are still in the history.
 
-A failover without synchronous replication loses the latest commits and may keep the lease of the run. A later record that did not
-look at the earlier ones would leave a gap: a step that nobody runs again. Each record therefore names the records that no later
-record has confirmed yet: usually one, after a `gather` several. A confirmed record cannot be lost without the one that
-confirmed it, because the latter was committed after it.
+A failover without synchronous replication loses the latest commits and may keep the lease of the run. A later record
+that did not look at the earlier ones would leave a gap: a step that nobody runs again. Each record therefore names the
+records that no later record has confirmed yet: usually one, after a `gather` several. A confirmed record cannot be lost
+without the one that confirmed it, because the latter was committed after it.
 """
 
 from __future__ import annotations

@@ -72,7 +72,10 @@ class WorkflowRun:
     # -- the run ------------------------------------------------------------------------------------------------
 
     async def perform(self, workflow: Workflow) -> None:
-        """Run until the workflow ends or parks. Never returns: raises `Settled`, or an error for the executor to classify."""
+        """Run until the workflow ends or parks.
+
+        Never returns: raises `Settled`, or an error for the executor to classify.
+        """
         try:
             await self._run_until_settled(workflow)
             return

@@ -175,7 +175,10 @@ class StepCall(Generic[T]):
         return Step(self._run.work.id, self.place.key, attempt)
 
     async def _failed(self, error: Exception, failures: int, started: datetime) -> int:
-        """Record the failure and wait. Return the number of failures; raise `StepFailed` or `Parked` if no retry follows here."""
+        """Record the failure and wait.
+
+        Return the number of failures; raise `StepFailed` or `Parked` if no retry follows here.
+        """
         counted = not isinstance(error, Snooze)
         failures += 1 if counted else 0
         failure = describe(error)
@@ -196,7 +199,10 @@ class StepCall(Generic[T]):
         return failures
 
     async def _await_turn(self, failures: int, rate_per_s: float) -> None:
-        """Reserve the next start that the rate allows on all nodes, and wait for it. Park the workflow if the wait is long."""
+        """Reserve the next start that the rate allows on all nodes, and wait for it.
+
+        Park the workflow if the wait is long.
+        """
         with interrupting():
             wait_s: float = await self._run.host.db.fetchval(RESERVE, self._callee.name, rate_per_s)
         if wait_s > RATE_IN_PLACE_S:

@@ -84,7 +84,8 @@ class StepCaller:
         """Run a function as a recorded step: `await wf.step(charge, order, cents=100)`.
 
         The result is read from the record with the type that the function returns. A function with a `Tx` parameter is
-        recorded in the commit of its effects, so it takes effect exactly once. Options: `wf.options(key=...).step(...)`.
+        recorded in the commit of its effects, so it takes effect exactly once. Options:
+        `wf.options(key=...).step(...)`.
         """
         callee = self._run.task.callee(function)
         bound = callee.arguments(args, kwargs)

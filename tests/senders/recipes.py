@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 
-from tests.senders.signing import Sign, body, body_first, colon, dotted, joined, stamped, standard, versioned
+from tests.senders.signing import (
+    Delivery,
+    Sign,
+    asymmetric,
+    asymmetric_token,
+    basic,
+    body,
+    body_first,
+    colon,
+    dotted,
+    fields_of,
+    hs256,
+    joined,
+    mac,
+    sha256,
+    signed_by,
+    stamp_and_body,
+    stamped,
+    standard,
+    token,
+    unsigned_headers,
+    versioned,
+    with_field,
+)
 
 RECIPES: Mapping[str, Sign] = {
     # -- HMAC of the body
@@ -139,4 +163,171 @@ RECIPES: Mapping[str, Sign] = {
         form="base64",
     ),
     "zoom": stamped(versioned(b"v0"), "s", lambda t, v: {"x-zm-request-timestamp": t, "x-zm-signature": f"v0={v}"}),
+    # -- the URL is signed
+    "mandrill": lambda d: {
+        "x-mandrill-signature": mac(d.secret.encode(), (d.url + fields_of(d)).encode(), "sha1", "base64")
+    },
+    "square": lambda d: {
+        "x-square-hmacsha256-signature": mac(d.secret.encode(), d.url.encode() + d.body, form="base64")
+    },
+    "trello": lambda d: {"x-trello-webhook": mac(d.secret.encode(), d.body + d.url.encode(), "sha1", "base64")},
+    # -- public keys
+    "discord": asymmetric(stamp_and_body, lambda d, v: {"x-signature-timestamp": d.s, "x-signature-ed25519": v}, "hex"),
+    "discord_events": asymmetric(
+        stamp_and_body, lambda d, v: {"x-signature-timestamp": d.s, "x-signature-ed25519": v}, "hex"
+    ),
+    "fal": asymmetric(
+        lambda d: f"r1\nu1\n{d.s}\n{hashlib.sha256(d.body).hexdigest()}".encode(),
+        lambda d, v: {
+            "x-fal-webhook-request-id": "r1",
+            "x-fal-webhook-user-id": "u1",
+            "x-fal-webhook-timestamp": d.s,
+            "x-fal-webhook-signature": v,
+        },
+        "hex",
+    ),
+    "highlevel": asymmetric(lambda d: d.body, lambda d, v: {"x-wh-signature": v}),
+    "sendgrid": asymmetric(
+        stamp_and_body,
+        lambda d, v: {
+            "x-twilio-email-event-webhook-timestamp": d.s,
+            "x-twilio-email-event-webhook-signature": v,
+        },
+    ),
+    "telnyx": asymmetric(
+        lambda d: d.s.encode() + b"|" + d.body,
+        lambda d, v: {"telnyx-timestamp": d.s, "telnyx-signature-ed25519": v},
+    ),
+    "wise": asymmetric(lambda d: d.body, lambda d, v: {"x-signature-sha256": v}),
+    # -- tokens that contain a hash of the body
+    "fireblocks": asymmetric_token("fireblocks-webhook-signature", "RS512", lambda d: None),
+    "fusionauth": asymmetric_token(
+        "x-fusionauth-signature-jwt",
+        "RS256",
+        lambda d: {"iat": int(d.now), "exp": int(d.now) + 60, "request_body_sha256": sha256(d, "base64")},
+    ),
+    "livekit": hs256(
+        "authorization", lambda d: {"nbf": int(d.now), "exp": int(d.now) + 60, "sha256": sha256(d, "base64")}
+    ),
+    "messagebird": hs256(
+        "messagebird-signature-jwt",
+        lambda d: {
+            "iss": "MessageBird",
+            "nbf": int(d.now),
+            "exp": int(d.now) + 60,
+            "payload_hash": sha256(d, "hex"),
+            "url_hash": hashlib.sha256(d.url.encode()).hexdigest(),
+        },
+    ),
+    "netlify": hs256(
+        "x-webhook-signature", lambda d: {"iss": "netlify", "iat": int(d.now), "sha256": sha256(d, "hex")}
+    ),
+    "plaid": asymmetric_token(
+        "plaid-verification", "ES256", lambda d: {"iat": int(d.now), "request_body_sha256": sha256(d, "hex")}
+    ),
+    "pubsub": asymmetric_token(
+        "authorization",
+        "RS256",
+        lambda d: {
+            "iss": "https://accounts.google.com",
+            "aud": "https://hooks.example.com",
+            "email": "push@example.iam.gserviceaccount.com",
+            "email_verified": True,
+            "exp": int(d.now) + 60,
+            "iat": int(d.now),
+        },
+        "Bearer ",
+    ),
+    "vonage": hs256("authorization", lambda d: {"iat": int(d.now), "payload_hash": sha256(d, "hex")}, "Bearer "),
+    # -- no signature
+    "chargebee": basic,
+    "cloudevents": token("authorization", "Bearer "),
+    "cloudflare": token("cf-webhook-auth"),
+    "deepgram": token("dg-token"),
+    "flutterwave": token("verif-hash"),
+    "gitlab": token("x-gitlab-token"),
+    "gitlab_signed": standard(),
+    "mailjet": basic,
+    "okta": token("authorization"),
+    "postmark": basic,
+    "revenuecat": token("authorization"),
+    "sparkpost": basic,
+    "telegram": token("x-telegram-bot-api-secret-token"),
+    # -- in the body or the query
+    "adyen": unsigned_headers,
+    "aws_sns": unsigned_headers,
+    "event_grid": unsigned_headers,
+    "figma": unsigned_headers,
+    "lever": unsigned_headers,
+    "mailgun": unsigned_headers,
+    "msgraph": unsigned_headers,
+    "pandadoc": unsigned_headers,
+    "signwell": unsigned_headers,
+    # -- plain hashes
+    "cloudinary": lambda d: {
+        "x-cld-timestamp": d.s,
+        "x-cld-signature": hashlib.sha1(d.body + d.s.encode() + d.secret.encode()).hexdigest(),
+    },
+    "recharge": lambda d: {"x-recharge-hmac-sha256": hashlib.sha256(d.secret.encode() + d.body).hexdigest()},
 }
+
+
+def _sns(d: Delivery) -> bytes:
+    sent = json.loads(d.body)
+    text = "".join(
+        f"{name}\n{sent[name]}\n" for name in ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type")
+    )
+    return with_field(d, "Signature", signed_by(d.secret, text.encode(), 256, "base64"))
+
+
+def _adyen(d: Delivery) -> bytes:
+    sent = json.loads(d.body)
+    item = sent["notificationItems"][0]["NotificationRequestItem"]
+    amount = item["amount"]
+    parts = (item["pspReference"], "", item["merchantAccountCode"], item["merchantReference"])
+    text = ":".join((*parts, str(amount["value"]), amount["currency"], item["eventCode"], item["success"]))
+    item["additionalData"]["hmacSignature"] = mac(bytes.fromhex(d.secret), text.encode(), form="base64")
+    return json.dumps(sent).encode()
+
+
+def _mailgun(d: Delivery) -> bytes:
+    sent = json.loads(d.body)
+    text = f"{d.s}{sent['signature']['token']}"
+    sent["signature"] |= {"timestamp": d.s, "signature": mac(d.secret.encode(), text.encode())}
+    return json.dumps(sent).encode()
+
+
+def _signwell(d: Delivery) -> bytes:
+    sent = json.loads(d.body)
+    sent["event"]["hash"] = mac(d.secret.encode(), f"{sent['event']['type']}@{sent['event']['time']}".encode())
+    return json.dumps(sent).encode()
+
+
+def _lever(d: Delivery) -> bytes:
+    sent = json.loads(d.body)
+    return with_field(d, "signature", mac(d.secret.encode(), f"{sent['token']}{sent['triggeredAt']}".encode()))
+
+
+def _msgraph(d: Delivery) -> bytes:
+    sent = json.loads(d.body)
+    sent["value"][0]["clientState"] = d.secret
+    return json.dumps(sent).encode()
+
+
+BODIES: Mapping[str, Callable[[Delivery], bytes]] = {
+    "adyen": _adyen,
+    "aws_sns": _sns,
+    "figma": lambda d: with_field(d, "passcode", d.secret),
+    "lever": _lever,
+    "mailgun": _mailgun,
+    "msgraph": _msgraph,
+    "signwell": _signwell,
+}
+"""The bodies of senders that put their proof there."""
+QUERIES: Mapping[str, Callable[[Delivery], str]] = {
+    "event_grid": lambda d: f"token={d.secret}",
+    "pandadoc": lambda d: f"signature={mac(d.secret.encode(), d.body)}",
+}
+"""The queries of senders that put their proof there."""
+FETCHED_BACK = frozenset({"mollie_classic"})
+"""Senders whose requests prove nothing: their events are fetched (test_special_senders.py)."""

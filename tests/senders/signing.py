@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
+from urllib.parse import parse_qsl
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, utils
 
 
 @dataclass(frozen=True)
@@ -130,29 +131,62 @@ def standard(prefix: str = "webhook", key: str = "whsec") -> Sign:
     return sign
 
 
+def signed_by(secret: str, text: bytes, sha: int, form: str) -> str:
+    """Sign with a private key: Ed25519, RSA PKCS #1 v1.5 or ECDSA in DER."""
+    key: Any = serialization.load_pem_private_key(secret.encode(), None)
+    digest = {1: hashes.SHA1, 256: hashes.SHA256, 512: hashes.SHA512}[sha]()
+    match key:
+        case ed25519.Ed25519PrivateKey():
+            raw = key.sign(text)
+        case rsa.RSAPrivateKey():
+            raw = key.sign(text, padding.PKCS1v15(), digest)
+        case ec.EllipticCurvePrivateKey():
+            raw = key.sign(text, ec.ECDSA(digest))
+        case _:
+            raise TypeError(key)
+    return encoded(raw, form)
+
+
 def asymmetric(
-    text: Callable[[Delivery], bytes],
-    headers: Callable[[Delivery, str], dict[str, str]],
-    form: str = "base64",
-    sha: int = 256,
+    text: Callable[[Delivery], bytes], headers: Callable[[Delivery, str], dict[str, str]], form: str = "base64"
 ) -> Sign:
-    """A signature with a private key: Ed25519, RSA PKCS #1 v1.5 or ECDSA in DER."""
+    """A signature with a private key over a text."""
+    return lambda d: headers(d, signed_by(d.secret, text(d), 256, form))
+
+
+def stamp_and_body(d: Delivery) -> bytes:
+    return d.s.encode() + d.body
+
+
+def asymmetric_token(
+    header: str, algorithm: str, claims: Callable[[Delivery], dict[str, Any] | None], prefix: str = ""
+) -> Sign:
+    """A JSON Web Token with a private key, made by hand. Without claims, its payload is the body, which is left out."""
 
     def sign(d: Delivery) -> dict[str, str]:
-        key: Any = serialization.load_pem_private_key(d.secret.encode(), None)
-        digest = {1: hashes.SHA1, 256: hashes.SHA256, 512: hashes.SHA512}[sha]()
-        match key:
-            case ed25519.Ed25519PrivateKey():
-                raw = key.sign(text(d))
-            case rsa.RSAPrivateKey():
-                raw = key.sign(text(d), padding.PKCS1v15(), digest)
-            case ec.EllipticCurvePrivateKey():
-                raw = key.sign(text(d), ec.ECDSA(digest))
-            case _:
-                raise TypeError(key)
-        return headers(d, encoded(raw, form))
+        made = claims(d)
+        head = encoded(json.dumps({"alg": algorithm, "typ": "JWT"}).encode(), "base64url")
+        payload = encoded(d.body if made is None else json.dumps(made).encode(), "base64url")
+        sha = int(algorithm[2:])
+        raw = base64.b64decode(signed_by(d.secret, f"{head}.{payload}".encode(), sha, "base64"))
+        if algorithm.startswith("ES"):
+            raw = b"".join(number.to_bytes(32) for number in utils.decode_dss_signature(raw))
+        return {header: f"{prefix}{head}.{'' if made is None else payload}.{encoded(raw, 'base64url')}"}
 
     return sign
+
+
+def sha256(d: Delivery, form: str) -> str:
+    return encoded(hashlib.sha256(d.body).digest(), form)
+
+
+def fields_of(d: Delivery) -> str:
+    """Return the names and values of a form, sorted and joined."""
+    return "".join(name + value for name, value in sorted(parse_qsl(d.body.decode())))
+
+
+def with_field(d: Delivery, name: str, value: str) -> bytes:
+    return json.dumps(json.loads(d.body) | {name: value}).encode()
 
 
 def token(header: str, prefix: str = "") -> Sign:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from onceward.webhooks.events import Arrival
 from onceward.webhooks.families import Basic, Jwt, StandardWebhooks, Token
 from onceward.webhooks.families.signed import Signed
 from onceward.webhooks.page import sender_page
@@ -60,7 +59,7 @@ def test_a_genuine_request_is_accepted_and_becomes_an_event_of_its_type(name: st
             assert sender.data(items[0].payload) is not None
         # One request twice is one event; two samples are two.
         again, other = sender.parse(config, request), sender.parse(config, ours(name, type))
-        assert (again[0].event_id == items[0].event_id) != isinstance(sender.events.id, Arrival)
+        assert (again[0].event_id == items[0].event_id) != items[0].event_id.startswith("arrival_")
         assert other[0].event_id != items[0].event_id
         assert sender.data(orjson.loads(orjson.dumps(items[0].payload))) == sender.data(items[0].payload)
 
@@ -110,13 +109,13 @@ def test_secrets_rotate_and_a_wrong_or_missing_one_accepts_nothing(name: str) ->
     empty = SourceConfig(provider=name, public_url=PUBLIC_URL, options=dict(source(name).options))
     refused = refusal(empty, first)
     assert refused is not None
-    assert refused.status == 401
+    assert refused.status == 401 or (sender_named(name).fetches and refused.status == 424)
 
 
 @EACH
 def test_an_old_or_early_request_is_refused_if_the_sender_signs_a_time(name: str) -> None:
     scheme = sender_named(name).verification
-    timed = isinstance(scheme, StandardWebhooks | Jwt) or (
+    timed = (isinstance(scheme, StandardWebhooks | Jwt) and not getattr(scheme, "detached", False)) or (
         isinstance(scheme, Signed)
         and scheme.timestamp_limits_age
         and bool(scheme.timestamp or scheme.timestamp_entry or scheme.timestamp_field)

@@ -11,11 +11,11 @@ from onceward.webhooks.provider import Request, SourceConfig
 from onceward.webhooks.registry import PROVIDERS
 from onceward.webhooks.sample_secrets import sample_secret_of
 from onceward.webhooks.sender import Sender
-from tests.senders.recipes import RECIPES
+from tests.senders.recipes import BODIES, FETCHED_BACK, QUERIES, RECIPES
 from tests.senders.signing import Delivery
 
 NOW = 1_767_268_800.0
-SENDERS = integrations().senders
+SENDERS = tuple(name for name in integrations().senders if name not in FETCHED_BACK)
 PUBLIC_URL = "https://hooks.example.com"
 
 
@@ -52,7 +52,10 @@ def theirs(name: str, type: str, *, now: float = NOW, which: str = "a") -> Reque
     plain = {header: value for header, value in request.headers.items() if header not in signed}
     url = PUBLIC_URL + request.url_path + (f"?{request.query}" if request.query else "")
     delivery = Delivery(secret_of(name, which), request.body, now, url, "evt_2yTqVbWn8mRk")
-    return replace(request, headers=plain | RECIPES[name](delivery))
+    if name in BODIES:
+        delivery = replace(delivery, body=BODIES[name](delivery))
+    query = QUERIES[name](delivery) if name in QUERIES else request.query
+    return replace(request, headers=plain | RECIPES[name](delivery), body=delivery.body, query=query)
 
 
 def first_type(name: str) -> str:

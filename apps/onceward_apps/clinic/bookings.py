@@ -218,7 +218,10 @@ async def cancel(tx: Tx, id: UUID, *, by: Literal["clinic", "patient"], reason: 
 
 
 async def request_room(tx: Tx, id: UUID) -> str:
-    """Request a video room for an appointment, and return its name. The name is chosen here, so a repeat finds the room."""
+    """Request a video room for an appointment, and return its name.
+
+    The name is chosen here, so a repeat finds the room.
+    """
     from onceward_apps.clinic import jobs
 
     row = await appointment(tx, id, lock=True)

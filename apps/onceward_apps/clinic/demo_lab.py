@@ -1,8 +1,8 @@
 """A laboratory of the demo. Its webhooks fail until an operator repairs the patient's data, then they can be replayed.
 
 The laboratory knows a patient only by the clinic's reference (`MRN-...`). If no patient has the reference, the handler
-cannot know who is meant and refuses the event: a dead letter, which nothing deletes. The operator saves the reference with
-the patient, replays the event from the dashboard, and its consequences show the message to the patient.
+cannot know who is meant and refuses the event: a dead letter, which nothing deletes. The operator saves the reference
+with the patient, replays the event from the dashboard, and its consequences show the message to the patient.
 """
 
 from __future__ import annotations

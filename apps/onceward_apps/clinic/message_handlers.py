@@ -1,8 +1,8 @@
 """Handlers of messages from people: WhatsApp (source `clinic-whatsapp`) and Twilio (source `clinic-twilio`).
 
-A source of one clinic serves that clinic. A source of the platform serves several: the number that was written to decides,
-which belongs to the clinic that has proven it (`/api/v1/senders`). STOP is never dropped.
-Delivery reports need no handler here: the engine applies them to the messages.
+A source of one clinic serves that clinic. A source of the platform serves several: the number that was written to
+decides, which belongs to the clinic that has proven it (`/api/v1/senders`). STOP is never dropped. Delivery reports
+need no handler here: the engine applies them to the messages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pages that a patient sees after the payment page: `/clinic/paid` and `/clinic/unpaid`, in English and Portuguese.
 
-The address contains only the id of the appointment, which nobody can guess. The pages show the clinic, the amount and the
-state of the payment: nothing about the patient, and not when or why the patient comes.
+The address contains only the id of the appointment, which nobody can guess. The pages show the clinic, the amount and
+the state of the payment: nothing about the patient, and not when or why the patient comes.
 """
 
 from __future__ import annotations

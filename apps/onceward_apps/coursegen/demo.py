@@ -1,7 +1,7 @@
 """A simulation for the demo: a language model, users of every tier, and what can go wrong.
 
-`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no external
-service. It prints a link to the page of one user, with a token that is valid for a day.
+`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no
+external service. It prints a link to the page of one user, with a token that is valid for a day.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the simulated language model writes: a course about anything, the same for the same request. For the demo and tests."""
+"""What the simulated language model writes: a course about anything, the same for the same request.
+
+For the demo and tests.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Send what is queued. Workers do this all the time; `process_message_queue` does it in this process until nothing is due."""
+"""Send what is queued.
+
+Workers do this all the time; `process_message_queue` does it in this process until nothing is due.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class ProcessResult:
 
 
 async def process_message_queue(engine: Engine, *, timeout_s: float = 3600.0) -> ProcessResult:
-    """Send all WhatsApp messages that are due, with retries, then return. Other workers may help; nothing is sent twice."""
+    """Send all WhatsApp messages that are due, with retries, then return.
+
+    Other workers may help; nothing is sent twice.
+    """
     rows = await engine.db.fetch(
         "select id from onceward.work where queue = any($1) and dead_reason is null and sort_at <= onceward.now()",
         QUEUES,

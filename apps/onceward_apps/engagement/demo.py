@@ -1,9 +1,9 @@
 """A simulation for the demo: a WhatsApp, an analytics service, and users who come back, answer, or stay silent.
 
-`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no external
-service. Days take seconds here: the goodbye expires after a minute. Besides the normal path it shows three failures: a
-number without WhatsApp (the goodbye is given up), a send whose answer is lost (`unknown`, never sent again), and a service
-that refuses three times (a dead letter).
+`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no
+external service. Days take seconds here: the goodbye expires after a minute. Besides the normal path it shows three
+failures: a number without WhatsApp (the goodbye is given up), a send whose answer is lost (`unknown`, never sent
+again), and a service that refuses three times (a dead letter).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The source is `engagement-whatsapp`. Messages of one person are handled one after the other. If the source belongs to no
 organization, the number that received the message decides, which belongs to the organization that has proven it
-(`/api/v1/senders`). At a number of the whole installation, the person must be known to exactly one organization, except for
-STOP, which every organization obeys.
+(`/api/v1/senders`). At a number of the whole installation, the person must be known to exactly one organization, except
+for STOP, which every organization obeys.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
               │  └─ activity, from every state           reminder_due      │
               └──── (an unknown reply is activity)       reply_stop, from every state
 
-A trigger that the table does not list for a state changes nothing. `help` and `later` act only in `goodbye_sent`. `stop` also
-opts the user out; activity makes an opted-out user active again, who stays opted out.
+A trigger that the table does not list for a state changes nothing. `help` and `later` act only in `goodbye_sent`.
+`stop` also opts the user out; activity makes an opted-out user active again, who stays opted out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Run the real code on a moved clock over generated users, in a scratch database that is removed afterwards.
 
-Users have habits: some come every day, some lose interest, some return when they are asked. Everything else is what runs in
-production: the two runs, the sender, replies, activity. Only the last step is replaced: nothing leaves the process.
+Users have habits: some come every day, some lose interest, some return when they are asked. Everything else is what
+runs in production: the two runs, the sender, replies, activity. Only the last step is replaced: nothing leaves the
+process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Corrections of attendance by operators. Observations are append-only: a correction is a new row with a reason, and audited."""
+"""Corrections of attendance by operators.
+
+Observations are append-only: a correction is a new row with a reason, and audited.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Handlers of Cal.com's webhooks: bookings, meetings that ended, no-shows.
 
-Cal.com sends once and never again, so the source stores each event first (`ack`) and a worker handles it. A source without
-an organization serves all: the booking or the cohort in the metadata decides.
+Cal.com sends once and never again, so the source stores each event first (`ack`) and a worker handles it. A source
+without an organization serves all: the booking or the cohort in the metadata decides.
 """
 
 from __future__ import annotations

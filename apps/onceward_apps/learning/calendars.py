@@ -1,4 +1,7 @@
-"""The sessions of a cohort as a calendar file. The uid of a session never changes, so a second import replaces the first."""
+"""The sessions of a cohort as a calendar file.
+
+The uid of a session never changes, so a second import replaces the first.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Certificates: one rule, checked on the exit survey, when the cohort completes, and every day for all that are open.
 
-A certificate is unique per enrolment, so the three checks can overlap. Its snapshot keeps the names and percentages of the
-time of issue. A full refund revokes it: the verify page says so.
+A certificate is unique per enrolment, so the three checks can overlap. Its snapshot keeps the names and percentages of
+the time of issue. A full refund revokes it: the verify page says so.
 """
 
 from __future__ import annotations

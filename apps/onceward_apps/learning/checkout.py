@@ -1,9 +1,9 @@
 """Start a checkout: hold a place, then open a payment page that ends with the hold.
 
-The place is held and the payment recorded in one transaction, and the page opened after its commit, so a crash in between
-costs a hold that expires by itself. A person has one started checkout for a cohort: a repeated request, also at the same
-moment, gets the same page. The other way to pay is another page of the same checkout, and the older page closes. While a
-payment takes days, such as a bank debit, no checkout starts.
+The place is held and the payment recorded in one transaction, and the page opened after its commit, so a crash in
+between costs a hold that expires by itself. A person has one started checkout for a cohort: a repeated request, also at
+the same moment, gets the same page. The other way to pay is another page of the same checkout, and the older page
+closes. While a payment takes days, such as a bank debit, no checkout starts.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ async def start_checkout(
 ) -> StartedCheckout:
     """Hold a place for the person and return the payment page. A free cohort enrols at once.
 
-    `is_known` says whether the caller has proven to be this person. Anybody else gets a payment page in any case: an answer
-    that depends on the person would tell a stranger who is enrolled. A second payment is refunded when it arrives.
+    `is_known` says whether the caller has proven to be this person. Anybody else gets a payment page in any case: an
+    answer that depends on the person would tell a stranger who is enrolled. A second payment is refunded when it
+    arrives.
 
     With an invite, the place of the invite is used and held until the page ends. With `instalments`, the page starts a
     plan of monthly payments, if the cohort offers them.

@@ -118,7 +118,10 @@ async def set_capacity(tx: Tx, cohort_id: UUID, capacity: int, *, actor: str) ->
 
 
 async def set_status(tx: Tx, cohort_id: UUID, new: CohortStatus | str, *, actor: str, reason: str | None = None) -> Any:
-    """Change the status of a cohort, with its side effects in the same commit. Anything not drawn in `model` is refused."""
+    """Change the status of a cohort, with its side effects in the same commit.
+
+    Anything not drawn in `model` is refused.
+    """
     if new not in COHORT_STATUSES:
         raise InvalidRequest(f"status {new!r} is none of {', '.join(COHORT_STATUSES)}")
     cohort = await rows.lock(tx, cohort_id)

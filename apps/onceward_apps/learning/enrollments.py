@@ -119,7 +119,10 @@ async def _held_places(tx: Tx, cohort: Any, user: Any, checkout: Any) -> list[in
 async def add_enrolment(
     tx: Tx, enrollment_id: UUID, cohort: Any, user: Any, place: int, paid: Money, *, held: int | None = None
 ) -> None:
-    """Add an enrolment with everything that follows. `held` is the place of the checkout, which is freed if it is another."""
+    """Add an enrolment with everything that follows.
+
+    `held` is the place of the checkout, which is freed if it is another.
+    """
     await enrollments.add(
         tx,
         enrollment_id=enrollment_id,

@@ -1,8 +1,8 @@
 """A certificate as an Open Badges 3.0 credential: a signed JWT that a third party verifies offline with our public key.
 
-The payload of the JWT is the credential itself, in the data model of Verifiable Credentials 2.0. Each organization has a key
-of its own, which is created when the first badge is asked for. `kid` is the address of the public key. A rotation adds a key
-in front: it signs from then on, and the older ones stay published, because downloaded badges name them.
+The payload of the JWT is the credential itself, in the data model of Verifiable Credentials 2.0. Each organization has
+a key of its own, which is created when the first badge is asked for. `kid` is the address of the public key. A rotation
+adds a key in front: it signs from then on, and the older ones stay published, because downloaded badges name them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ ALGORITHM = "RS256"
 
 
 def credential(certificate: Any, *, email: str, issuer: str) -> dict[str, Any]:
-    """Return the credential of a certificate (a row). The address is a salted hash, so that only its owner can be matched."""
+    """Return the credential of a certificate (a row).
+
+    The address is a salted hash, so that only its owner can be matched.
+    """
     snapshot = certificate["snapshot"]
     salt = certificate["credential_id"]
     digest = hashlib.sha256((email.strip().lower() + salt).encode()).hexdigest()

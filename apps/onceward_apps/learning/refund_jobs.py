@@ -17,7 +17,10 @@ REPORT_WAIT_S = 300
 
 
 async def repeat_later(tx: Tx, refund: Refund) -> None:
-    """Ask again for a refund that the bank returned, while attempts are left. One that the service refused waits for a person."""
+    """Ask again for a refund that the bank returned, while attempts are left.
+
+    One that the service refused waits for a person.
+    """
     if refund.reference is not None and refund.attempt < MAX_ATTEMPTS:
         job = repeat_refund.unique(f"repeat:{refund.id}:{refund.attempt}", forever=True)
         await tx.enqueue(job.schedule_in(hours=RETRY_HOURS), refund_id=refund.id, attempt=refund.attempt)

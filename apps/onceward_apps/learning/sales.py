@@ -80,7 +80,10 @@ async def extend(payment: Payment, tx: Tx) -> Accept | Return:
 
 @app.payments.on_processing(ENROLMENT)
 async def wait_for_debit(payment: Payment, tx: Tx) -> None:
-    """The person has paid with a method that takes days. On a page that was replaced it buys nothing, so it stops nobody."""
+    """The person has paid with a method that takes days.
+
+    On a page that was replaced it buys nothing, so it stops nobody.
+    """
     if not payment.is_superseded:
         await checkouts.wait(tx, UUID(payment.subject_id))
 

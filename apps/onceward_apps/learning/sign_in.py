@@ -51,7 +51,10 @@ async def send_links(engine: Engine, email: str) -> int:
 
 
 async def remind(engine: Engine, organization: UUID, user_id: UUID, cohort_id: UUID) -> None:
-    """Mail a sign-in link to a person who is enrolled and seems to enrol again. A stranger who used the address sees nothing."""
+    """Mail a sign-in link to a person who is enrolled and seems to enrol again.
+
+    A stranger who used the address sees nothing.
+    """
     async with engine.transaction(organization=organization) as tx:
         await users.lock(tx, user_id)  # two requests at once may both see no link
         is_enrolled = await enrollments.live(tx, user_id, cohort_id) is not None

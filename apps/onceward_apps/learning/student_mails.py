@@ -20,8 +20,8 @@ async def mail(
 ) -> None:
     """Queue a mail to a student, unless the student was erased.
 
-    `student` is a user, or a row with the columns user_id, email, locale and erased_at. After `expires_at` the mail is of no
-    use and is not sent.
+    `student` is a user, or a row with the columns user_id, email, locale and erased_at. After `expires_at` the mail is
+    of no use and is not sent.
     """
     await mail_many(tx, template, [(student, key, data)], expires_at=expires_at)
 

@@ -28,7 +28,8 @@ async def register(
 ) -> Any:
     """Return the user with this address, and create it if the address is new (`user.registered`).
 
-    A stranger who fills in a form has not `confirmed` the address: until its owner does, it gets only the mail that asks for it.
+    A stranger who fills in a form has not `confirmed` the address: until its owner does, it gets only the mail that
+    asks for it.
     """
     email, name = _checked_email(email), _checked_name(name)
     row = await users.add(tx, email, name, avatar, locale, confirmed=confirmed)

@@ -1,7 +1,7 @@
 """The waitlist: join, invite the next person when a place is free, accept or lose the invite.
 
-An invite holds its place like a sale in progress, so that outstanding invites count as taken places. Lock order: cohort,
-user, entry, invite, capacity pool.
+An invite holds its place like a sale in progress, so that outstanding invites count as taken places. Lock order:
+cohort, user, entry, invite, capacity pool.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Ticket codes, payloads of their QR codes, and tokens of order pages. All are random or signed, so nobody can guess them."""
+"""Ticket codes, payloads of their QR codes, and tokens of order pages.
+
+All are random or signed, so nobody can guess them.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,10 @@ RECEIPT_WIDTH_MM = 190
 
 
 def qr_path(ticket: Any) -> str:
-    """Return the path of the stored image. It contains the id: a ticket code would appear in the logs of the file store."""
+    """Return the path of the stored image.
+
+    It contains the id: a ticket code would appear in the logs of the file store.
+    """
     return f"ticketing/{ticket['organization_id']}/{ticket['event_id']}/{ticket['id']}.png"
 
 

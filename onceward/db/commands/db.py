@@ -38,7 +38,8 @@ def dump(
 ) -> None:
     """Write a consistent snapshot of the whole database to a file, while everything keeps running.
 
-    Only you may read the file. `pg_restore` of the server's version can read it too, if the programs of that version are installed.
+    Only you may read the file. `pg_restore` of the server's version can read it too, if the programs of that version
+    are installed.
     """
     if file.exists() and not force:
         raise CommandFailed(f"{file} exists: choose another name, or replace it with --force")
@@ -64,7 +65,10 @@ def restore(
 
 
 async def _restore(file: Path, *, yes: bool) -> None:
-    """Create the roles, and restore in one transaction. No process starts while its session lasts (`process/unfinished.py`)."""
+    """Create the roles, and restore in one transaction.
+
+    No process starts while its session lasts (`process/unfinished.py`).
+    """
     from onceward.db.programs import ServerAbilities, restore_dump, restorer_for
 
     options = ("--clean", "--if-exists", "--no-owner")

@@ -35,8 +35,8 @@ def migrate(
 ) -> None:
     """Apply pending migrations and functions of the engine and of the app. Safe to run from many nodes at once.
 
-    A file that contracts the schema is deferred while a process runs that needs what it removes: run the command again when
-    all nodes have the new version.
+    A file that contracts the schema is deferred while a process runs that needs what it removes: run the command again
+    when all nodes have the new version.
     """
 
     settings = settings_here()

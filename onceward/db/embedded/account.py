@@ -1,7 +1,7 @@
 """The account that runs the server: the current user, except root, because PostgreSQL refuses to run as root.
 
-If the current user is root, the owner of the data runs the server, else the owner of the directory around them, else the
-system account `postgres` or `nobody`. If that account may not enter the directory (a project below `/root`, a
+If the current user is root, the owner of the data runs the server, else the owner of the directory around them, else
+the system account `postgres` or `nobody`. If that account may not enter the directory (a project below `/root`, a
 `mktemp -d`), root runs the server in a user namespace, in which root has an ordinary id. If namespaces are not allowed,
 programs and data are placed where the account can reach them. No directory is opened to other accounts.
 """

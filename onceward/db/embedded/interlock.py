@@ -1,8 +1,8 @@
 """Prevent two servers on one data directory, even if they run in two containers.
 
 PostgreSQL's own interlock is a process id and a shared memory segment. Neither is visible from another container that
-mounts the same volume. So the server inherits a locked file (`pg.server`), and all its processes keep the file open: the
-kernel releases the lock when the last of them has ended, in any container. The file names the boot and the process
+mounts the same volume. So the server inherits a locked file (`pg.server`), and all its processes keep the file open:
+the kernel releases the lock when the last of them has ended, in any container. The file names the boot and the process
 namespace in which the server was started.
 """
 

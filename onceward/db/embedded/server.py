@@ -262,7 +262,10 @@ class EmbeddedPostgres:
     # -- the server ----------------------------------------------------------------------------------------
 
     def _launch(self, users: int) -> Postmaster:
-        """Start the server. Its processes hold the server lock, so no second server can start, even in another container."""
+        """Start the server.
+
+        Its processes hold the server lock, so no second server can start, even in another container.
+        """
         lock = self._open_lock("pg.server")
         try:
             require_no_users_elsewhere(lock, users, self.data_dir)

@@ -1,4 +1,7 @@
-"""`sources` manages the senders of webhooks. It reads secrets from a prompt, a file or standard input, and never shows them."""
+"""`sources` manages the senders of webhooks.
+
+It reads secrets from a prompt, a file or standard input, and never shows them.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,10 @@ CONSEQUENCES: Mapping[str, Consequence] = {
     "spam": "complaint",
     "unsubscribed": "opt_out",
 }
-"""What each event says about later mails. `blocked` says nothing new: Brevo's own list refuses the address until it is removed there."""
+"""What each event says about later mails. `blocked` says nothing new:
+
+Brevo's own list refuses the address until it is removed there.
+"""
 FAILURES = ("bounced", "failed")
 
 

@@ -11,7 +11,10 @@ from onceward.webhooks.provider import Provider, SourceConfig
 
 
 class BrevoWebhooks(Provider):
-    """Brevo repeats a failed request after 10 minutes, 1, 2 and 8 hours. Its `id` is that of the webhook, not of the event."""
+    """Brevo repeats a failed request after 10 minutes, 1, 2 and 8 hours.
+
+    Its `id` is that of the webhook, not of the event.
+    """
 
     name = "brevo"
     title = "Brevo"

@@ -59,7 +59,10 @@ class Daily:
         recording: Literal["cloud", "cloud-audio-only", "local", "raw-tracks"] | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> ServiceAnswer:
-        """Create a room. The reference is its name, `detail["url"]` its address. A room of this name is returned as it is."""
+        """Create a room. The reference is its name, `detail["url"]` its address.
+
+        A room of this name is returned as it is.
+        """
         wanted: dict[str, Any] = {
             "nbf": _epoch(not_before),
             "exp": _epoch(expires),

@@ -69,7 +69,8 @@ class OpenAISimulator(Simulator):
         self.piece_characters = 8
         self._plans: deque[_Plan] = deque()
 
-    # -- what the next calls get, one call each, in the order of these calls ---------------------------------------------
+    # -- what the next calls get, one call each, in the order of these calls
+    # ---------------------------------------------
 
     def answer_with(self, *texts: str) -> None:
         """Answer the next calls with these texts."""
@@ -99,7 +100,8 @@ class OpenAISimulator(Simulator):
         """Answer the next call with 429 because the account has no credit."""
         self._plans.append(_Plan("quota"))
 
-    # -- the API ---------------------------------------------------------------------------------------------------------
+    # -- the API
+    # ---------------------------------------------------------------------------------------------------------
 
     @property
     def base_url(self) -> str:

@@ -1,4 +1,7 @@
-"""The amounts of PayPal's API, after developer.paypal.com/docs/api/reference/currency-codes. Other currencies are not accepted."""
+"""The amounts of PayPal's API, after developer.paypal.com/docs/api/reference/currency-codes.
+
+Other currencies are not accepted.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ class PostHog:
         return cls(http, account["project_token"], base_url=account.url or account.settings.url)
 
     async def check(self) -> ServiceAnswer:
-        """Ask for the feature flags of nobody. PostHog answers 401 to a token that it does not know, and stores nothing."""
+        """Ask for the feature flags of nobody.
+
+        PostHog answers 401 to a token that it does not know, and stores nothing.
+        """
         body = write_json({"api_key": self.project_token, "distinct_id": "onceward-check"})
         return await send_batch(self.client, f"{self.base_url}/flags?v=2", body, judge=judge, timeout_s=self.timeout_s)
 

@@ -1,4 +1,7 @@
-"""Segment: send calls in batches. `messageId` drops repeats. Segment answers 200 to a batch that is too large and drops it."""
+"""Segment: send calls in batches. `messageId` drops repeats.
+
+Segment answers 200 to a batch that is too large and drops it.
+"""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence

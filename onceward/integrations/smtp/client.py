@@ -76,7 +76,10 @@ class Smtp:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[ServiceAnswer | None]:
-        """Wait for one of the connections and hold it for one `send`. Yield None if it is open, otherwise why it is not."""
+        """Wait for one of the connections and hold it for one `send`.
+
+        Yield None if it is open, otherwise why it is not.
+        """
         async with self._slots:
             self._turns += 1
             try:

@@ -1,6 +1,7 @@
 """What the replies of a relay mean. Sources: RFC 5321, RFC 3463 (enhanced status codes), RFC 4954 (login).
 
-The stage decides with the code: a refused login or sender concerns the account, a refused recipient or content only the mail.
+The stage decides with the code: a refused login or sender concerns the account, a refused recipient or content only the
+mail.
 """
 
 from onceward.integrations.smtp.session import Refusal

@@ -1,6 +1,7 @@
 """An SMTP session after its handshake. The envelope of a mail is one write if the relay offers PIPELINING (RFC 2920).
 
-So a mail takes two round trips instead of four. aiosmtplib connects, encrypts and logs in, then hands its transport over.
+So a mail takes two round trips instead of four. aiosmtplib connects, encrypts and logs in, then hands its transport
+over.
 """
 
 import asyncio

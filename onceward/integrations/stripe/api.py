@@ -128,7 +128,10 @@ class StripeApi:
 
 
 def judge(response: Response) -> ServiceAnswer:
-    """Convert a response. `Stripe-Should-Retry` decides if it is present. A 409 means that a call with the same key still runs."""
+    """Convert a response. `Stripe-Should-Retry` decides if it is present.
+
+    A 409 means that a call with the same key still runs.
+    """
     answer = read_json(response)
     if response.ok:
         is_replay = response.headers.get("idempotent-replayed") == "true"

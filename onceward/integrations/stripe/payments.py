@@ -232,8 +232,8 @@ class StripePayments:
 async def _past_stored_failures(key: str, call: Callable[[str], Awaitable[ServiceAnswer]]) -> ServiceAnswer:
     """Make a call under its key. If Stripe stored a failure of its own under the key, go on under the next one.
 
-    Stripe repeats a stored 500 for 24 hours, whether or not anything was made. A page that was made twice is harmless: only one
-    is ever shown to the buyer.
+    Stripe repeats a stored 500 for 24 hours, whether or not anything was made. A page that was made twice is harmless:
+    only one is ever shown to the buyer.
     """
     answer = await call(key)
     for number in range(2, MOST_STORED_FAILURES + 2):

@@ -97,7 +97,10 @@ class WebPush:
         ttl_s: int = 24 * 3600,
         urgency: Urgency = "normal",
     ) -> ServiceAnswer:
-        """Push once. The key becomes the topic. If the outcome is Refused with `detail["gone"]`, delete the subscription."""
+        """Push once. The key becomes the topic.
+
+        If the outcome is Refused with `detail["gone"]`, delete the subscription.
+        """
         if not 0 < len(payload) <= MAX_PLAIN_BYTES:
             return Refused(f"payload has {len(payload)} bytes, Web Push takes 1 to {MAX_PLAIN_BYTES}", permanent=True)
         try:

@@ -53,7 +53,10 @@ def check(
     app: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the templates of the app with the account at Meta. Exits with 1 if one is not approved as the app needs it."""
+    """Compare the templates of the app with the account at Meta.
+
+    Exits with 1 if one is not approved as the app needs it.
+    """
     needed = _needed(app)
     if not needed:
         say("no template of the app needs approval")

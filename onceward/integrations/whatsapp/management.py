@@ -28,7 +28,10 @@ class AccountUnreadable(OncewardError):
 
 @dataclass(frozen=True, slots=True)
 class WhatsAppAccount:
-    """Calls Meta about one business account, with the token of the sender's account. It needs `whatsapp_business_management`."""
+    """Calls Meta about one business account, with the token of the sender's account.
+
+    It needs `whatsapp_business_management`.
+    """
 
     whatsapp: WhatsApp = field(repr=False)
     business_account_id: str

@@ -1,4 +1,7 @@
-"""A message from a person, as the webhooks of WhatsApp bring it. Handlers take it as their model: `Event[WhatsAppReceived]`."""
+"""A message from a person, as the webhooks of WhatsApp bring it. Handlers take it as their model:
+
+`Event[WhatsAppReceived]`.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ WINDOW_S = 24 * 3600.0
 class WhatsAppSimulator(Simulator):
     """One phone number. With `enforce_window`, texts are allowed only within 24 hours of a person's message.
 
-    With `enforce_templates`, only approved templates of the account are sent, with as many values as they have variables.
+    With `enforce_templates`, only approved templates of the account are sent, with as many values as they have
+    variables.
     """
 
     kept = ("messages", "templates", "_last_received_at")

@@ -1,4 +1,7 @@
-"""The channels that need no service. The others are in `onceward.integrations`. All channels pass the same conformance suite."""
+"""The channels that need no service. The others are in `onceward.integrations`.
+
+All channels pass the same conformance suite.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -50,7 +50,10 @@ async def load(view: View) -> dict[str, Any]:
 
 
 async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple[UUID | None, UUID]:
-    """Return the organization and the id of the endpoint in the form. Raises `NotFound` if the identity may not change it."""
+    """Return the organization and the id of the endpoint in the form.
+
+    Raises `NotFound` if the identity may not change it.
+    """
     try:
         endpoint = UUID(form.get("endpoint", ""))
     except ValueError:

@@ -35,7 +35,10 @@ Wait = Annotated[float, Field(ge=1, le=LONGEST_WAIT_S)]
 
 
 class NewEndpoint(BaseModel):
-    """`secret` has 24 to 64 bytes: `whsec_` and base64, or plain text. If omitted, a secret is generated and shown once."""
+    """`secret` has 24 to 64 bytes: `whsec_` and base64, or plain text.
+
+    If omitted, a secret is generated and shown once.
+    """
 
     model_config = {
         "extra": "forbid",

@@ -91,7 +91,10 @@ async def publish(
     response: Response,
     idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
 ) -> MadeEvent:
-    """Publish an event. A repeated call with the same Idempotency-Key publishes nothing and returns the event with status 200."""
+    """Publish an event.
+
+    A repeated call with the same Idempotency-Key publishes nothing and returns the event with status 200.
+    """
     async with engine.transaction(organization=identity.organization) as tx:
         if not await tx.fetchval("select 1 from onceward.event_types where name = $1", new.type):
             raise Invalid(

@@ -57,7 +57,8 @@ class Simulator(ABC):
     """One simulated service. `received` holds every request to its API, including those answered by a fault.
 
     Each request uses up one fault, in the order of the calls that added them. A fault with `on` waits for a request
-    whose method and path begin so (`POST /v1/refunds`). After `keep_in`, the attributes in `kept` and the port survive a restart.
+    whose method and path begin so (`POST /v1/refunds`). After `keep_in`, the attributes in `kept` and the port survive
+    a restart.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()

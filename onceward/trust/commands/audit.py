@@ -79,7 +79,8 @@ def verify(
 ) -> None:
     """Prove that no sealed entry was changed, deleted or moved. Exits with 1 if one was.
 
-    Needs ONCEWARD_SECRET_KEY, and includes the anchor at ONCEWARD_AUDIT_ANCHOR_URL. Continues after the last proof. Only --full finds a change of an entry that was proven before.
+    Needs ONCEWARD_SECRET_KEY, and includes the anchor at ONCEWARD_AUDIT_ANCHOR_URL. Continues after the last proof.
+    Only --full finds a change of an entry that was proven before.
     """
 
     async def work() -> Any:

@@ -67,8 +67,8 @@ def show(site: Site) -> Handler:
 def person_of(identity: Identity) -> tuple[UUID, UUID]:
     """Return the ids of the person and of their session.
 
-    Raises `NotAllowed` for a key or a token, and `SecondFactorRequired` for a session whose person has a second factor and has
-    not used it: it must not show or change anything.
+    Raises `NotAllowed` for a key or a token, and `SecondFactorRequired` for a session whose person has a second factor
+    and has not used it: it must not show or change anything.
     """
     if identity.session is None or identity.member is None:
         raise NotAllowed("this page is for people who are signed in to the dashboard, not for keys and tokens")

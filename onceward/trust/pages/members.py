@@ -51,7 +51,10 @@ async def _choose(site: Site, identity: Identity, request: Request) -> Response:
 
 
 async def _require_second_factor(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
-    """Require a second factor or no longer. Who lacks one can do nothing else until they have added it, so it is confirmed."""
+    """Require a second factor or no longer.
+
+    Who lacks one can do nothing else until they have added it, so it is confirmed.
+    """
     if identity.organization is None:
         raise ActionRefused("a requirement belongs to an organization: choose one at the top of the page")
     if form.get("required") not in ("yes", "no"):

@@ -1,7 +1,7 @@
 """Read a long table, newest first, without an index for every filter: scan windows of ids for a limited time.
 
-A page costs the same for any number of rows. If the time limit ends the scan before the page is full, the page shows how
-far the scan got and offers to continue from there.
+A page costs the same for any number of rows. If the time limit ends the scan before the page is full, the page shows
+how far the scan got and offers to continue from there.
 """
 
 from __future__ import annotations

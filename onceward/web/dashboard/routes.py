@@ -113,7 +113,10 @@ def icon_router(site: Site) -> APIRouter:
 async def identify(
     request: Request, scope: Scope, *, instance: bool = False, allow_pending: bool = False, roles: tuple[str, ...] = ()
 ) -> Identity:
-    """Return the viewer, who has at least this scope or one of these roles. For a change by a session, the CSRF token has been checked."""
+    """Return the viewer, who has at least this scope or one of these roles.
+
+    For a change by a session, the CSRF token has been checked.
+    """
     identity = await authenticator_of(request).identify(request, allow_pending=allow_pending)
     identity.require(scope, roles=roles)
     if scope != "user" and identity.organization is None and not identity.may("admin"):

@@ -1,4 +1,7 @@
-"""The families of verification schemes. A sender is described by one value: `Hmac(header=..., signed="{timestamp}.{body}")`."""
+"""The families of verification schemes. A sender is described by one value:
+
+`Hmac(header=..., signed="{timestamp}.{body}")`.
+"""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class PublishedJwt(Jwt):
         claims = self._read(config, self.token_of(request))
         self._check_claims(config, claims, now)
         for name, expected in self.claims:
-            if (wanted := filled(expected, config)) and as_text(claims.get(name)) != wanted:
+            if (wanted := filled(expected, config)) and _text_of(claims.get(name)) != wanted:
                 raise Rejected("bad_token", f"the token's {name} is not the configured one")
         if self.body_claim and (request.body or self.body_claim in claims):
             self._compare(self.body_claim, claims, self._hash(request.body))
@@ -137,12 +137,13 @@ class PublishedJwt(Jwt):
         if head.get("alg") not in self.algorithms:
             raise Rejected("unsupported_algorithm", "the token's algorithm is not allowed")
         first, _, last = token.split(".", 2)
-        body = request.body
-        if head.get("b64") is not False:
+        body, is_plain = request.body, head.get("b64") is False
+        if not is_plain:
             token = f"{first}.{base64.urlsafe_b64encode(body).rstrip(b'=').decode()}.{last}"
         for key in self.keys_for(config, token):
             try:
-                pyjwt.PyJWS().decode(token, key, algorithms=list(self.algorithms), detached_payload=body)
+                payload = body if is_plain else None
+                pyjwt.PyJWS().decode(token, key, algorithms=list(self.algorithms), detached_payload=payload)
             except (pyjwt.PyJWTError, ValueError, TypeError):
                 continue
             return
@@ -187,3 +188,7 @@ def _public(key: bytes) -> bytes:
 
 def _private(config: SourceConfig) -> bytes:
     return config.keys[0]
+
+
+def _text_of(claim: Any) -> str:
+    return str(claim).lower() if isinstance(claim, bool) else as_text(claim)

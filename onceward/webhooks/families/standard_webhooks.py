@@ -107,7 +107,10 @@ class StandardWebhooks:
         return True
 
     def _scheme_of(self, request: Request) -> Hmac:
-        """Return the scheme of a request: of the first family that is there. Svix senders may send both with equal values."""
+        """Return the scheme of a request: of the first family that is there.
+
+        Svix senders may send both with equal values.
+        """
         for scheme in self._schemes:
             if scheme.signature_headers[0] in request.headers:
                 return scheme

@@ -38,7 +38,8 @@ select count(*) filter (where due and not running and not dead) as due,
 
 OUTCOMES = read_statement("work", "page_outcomes")
 
-# No volatile expression (clock_timestamp, a sequence) is compared with an indexed column: it would prevent an index scan.
+# No volatile expression (clock_timestamp, a sequence) is compared with an indexed column: it would prevent an index
+# scan.
 RATE = "select count(*) from onceward.attempts a where a.finished_at >= statement_timestamp() - interval '2 seconds'"
 
 ARRIVED_JOBS = """

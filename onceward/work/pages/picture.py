@@ -1,7 +1,7 @@
 """The tree of consequences as a picture. Each node stands to the right of its cause.
 
-The layout is a tree on its side: each leaf has its own row, and a parent has the row of its first child, so the root is at
-the top left in a tree of any size. All positions are computed here; the browser only draws.
+The layout is a tree on its side: each leaf has its own row, and a parent has the row of its first child, so the root is
+at the top left in a tree of any size. All positions are computed here; the browser only draws.
 """
 
 from __future__ import annotations

@@ -22,7 +22,10 @@ QueueName = Annotated[str, Path(min_length=1, max_length=200, examples=["default
 
 
 class Queue(BaseModel):
-    """The depth of a queue, and the age of its oldest due work. Numbers are exact up to 10,000; `more` says if one is cut."""
+    """The depth of a queue, and the age of its oldest due work.
+
+    Numbers are exact up to 10,000; `more` says if one is cut.
+    """
 
     queue: str
     due: int

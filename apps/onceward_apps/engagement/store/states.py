@@ -148,8 +148,8 @@ update engagement.user_engagement_states s
 returning s.user_id, s.unreachable_at is not null as unreachable
 """
 
-# A goodbye that waits (a parked channel, quiet hours) does not expire; one that was sent late expires 48 hours after the
-# send. `unknown` counts as sent: nobody gets a second goodbye.
+# A goodbye that waits (a parked channel, quiet hours) does not expire; one that was sent late expires 48 hours after
+# the send. `unknown` counts as sent: nobody gets a second goodbye.
 MOVE_EXPIRY = """
 update engagement.user_engagement_states s
    set goodbye_sent_at = greatest(s.goodbye_sent_at, x.sent_at),

@@ -80,7 +80,8 @@ async def start_checkout(
 ) -> dict[str, Any]:
     """Hold a place and return the address of the payment page. 409 says why it is not possible: `cohort_full`.
 
-    Only a signed-in student learns that they are enrolled, or that their payment is being processed (409 `payment_pending`).
+    Only a signed-in student learns that they are enrolled, or that their payment is being processed (409
+    `payment_pending`).
     """
     await limit(engine, request, "checkout", per_minute=20)
     organization = await owner_of(engine, "cohort", cohort_id)
@@ -102,7 +103,8 @@ async def start_checkout(
             is_known=is_known,
         )
     except AlreadyEnrolled:
-        # The same answer as for a new enrolment: nobody learns from this form who is enrolled. Their home page asks for a sign-in.
+        # The same answer as for a new enrolment: nobody learns from this form who is enrolled. Their home page asks for
+        # a sign-in.
         return {"url": links.home()}
     except LearningError as error:
         raise problem(error) from error

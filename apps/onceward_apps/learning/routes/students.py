@@ -1,4 +1,7 @@
-"""Routes for students: content and progress, chat, presence, profile. A session cookie or an end user's JWT identifies them."""
+"""Routes for students: content and progress, chat, presence, profile.
+
+A session cookie or an end user's JWT identifies them.
+"""
 
 from __future__ import annotations
 

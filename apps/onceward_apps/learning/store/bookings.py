@@ -1,4 +1,7 @@
-"""SQL of bookings and attendance. The newest of the strongest observations counts: correction, then no-show, then the meeting's end."""
+"""SQL of bookings and attendance.
+
+The newest of the strongest observations counts: correction, then no-show, then the meeting's end.
+"""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from uuid import UUID
 from onceward import Query, Tx
 from onceward_apps.learning.progress import Standing
 
-# A session that was moved or cancelled afterwards counts as the rows say now. Of several observations the strongest counts,
-# then the newest: a correction by a person, a no-show, the scheduled end of the meeting.
+# A session that was moved or cancelled afterwards counts as the rows say now. Of several observations the strongest
+# counts, then the newest: a correction by a person, a no-show, the scheduled end of the meeting.
 STANDING = """
 select e.id, e.user_id, e.cohort_id, e.status as enrollment_status, c.status as cohort_status, c.has_live_sessions,
        c.required_attendance_percentage, e.exit_survey_completed_at is not null as exit_survey_done,

@@ -1,7 +1,7 @@
 """SQL of the CRM sync. The watermark is a snapshot: it sees exactly the transactions that have been sent to the CRM.
 
-A row carries the id of the transaction that changed it. A transaction that was open when a run took its snapshot is not in
-it, so the next run finds its rows, however late it commits.
+A row carries the id of the transaction that changed it. A transaction that was open when a run took its snapshot is not
+in it, so the next run finds its rows, however late it commits.
 """
 
 from __future__ import annotations
