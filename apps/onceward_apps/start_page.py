@@ -22,11 +22,6 @@ from onceward.db import Transaction
 from onceward.messages import render
 from onceward.trust import NotAllowed, link_for, set_member
 from onceward.web import Site, engine_of, log_in_with_link
-from onceward_apps.clinic import demo as clinic
-from onceward_apps.coursegen import demo as coursegen
-from onceward_apps.engagement import demo as engagement
-from onceward_apps.learning import demo as learning
-from onceward_apps.ticketing import demo as ticketing
 
 HERE = Path(__file__).parent
 SHOWN = 400
@@ -54,11 +49,11 @@ class Person(NamedTuple):
 
 
 PEOPLE: dict[DeskName, Person] = {
-    "ticketing": Person("rita@riverside.example", "Rita", ticketing.SLUG, "member", ("ticketing.manager",)),
-    "learning": Person("leo@lakeside.example", "Leo", learning.SLUG, "operator"),
-    "clinic": Person("hana@harbour.example", "Hana", clinic.SLUG, "member", ("clinic.reception",)),
-    "engagement": Person("nuno@nexfin.example", "Nuno", engagement.SLUG, "member", ("engagement.support",)),
-    "coursegen": Person("edda@lighthouse.example", "Edda", coursegen.SLUG, "member", ("coursegen.editor",)),
+    "ticketing": Person("rita@riverside.example", "Rita", "riverside", "member", ("ticketing.manager",)),
+    "learning": Person("leo@lakeside.example", "Leo", "lakeside", "operator"),
+    "clinic": Person("hana@harbour.example", "Hana", "harbour-clinic", "member", ("clinic.reception",)),
+    "engagement": Person("nuno@nexfin.example", "Nuno", "nexfin", "member", ("engagement.support",)),
+    "coursegen": Person("edda@lighthouse.example", "Edda", "lighthouse", "member", ("coursegen.editor",)),
 }
 NEWEST = """
 select m.channel, m.template, m.locale, m.data, m.status, m.address, m.created_at, o.name as organization

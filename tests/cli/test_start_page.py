@@ -6,6 +6,7 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator
+from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +17,7 @@ from onceward import Onceward
 from onceward.feature import EVERY_ROLE, WEB
 from onceward.process.process import Process
 from onceward_apps.demo import local_pages
-from onceward_apps.start_page import DeskName, router, use_start_page
+from onceward_apps.start_page import PEOPLE, DeskName, router, use_start_page
 from tests.web.operating import started
 
 START = Path(__file__).parents[2] / "apps" / "onceward_apps" / "demo_pages" / "start.html"
@@ -110,3 +111,8 @@ def test_the_page_explains_in_four_sentences_and_names_three_things_to_try() -> 
         re.findall(r'href="([^"]+)"', text)
     )
     assert set(re.findall(r'desk_tile\("([^"]+)"', text)) == set(get_args(DeskName)) - {""}
+
+
+def test_the_people_of_the_demo_work_in_organizations_that_it_has() -> None:
+    for desk, person in PEOPLE.items():
+        assert person.organization == import_module(f"onceward_apps.{desk}.demo").SLUG
