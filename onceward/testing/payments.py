@@ -2,7 +2,7 @@
 
     await payments_test(engine, app, organization=..., open=..., observe=...)
 
-Each story (paid; paid and refunded; dispute won; dispute lost) is told first with every webhook in order, then with them
+Each story (paid; paid and refunded; dispute won; dispute lost) runs first with every webhook in order, then with them
 reversed, doubled, lost, during an outage, and with calls that work and answer too late. The app must end in the same state,
 and the money of the service, of the payment and of the ledger must agree.
 """
