@@ -30,7 +30,6 @@ COMMANDS: dict[str, str | None] = {
     "users ls": "--json",
     "users add": None,
     "sources add": None,
-    "sources detect": None,
     "services check": None,
     "sql-workers add": None,
     "endpoints add": None,
