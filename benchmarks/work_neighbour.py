@@ -9,10 +9,12 @@ from uuid import UUID
 from benchmarks.measure import Measurement
 from benchmarks.work_latency import percentile
 from benchmarks.work_rig import ARGUMENT, STARTED, Case, Rig, app, note_start
+from onceward.db.callers import Caller, calling_as
 from onceward.work import Worker, WorkerOptions
 from onceward.work.metrics import count
 
 FLOODING, SMALL = UUID(int=1), UUID(int=2)
+SLOW_PAGES = 100
 PAUSE_S = 0.02
 """What a job of the flood takes: 64 slots finish about 3,000 of them in a second."""
 
@@ -60,8 +62,47 @@ async def _waits(rig: Rig, *, flood: int, jobs: int, every_s: float, fair: bool)
     return percentile(waits, 99)
 
 
+async def noisy_pages(rig: Rig) -> list[Measurement]:
+    """Open one quick page at a time for the small organization: on an idle system, beside slow pages of another one, and without shares."""
+    pages, every_s = rig.size.pick(60, 20, 3), rig.size.pick(1.0, 0.1, 0.01)
+    idle = await _pages(rig, slow=0, pages=pages, every_s=every_s, fair=True)
+    fair = await _pages(rig, slow=SLOW_PAGES, pages=pages, every_s=every_s, fair=True)
+    unfair = await _pages(rig, slow=SLOW_PAGES, pages=min(pages, 5), every_s=every_s, fair=False)
+    return [
+        _point("noisy-pages-p99", fair, "p99 on an idle system", idle),
+        _point("noisy-pages-unfair", unfair, "p99 on an idle system", idle),
+    ]
+
+
+async def _pages(rig: Rig, *, slow: int, pages: int, every_s: float, fair: bool) -> float:
+    """Return the p99 in milliseconds of one transaction, while the other organization keeps this number of slow ones open."""
+
+    async def again() -> None:
+        with calling_as(Caller(FLOODING, "dashboard") if fair else None):
+            while True:
+                async with rig.db.transaction() as tx:
+                    await tx.execute("select pg_sleep(0.5)")
+
+    flood = [asyncio.create_task(again()) for _ in range(slow)]
+    waits: list[float] = []
+    try:
+        await asyncio.sleep(every_s)
+        with calling_as(Caller(SMALL, "dashboard") if fair else None):
+            for _ in range(pages):
+                begun = time.perf_counter()
+                async with rig.db.transaction() as tx:
+                    await tx.fetchval("select count(*) from onceward_bench.hot")
+                waits.append((time.perf_counter() - begun) * 1000)
+                await asyncio.sleep(every_s)
+    finally:
+        for task in flood:
+            task.cancel()
+        await asyncio.gather(*flood, return_exceptions=True)
+    return percentile(waits, 99)
+
+
 def _point(case: str, value: float, baseline: str, other: float) -> Measurement:
     return Measurement("work", case, value, "ms", baseline, other, other / value, 0.0)
 
 
-NEIGHBOURS: dict[str, Case] = {"noisy-neighbour": noisy_neighbour}
+NEIGHBOURS: dict[str, Case] = {"noisy-neighbour": noisy_neighbour, "noisy-pages": noisy_pages}

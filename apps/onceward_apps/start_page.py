@@ -11,19 +11,20 @@ import shutil
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Form, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
 from onceward import Context, Engine, OncewardError
+from onceward.db import Transaction
 from onceward.messages import render
-from onceward.trust import NotAllowed, link_for
+from onceward.trust import NotAllowed, link_for, set_member
 from onceward.web import Site, engine_of, log_in_with_link
 
 HERE = Path(__file__).parent
-SHOWN = 100
+SHOWN = 400
 ADMINISTRATOR = "admin@localhost"
 HEADERS = {
     "Cache-Control": "no-store",
@@ -33,8 +34,27 @@ HEADERS = {
 FORWARDED = frozenset(
     {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "cf-connecting-ip"}
 )
-DashboardPage = Literal["/", "/dashboard/clinic", "/dashboard/engagement"]
-"""Pages of the dashboard that the start page opens."""
+DeskName = Literal["", "ticketing", "learning", "clinic", "engagement", "coursegen"]
+"""The desks that the start page opens; empty: the whole dashboard, as the administrator."""
+
+
+class Person(NamedTuple):
+    """Who works at a desk of the demo: their address, role, and roles in the desk."""
+
+    email: str
+    name: str
+    organization: str
+    role: Literal["member", "operator"]
+    desk_roles: tuple[str, ...] = ()
+
+
+PEOPLE: dict[DeskName, Person] = {
+    "ticketing": Person("rita@riverside.example", "Rita", "riverside", "member", ("ticketing.manager",)),
+    "learning": Person("leo@lakeside.example", "Leo", "lakeside", "operator"),
+    "clinic": Person("hana@harbour.example", "Hana", "harbour-clinic", "member", ("clinic.reception",)),
+    "engagement": Person("nuno@nexfin.example", "Nuno", "nexfin", "member", ("engagement.support",)),
+    "coursegen": Person("edda@lighthouse.example", "Edda", "lighthouse", "member", ("coursegen.editor",)),
+}
 NEWEST = """
 select m.channel, m.template, m.locale, m.data, m.status, m.address, m.created_at, o.name as organization
   from onceward.messages m left join onceward.organizations o using (organization_id)
@@ -69,22 +89,45 @@ async def start_page() -> Response:
 
 @router.post("/start/login")
 async def log_in(
-    request: Request, engine: Annotated[Engine, Depends(engine_of)], page: Annotated[DashboardPage, Form()] = "/"
+    request: Request, engine: Annotated[Engine, Depends(engine_of)], desk: Annotated[DeskName, Form()] = ""
 ) -> Response:
-    """Log in as the administrator and open a page of the dashboard, with one click."""
+    """Log in with one click: as somebody who works at this desk, or as the administrator."""
     async with engine.db.transaction(role="engine") as tx:
-        token = await link_for(tx, ADMINISTRATOR, hours=1, actor="system:demo")
-    reply = RedirectResponse(page, status_code=303, headers=HEADERS)
+        email = await _hire(tx, PEOPLE[desk]) if desk else ADMINISTRATOR
+        token = await link_for(tx, email or ADMINISTRATOR, hours=1, actor="system:demo")
+    reply = RedirectResponse(f"/dashboard/{desk}" if desk else "/", status_code=303, headers=HEADERS)
     await log_in_with_link(request, token, reply)
     return reply
 
 
+async def _hire(tx: Transaction, person: Person) -> str | None:
+    """Make somebody a member of an organization of the demo, and return their address."""
+    organization = await tx.fetchval(
+        "select organization_id from onceward.organizations where slug = $1", person.organization
+    )
+    if organization is None:
+        return None
+    await set_member(tx, organization, person.email, person.role, desk_roles=person.desk_roles, actor="system:demo")
+    await tx.execute("update onceward.users set name = $2 where email = $1 and name = ''", person.email, person.name)
+    return person.email
+
+
 @router.get("/start/messages")
-async def messages(engine: Annotated[Engine, Depends(engine_of)]) -> Response:
-    """Show the newest messages of all apps and channels as their recipients would see them."""
+async def messages(engine: Annotated[Engine, Depends(engine_of)], to: str = "") -> Response:
+    """Show the newest messages as their recipients see them: a list of people, and the phone or the mailbox of one."""
     async with engine.db.transaction(role="engine") as tx:
         rows = await tx.fetch(NEWEST, SHOWN)
-    return _page("messages.html", messages=[{**row, **_content(engine, row)} for row in rows])
+    boxes: dict[str, list[Any]] = {}
+    for row in rows:
+        boxes.setdefault(
+            f"{'mail' if row['channel'] == 'email' else 'phone'} {row['address'] or 'Without an address'}", []
+        ).append(row)
+    chosen = to if to in boxes else next(iter(boxes), "")
+    shown = [{**row, **_content(engine, row)} for row in boxes.get(chosen, ())]
+    people = [
+        (name, name.partition(" ")[2], len(each), _content(engine, each[0])["subject"]) for name, each in boxes.items()
+    ]
+    return _page("messages.html", people=people, chosen=chosen, messages=shown, is_mail=chosen.startswith("mail"))
 
 
 def _content(engine: Engine, row: Any) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,19 +28,30 @@ PRIVATE = frozenset({".env"})
 SKIPPED = frozenset({"__pycache__"})
 
 
+class Template(StrEnum):
+    """What a new project begins with."""
+
+    WEBHOOK = "webhook"
+    SHOP = "shop"
+
+
 def register(cli: typer.Typer) -> None:
     cli.command("new")(new)
 
 
 def new(
     name: Annotated[str, typer.Argument(help="Name of the project and of its folder, for example `shop`.")],
+    template: Annotated[
+        Template,
+        typer.Option("--template", help="`webhook`: a webhook, a job and a schedule. `shop`: orders that are paid."),
+    ] = Template.WEBHOOK,
 ) -> None:
-    """Create a project with an app, a webhook, a job, a schedule, a migration, tests and files for deployment."""
+    """Create a project with an app, a migration, tests and files for deployment."""
     package = package_of(name, FEATURES_HERE.get().engine)
     target = Path.cwd() / name
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandFailed(f"{target} exists and is not an empty folder: choose another name or remove it", Exit.USAGE)
-    create_project(target, name=name, package=package)
+    create_project(target, name=name, package=package, template=template)
     say(f"created {name}. Next: `cd {name}`, then `onceward dev`; the tests run with `pytest`")
 
 
@@ -61,7 +73,7 @@ def package_of(name: str, engine: Features) -> str:
     raise CommandFailed(f"{name!r} cannot be the name of a project: {reason}", Exit.USAGE)
 
 
-def create_project(target: Path, *, name: str, package: str) -> None:
+def create_project(target: Path, *, name: str, package: str, template: Template = Template.WEBHOOK) -> None:
     """Write the files of a new project. The folder is missing or empty."""
     import secrets
     from base64 import b64encode
@@ -76,6 +88,8 @@ def create_project(target: Path, *, name: str, package: str) -> None:
         "generated_secret_key": secrets.token_urlsafe(32),
     }
     _copy(files("onceward.cli").joinpath("project_template"), target, replacements)
+    if template is Template.SHOP:  # its files replace those of the same name
+        _copy(files("onceward.cli").joinpath("shop_template"), target, replacements)
 
 
 def _copy(source: Traversable, target: Path, replacements: dict[str, str]) -> None:

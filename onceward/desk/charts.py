@@ -92,7 +92,7 @@ def _svg(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Markup
     highest = Markup('<text x="0" y="11">{}</text><line x1="0" x2="{}" y1="15.5" y2="15.5"/>').format(
         chart.shown(top), WIDTH
     )
-    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}: highest {}">{}{}{}</svg>').format(
+    return Markup('<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}: highest {}">{}{}{}</svg>').format(
         WIDTH, HEIGHT + FOOT, chart.title, chart.shown(top), highest, Markup("").join(bars), ends
     )
 
@@ -115,6 +115,6 @@ def _bars(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Marku
         )
         for number, (label, value) in enumerate(zip(labels, values, strict=True))
     ]
-    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}: highest {}">{}</svg>').format(
+    return Markup('<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}: highest {}">{}</svg>').format(
         WIDTH, len(values) * LINE, chart.title, chart.shown(top), Markup("").join(lines)
     )

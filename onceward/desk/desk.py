@@ -16,6 +16,7 @@ from onceward.desk.detail import Detail
 from onceward.desk.errors import WrongDesk
 from onceward.desk.listing import Listing
 from onceward.web.dashboard.contribution import Pages
+from onceward.web.dashboard.page import Loader
 from onceward.web.exposure import Effect
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Desk:
         roles: tuple[Role, ...] = (),
         order: int = 100,
         key: str = "",
+        home: tuple[Loader, str] | None = None,
+        zone: str = "",
     ) -> None:
         if not name.isidentifier() or name.lower() != name:
             raise WrongDesk(f"the name of a desk must be an identifier in small letters, not {name!r}")
@@ -94,6 +97,10 @@ class Desk:
         self.order = order
         self.key = key
         self.roles = tuple(roles)
+        self.home = home
+        """A loader and the name of its part, for an app with a home page of its own."""
+        self.zone = zone
+        """SQL for the time zone of the organization, in which days are meant if the address names none."""
         self.listings: dict[str, Listing] = {}
         self.details: dict[str, Detail] = {}
         self.actions: dict[tuple[str, str], DeskAction] = {}
@@ -192,7 +199,7 @@ class Desk:
     def parents_of(self, listing: Listing) -> dict[str, Parent]:
         """Return the objects by which a list can be limited: those whose page shows it as a tab."""
         return {
-            name: Parent(related.by, self.listings[name].id_type)
+            name: Parent(related.by, related.type or self.listings[name].id_type)
             for name, detail in self.details.items()
             for related in detail.related
             if related.listing is listing

@@ -16,6 +16,8 @@ class Related:
     listing: Listing
     by: str
     """SQL over the rows of that listing: the id of this object. It needs an index."""
+    type: str = ""
+    """The SQL type of `by`, if it is not that of the id: `text`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class Detail:
     also: tuple[str, ...] = ()
     """Further entity types of the audit log whose entries about the same id belong to the timeline."""
     words: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What people read instead of the name of an audit entry."""
+    """What people read instead of the name of an audit entry; an empty text leaves it out."""
     timeline: str = ""
     """SQL of the app's own records, with `$1` as the id (text): `at`, `what` and `who`."""
     documents: str = ""

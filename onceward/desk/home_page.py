@@ -10,7 +10,7 @@ from onceward.desk.asking import ask
 from onceward.desk.charts import draw
 from onceward.desk.desk import Desk, DeskFigure
 from onceward.desk.reading import read
-from onceward.desk.tabs import frame, reader_of, sees
+from onceward.desk.tabs import frame, reader_of, sees, zoned
 from onceward.money import format_amount
 from onceward.web.dashboard import View
 from onceward.web.dashboard.formats import number
@@ -21,6 +21,8 @@ def loader(desk: Desk) -> Loader:
     """Return the loader of the home page. It shows only what the roles of the viewer allow."""
 
     async def load(view: View) -> dict[str, Any]:
+        if desk.home is not None:
+            return {**frame(desk, view, ""), **await desk.home[0](view)}
         today = datetime.now(UTC).date()
         charts = [each for each in desk.charts if view.may("viewer", *desk.role_names(each.roles))]
         return {
@@ -56,7 +58,7 @@ async def _shortlists(desk: Desk, view: View) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
     for each in desk.shortlists:
         if sees(desk, view, each.listing):
-            asked = ask(each.listing, dict(parse_qsl(each.query)))
+            asked = ask(each.listing, await zoned(desk, view, dict(parse_qsl(each.query))))
             rows = await read(reader_of(view), each.listing, asked, limit=each.rows)
             path = f"{desk.path}/{each.listing.name}?{each.query}"
             shown.append({"title": each.title, "listing": each.listing, "rows": rows.rows, "path": path})

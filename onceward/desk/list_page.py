@@ -9,7 +9,7 @@ from onceward.desk.desk import Desk
 from onceward.desk.files import has_xlsx
 from onceward.desk.listing import Listing
 from onceward.desk.reading import count, read
-from onceward.desk.tabs import buttons, frame, may_do, reader_of
+from onceward.desk.tabs import buttons, frame, may_do, reader_of, zoned
 from onceward.web.dashboard import View
 from onceward.web.dashboard.formats import about, number
 from onceward.web.dashboard.page import Loader
@@ -23,7 +23,7 @@ def loader(desk: Desk, listing: Listing) -> Loader:
     parents = desk.parents_of(listing)
 
     async def load(view: View) -> dict[str, Any]:
-        asked = ask(listing, view.params, parents=parents)
+        asked = ask(listing, await zoned(desk, view, view.params), parents=parents)
         in_rows = [
             each for each in desk.actions_of(listing, "row", "rows") if each.in_list and may_do(desk, view, each)
         ]

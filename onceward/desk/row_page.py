@@ -80,7 +80,9 @@ async def _related(desk: Desk, listing: Listing, detail: Detail, view: View, id:
     for each in detail.related:
         if not sees(desk, view, each.listing):
             continue
-        asked = ask(each.listing, {listing.name: id}, parents={listing.name: Parent(each.by, listing.id_type)})
+        asked = ask(
+            each.listing, {listing.name: id}, parents={listing.name: Parent(each.by, each.type or listing.id_type)}
+        )
         rows = await read(reader_of(view), each.listing, asked, limit=SHOWN_RELATED)
         path = f"{desk.path}/{each.listing.name}?{listing.name}={id}"
         related.append({"listing": each.listing, "rows": rows.rows, "more": rows.next, "path": path})

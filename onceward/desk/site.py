@@ -16,7 +16,8 @@ from onceward.web.exposure import NOTHING
 def desk_pages(desk: Desk) -> Pages:
     """Return everything that a desk adds to the dashboard."""
     everybody = desk.role_names(tuple(role.name for role in desk.roles))
-    pages = [_page(desk, "", desk.path, desk.title, home_page.loader(desk), "desk_home", roles=everybody, every_s=5.0)]
+    part = "desk_home" if desk.home is None else desk.home[1]
+    pages = [_page(desk, "", desk.path, desk.title, home_page.loader(desk), part, roles=everybody, every_s=5.0)]
     actions: list[Action] = []
     extras: list[Extra] = []
     for listing in desk.listings.values():

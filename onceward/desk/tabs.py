@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asyncpg import Record
@@ -27,6 +27,13 @@ def may_do(desk: Desk, view: View, action: DeskAction) -> bool:
 
 def reader_of(view: View) -> Reader:
     return Reader(view.conn, view.site.database, view.organization)
+
+
+async def zoned(desk: Desk, view: View, params: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the parameters with the time zone of the organization, if the desk knows it and the address names none."""
+    if not desk.zone or params.get("zone") or view.everything:
+        return params
+    return {**params, "zone": await view.conn.fetchval(desk.zone) or ""}
 
 
 def frame(desk: Desk, view: View, here: str) -> dict[str, Any]:

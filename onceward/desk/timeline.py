@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from onceward.statements import read_statement
+from onceward.trust.people import names_of
 from onceward.web.dashboard.page import PageReader
 
 READ = read_statement("desk", "timeline")
 SHOWN = 100
-ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-NAMES = """
-select user_id::text as id, coalesce(nullif(name, ''), email) as name
-  from onceward.users where user_id = any($1::uuid[])
-"""
 
 
 class Moment(NamedTuple):
@@ -61,7 +56,8 @@ async def read_timeline(
     ]
     if further:
         rows: Sequence[Any] = await conn.fetch(f"select * from ({further}) t order by at desc limit {SHOWN}", id)
-        moments += [Moment(row["at"], row["what"], row["who"] or "", "") for row in rows]
+        moments += [Moment(row["at"], row["what"], _who(row["who"] or ""), "") for row in rows]
+    moments = [moment for moment in moments if moment.what]
     return sorted(moments, key=lambda moment: moment.at, reverse=True)[:SHOWN]
 
 
@@ -71,20 +67,16 @@ def _words(action: str) -> str:
 
 async def named(conn: PageReader, moments: Sequence[Moment]) -> list[Moment]:
     """Return the moments with names of members instead of ids. Handlers cannot read names: this reads as the engine."""
-    ids = {moment.who for moment in moments if ID.fullmatch(moment.who)}
-    if not ids:
-        return list(moments)
-    names = {row["id"]: row["name"] for row in await conn.fetch(NAMES, sorted(ids))}
-    return [
-        moment._replace(who=names.get(moment.who, "a former member") if moment.who in ids else moment.who)
-        for moment in moments
-    ]
+    names = await names_of(conn, {moment.who for moment in moments})
+    return [moment._replace(who=names.get(moment.who, moment.who)) for moment in moments]
 
 
 def _who(actor: str) -> str:
     kind, colon, name = actor.partition(":")
     if not colon:
-        return actor.capitalize()
+        return actor[:1].upper() + actor[1:]
+    if kind in ("event", "job", "schedule", "workflow", "message"):
+        return ""  # the line leads to what caused it
     return {"session": name, "key": f"key {name}", "operator": f"{name} (command line)", "token": f"user {name}"}.get(
         kind, f"{kind} {name}"
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onceward.testing.crash import Crash, crash_test, give_back
     from onceward.testing.databases import TestDatabases, TestServer
     from onceward.testing.inbox import TestInbox, WebhookResponse
+    from onceward.testing.payments import payments_test
     from onceward.testing.stall import StallScenario, app_scenario, stall_test
     from onceward.testing.waiting import until
     from onceward.testing.work import drain, perform
@@ -43,6 +44,7 @@ __all__ = [
     "crash_test",
     "drain",
     "give_back",
+    "payments_test",
     "perform",
     "stall_test",
     "until",

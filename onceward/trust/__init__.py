@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.trust.invariants import Check, Result, finds_nothing, verify
     from onceward.trust.key_ring import ring_keys, rotated
     from onceward.trust.metrics_events import record_metric, record_metrics, severity
-    from onceward.trust.organizations import act_for, create_organization, find_organization
+    from onceward.trust.organizations import act_for, create_organization, find_organization, set_member
     from onceward.trust.sealed_columns import RowId, SealedColumns
     from onceward.trust.sealer import Sealer
     from onceward.trust.secrets import SecretBox, put_secret
@@ -48,6 +48,7 @@ __all__ = [
     "record_metric",
     "ring_keys",
     "rotated",
+    "set_member",
 ]
 
 __getattr__ = lazy(__name__, __file__)

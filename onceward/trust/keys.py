@@ -98,10 +98,10 @@ async def create_key(
     requested, limits = sorted(set(scopes)), restrictions or KeyRestrictions()
     unknown = [scope for scope in requested if scope not in GRANTABLE]
     if unknown or not requested:
-        raise TrustError(f"scopes {unknown or requested} must be one or more of {', '.join(GRANTABLE)}")
+        raise TrustError(f"scopes {', '.join(unknown) or '(none)'} must be one or more of {', '.join(GRANTABLE)}")
     if ("admin" in requested) != (organization is None):
         raise TrustError(
-            f"scopes {requested}: a key of the whole instance needs the scope admin, a key of an organization cannot have it"
+            f"scopes {', '.join(requested)}: a key of the whole instance needs the scope admin, a key of an organization cannot have it"
         )
     if not name.strip() or len(name) > 200:
         raise TrustError(f"name must have 1-200 characters, but has {len(name)}")

@@ -157,7 +157,7 @@ def _operation_name(method: str, path: str, responses: dict[str, Any]) -> str:
 
 
 def _with_readable_models(document: dict[str, Any]) -> dict[str, Any]:
-    """Rename models that several modules have: FastAPI calls them `onceward_apps__learning__routes__MoveIn`."""
+    """Rename models that several modules have: FastAPI calls them `shop__routes__orders__NewOrder`."""
     schemas: dict[str, Any] = document["components"]["schemas"]
     names: dict[str, str] = {}
     for long in schemas:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.new import create_project, package_of
+from onceward.cli.new import Template, create_project, package_of
 from onceward.cli.project import ProjectInvalid, use_project
 from onceward.process.dev import snapshot
 from onceward.runtime import FEATURES
@@ -56,6 +56,19 @@ def test_a_project_has_its_own_names_and_secrets_everywhere(tmp_path: Path) -> N
     assert stat.S_IMODE((target / ".env").stat().st_mode) == 0o600
     assert ".env" in texts[Path(".gitignore")].splitlines()
     assert "**/.env" in texts[Path(".dockerignore")].splitlines()
+
+
+def test_the_shop_template_is_paid_and_its_own_test_passes(tmp_path: Path) -> None:
+    target = tmp_path / "my-shop"
+    create_project(target, name="my-shop", package="my_shop", template=Template.SHOP)
+    texts = {path.relative_to(target): path.read_text() for path in target.rglob("*") if path.is_file()}
+    left = [path for path, text in texts.items() if re.search(r"project[_-]name|generated_|dot_", text + str(path))]
+    assert left == []
+    assert len(texts[Path("my_shop/app.py")].splitlines()) < 60
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{target}"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False, env=env, timeout=200)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 
 def test_a_folder_with_files_is_not_touched(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator
+from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +17,7 @@ from onceward import Onceward
 from onceward.feature import EVERY_ROLE, WEB
 from onceward.process.process import Process
 from onceward_apps.demo import local_pages
-from onceward_apps.start_page import DashboardPage, router, use_start_page
+from onceward_apps.start_page import PEOPLE, DeskName, router, use_start_page
 from tests.web.operating import started
 
 START = Path(__file__).parents[2] / "apps" / "onceward_apps" / "demo_pages" / "start.html"
@@ -57,10 +58,10 @@ async def test_a_visitor_logs_in_with_one_click_and_reads_the_messages(process: 
 async def test_one_click_opens_a_page_of_the_dashboard_and_no_other_page(process: Process) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(process.web.url, cookie_jar=jar, headers={"Origin": process.web.url}) as http:
-        for page in ("https://elsewhere.example/", "//elsewhere.example", "/metrics"):
-            async with http.post("/start/login", data={"page": page}, allow_redirects=False) as answer:
-                assert answer.status == 422, page
-        async with http.post("/start/login", data={"page": "/dashboard/clinic"}, allow_redirects=False) as answer:
+        for desk in ("https://elsewhere.example/", "/elsewhere.example", "metrics"):
+            async with http.post("/start/login", data={"desk": desk}, allow_redirects=False) as answer:
+                assert answer.status == 422, desk
+        async with http.post("/start/login", data={"desk": "clinic"}, allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/dashboard/clinic")
 
 
@@ -109,4 +110,9 @@ def test_the_page_explains_in_four_sentences_and_names_three_things_to_try() -> 
     assert {"/events", "/demo", "/start/coursegen", "/start/messages", "/api/v1/docs", "/metrics"} <= set(
         re.findall(r'href="([^"]+)"', text)
     )
-    assert set(re.findall(r'dashboard_tile\("([^"]+)"', text)) < set(get_args(DashboardPage))
+    assert set(re.findall(r'desk_tile\("([^"]+)"', text)) == set(get_args(DeskName)) - {""}
+
+
+def test_the_people_of_the_demo_work_in_organizations_that_it_has() -> None:
+    for desk, person in PEOPLE.items():
+        assert person.organization == import_module(f"onceward_apps.{desk}.demo").SLUG

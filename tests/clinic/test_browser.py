@@ -91,9 +91,9 @@ async def test_the_day_shows_live_who_is_in_the_room_on_a_desktop_and_a_phone(
     pages = {device: await open_page(device) for device in SIZES}
     cells: dict[str, Any] = {}
     for device, page in pages.items():
-        await page.goto(f"{demo.base_url}/dashboard/clinic?on={day}")
+        await page.goto(f"{demo.base_url}/dashboard/clinic/appointments?starts_at_from={day}&zone=Asia/Singapore")
         await expect(page.locator("#link-state")).to_have_text("Live")
-        cells[device] = page.locator(f"#appointment-{appointment} td[data-label='In the room']")
+        cells[device] = page.locator(f"[data-row='{appointment}'] td[data-label='In the room']")
         await expect(cells[device]).to_have_text("–")
 
     guest = demo.daily.join(room, user_name=LONG_NAME)
@@ -101,7 +101,7 @@ async def test_the_day_shows_live_who_is_in_the_room_on_a_desktop_and_a_phone(
     for device, page in pages.items():
         await expect(cells[device]).to_contain_text("Dr. Koh")
         await expect(cells[device]).to_contain_text(LONG_NAME)
-        await expect(page.locator(f"#appointment-{appointment} td[data-label='State']")).to_have_text("in progress")
+        await expect(page.locator(f"[data-row='{appointment}'] td[data-label='State']")).to_have_text("In the room")
         if shots:
             await page.screenshot(path=Path(shots) / f"clinic-day-{device}.png", full_page=True)
     demo.daily.leave(guest)
@@ -113,9 +113,11 @@ async def test_the_day_shows_live_who_is_in_the_room_on_a_desktop_and_a_phone(
     faults: list[str] = []
     for device, page in pages.items():
         for name, path in (
-            ("day", f"/dashboard/clinic?on={day}"),
-            ("appointment", f"/dashboard/clinic/appointment?id={appointment}"),
-            ("open appointment", f"/dashboard/clinic/appointment?id={waiting}"),
+            ("home", "/dashboard/clinic"),
+            ("day", f"/dashboard/clinic/appointments?starts_at_from={day}"),
+            ("appointment", f"/dashboard/clinic/appointments/row/{appointment}"),
+            ("open appointment", f"/dashboard/clinic/appointments/row/{waiting}"),
+            ("cancel", f"/dashboard/clinic/appointments/do/cancel?ids={waiting}"),
             ("inbox", "/dashboard/clinic/inbox"),
             ("paid", f"/clinic/paid?appointment={appointment}"),
         ):

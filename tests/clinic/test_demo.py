@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import aiohttp
@@ -69,10 +70,19 @@ async def test_an_operator_repairs_and_replays_the_webhook_that_failed(demo: Cli
                 return await reply.text()
 
         assert f"no patient has the reference {reference}" in await get(f"/dashboard/events/{dead['seq']}")
-        form = {"appointment": str(appointment), "reference": reference}
-        async with http.post("/dashboard/clinic/reference", data=form, allow_redirects=False) as reply:
+        edit = "/dashboard/clinic/patients/do/edit"
+        found = re.search(r'name="stamp" value="([^"]+)"', await get(f"{edit}?ids={patient['id']}"))
+        assert found is not None
+        form = {
+            "ids": str(patient["id"]),
+            "stamp": found[1],
+            "name": patient["name"],
+            "reference": reference,
+            "step": "run",
+        }
+        async with http.post(edit, data=form, allow_redirects=False) as reply:
             assert reply.status == 303, await reply.text()
-        assert reference in await get(f"/dashboard/clinic/appointment?id={appointment}")
+        assert reference in await get(f"/dashboard/clinic/appointments/row/{appointment}")
         form = {"ids": str(dead["seq"]), "reason": "the reference was missing"}
         async with http.post("/dashboard/dead-letters/replay", data=form, allow_redirects=False) as reply:
             assert reply.status == 303, await reply.text()

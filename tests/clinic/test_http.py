@@ -82,12 +82,14 @@ async def test_an_appointments_way_through_the_api_and_the_pages(site: Site) -> 
     assert await site.ok("POST", f"{path}/payment-link") == {"number": 1}
     moved = await site.ok("POST", f"{path}/reschedule", json={"starts_at": "2031-06-21T01:00:00Z"})
     assert moved["status"] == "scheduled"
-    page = await site.ok("GET", "/dashboard/clinic?on=2031-06-21")
+    desk = "/dashboard/clinic/appointments"  # nine o'clock in Singapore, one o'clock in Greenwich
+    page = await site.ok("GET", f"{desk}?starts_at_from=2031-06-21&starts_at_to=2031-06-21")
     assert "Ann Tan" in page
-    assert "09:00" in page
-    page = await site.ok("GET", f"/dashboard/clinic/appointment?id={appointment['id']}")
+    assert "2031-06-21T01:00:00Z" in page
+    page = await site.ok("GET", f"{desk}/row/{appointment['id']}")
     assert "Send a payment link" in page
-    assert "No message waits" in await site.ok("GET", "/dashboard/clinic/inbox")
+    assert "Moved to another time" in page
+    assert "No message yet" in await site.ok("GET", "/dashboard/clinic/inbox")
     cancelled = await site.ok("POST", f"{path}/cancel", json={"reason": "ill"})
     assert (cancelled["status"], cancelled["cancelled_by"]) == ("cancelled", "clinic")
     shown = await site.ok("GET", path)

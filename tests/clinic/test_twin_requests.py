@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from onceward import Onceward
+from onceward.desk.comparing import version
 from onceward.http import ServiceClient
 from onceward.integrations.daily import Daily, DailySimulator
 from onceward.integrations.stripe import StripeSimulator
@@ -26,12 +27,13 @@ from onceward.trust.settings import TrustSettings
 from onceward.work.settings import WorkSettings
 from onceward_apps.clinic import app as clinic_app
 from onceward_apps.clinic import checks
+from onceward_apps.clinic.desk import PatientForm, TimeForm
 from onceward_apps.clinic.store import conversations, people
 from tests import twins
 from tests.clinic.test_http import URL, Site
 from tests.twins import Case, Cases
 
-PAGES = "/dashboard/clinic"
+DESK = "/dashboard/clinic"
 PRICE = 8000
 VALID = {
     "clinics": "select count(*) from clinic.clinics",
@@ -142,17 +144,24 @@ async def change_patient(stage: Stage) -> Case:
     return Case(f"{URL}/patients/{await stage.patient()}", body, [{**body, "locale": "en"}], stage.staff)
 
 
-async def reference(stage: Stage) -> Case:
-    body = {"appointment": await stage.appointment(), "reference": f"P-{next(stage.numbers)}"}
-    return Case(f"{PAGES}/reference", body, [{**body, "n": "1"}], stage.staff, form=True)
+async def edit_on_the_desk(stage: Stage) -> Case:
+    body = {"ids": await stage.patient(name="Ann Tan"), "step": "run", "name": "Ann Lim"}
+    row = await stage.db.fetchrow("select * from clinic.patients where id = $1", UUID(body["ids"]))
+    form = PatientForm.model_validate({name: row[name] for name in PatientForm.model_fields})
+    return Case(f"{DESK}/patients/do/edit", {**body, "stamp": version(form)}, [], stage.staff, form=True)
 
 
 async def taken_reference(stage: Stage) -> Case:
     """Two patients get one reference at once: the second is refused with a reason."""
     name = f"P-{next(stage.numbers)}"
-    body = {"appointment": await stage.appointment(), "reference": name}
-    other = {"appointment": await stage.appointment(), "reference": name}
-    return Case(f"{PAGES}/reference", body, [other], stage.staff, form=True)
+    bodies = [
+        {"ids": await stage.patient(name="Ann"), "step": "run", "name": "Ann", "reference": name} for _ in range(2)
+    ]
+    for body in bodies:
+        row = await stage.db.fetchrow("select * from clinic.patients where id = $1", UUID(body["ids"]))
+        form = PatientForm.model_validate({name: row[name] for name in PatientForm.model_fields})
+        body["stamp"] = version(form)
+    return Case(f"{DESK}/patients/do/edit", bodies[0], bodies[1:], stage.staff, form=True)
 
 
 async def appointment(stage: Stage) -> Case:
@@ -211,18 +220,32 @@ async def answer(stage: Stage) -> Case:
     return Case(path, {"text": "Yes"}, [{"text": f"Yes {n}"} for n in range(4)], stage.staff)
 
 
-async def answer_on_the_dashboard(stage: Stage) -> Case:
-    id = await stage.question()
-    body = {"message": str(id), f"text-{id}": "Yes"}
-    return Case(f"{PAGES}/answer", body, [{**body, f"text-{id}": f"Yes {n}"} for n in range(4)], stage.staff, form=True)
+async def answer_on_the_desk(stage: Stage) -> Case:
+    body = {"ids": str(await stage.question()), "step": "run", "text": "Yes"}
+    return Case(
+        f"{DESK}/inbox/do/answer", body, [{**body, "text": f"Yes {n}"} for n in range(4)], stage.staff, form=True
+    )
 
 
-def button(name: str, *, paid: bool = False) -> Any:
-    """The case of a form that names an appointment only."""
+async def close_on_the_desk(stage: Stage) -> Case:
+    body = {"ids": str(await stage.question()), "step": "run"}
+    return Case(f"{DESK}/inbox/do/close", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+
+async def move_on_the_desk(stage: Stage) -> Case:
+    id = await stage.appointment()
+    starts = await stage.db.fetchval("select starts_at from clinic.appointments where id = $1", UUID(id))
+    stamp = version(TimeForm(starts_at=starts, duration_minutes=30))
+    body = {"ids": id, "step": "run", "stamp": stamp, "starts_at": "2031-05-01T09:00", "duration_minutes": "30"}
+    return Case(f"{DESK}/appointments/do/move", body, [], stage.staff, form=True)
+
+
+def button(name: str, *, paid: bool = False, **given: str) -> Any:
+    """The case of an action of the desk on an appointment."""
 
     async def press(stage: Stage) -> Case:
-        body = {"appointment": await (stage.paid() if paid else stage.appointment())}
-        return Case(f"{PAGES}/{name}", body, [{**body, "n": "1"}], stage.staff, form=True)
+        body = {"ids": await (stage.paid() if paid else stage.appointment()), "step": "run", **given}
+        return Case(f"{DESK}/appointments/do/{name}", body, [{**body, "n": "1"}], stage.staff, form=True)
 
     return press
 
@@ -243,15 +266,17 @@ CASES: Cases[Stage] = {
     f"POST {URL}/appointments/{{appointment_id}}/refund": refund,
     f"POST {URL}/appointments/{{appointment_id}}/refund (of a part)": partial_refund,
     f"POST {URL}/messages/{{message_id}}/answer": answer,
-    f"POST {PAGES}/confirm": button("confirm"),
-    f"POST {PAGES}/no-show": button("no-show"),
-    f"POST {PAGES}/cancel": button("cancel", paid=True),
-    f"POST {PAGES}/room": button("room"),
-    f"POST {PAGES}/payment-link": button("payment-link"),
-    f"POST {PAGES}/refund": button("refund", paid=True),
-    f"POST {PAGES}/answer": answer_on_the_dashboard,
-    f"POST {PAGES}/reference": reference,
-    f"POST {PAGES}/reference (of another patient)": taken_reference,
+    f"POST {DESK}/appointments/do/confirm": button("confirm"),
+    f"POST {DESK}/appointments/do/no_show": button("no_show"),
+    f"POST {DESK}/appointments/do/cancel": button("cancel", paid=True, reason="ill"),
+    f"POST {DESK}/appointments/do/create_room": button("create_room"),
+    f"POST {DESK}/appointments/do/send_link": button("send_link"),
+    f"POST {DESK}/appointments/do/refund": button("refund", paid=True, reason="ill"),
+    f"POST {DESK}/appointments/do/move": move_on_the_desk,
+    f"POST {DESK}/patients/do/edit": edit_on_the_desk,
+    f"POST {DESK}/patients/do/edit (a taken reference)": taken_reference,
+    f"POST {DESK}/inbox/do/answer": answer_on_the_desk,
+    f"POST {DESK}/inbox/do/close": close_on_the_desk,
 }
 
 

@@ -229,11 +229,13 @@ async def test_lines_of_customers_webhooks_and_work_take_turns() -> None:
 
 
 async def test_a_statement_of_a_request_ends_after_its_limit(db: Database) -> None:
-    with calling_as(Caller("a", "p", statement_timeout_s=0.05)):
+    caller = Caller("a", "p", statement_timeout_s=0.2)
+    with calling_as(caller):
         with pytest.raises(asyncpg.QueryCanceledError):
             async with db.transaction() as tx:
                 await tx.execute("select pg_sleep(5)")
+        caller.statement_timeout_s = 20.0
         async with db.transaction() as tx:
-            assert await tx.fetchval("show statement_timeout") == "50ms"
+            assert await tx.fetchval("show statement_timeout") == "20s"
     async with db.transaction() as tx:
         assert await tx.fetchval("show statement_timeout") == "0"

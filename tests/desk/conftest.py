@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import load_settings
+from onceward.testing import TestDatabases
 from onceward.trust import create_organization
 from onceward.trust.organizations import set_member
 from onceward.trust.sessions import create_link
@@ -152,3 +153,19 @@ async def log_in(library: Library) -> AsyncIterator[LogIn]:
     yield enter
     for http in opened:
         await http.close()
+
+
+@pytest.fixture(scope="session")
+def apps_databases(server_url: str) -> Iterator[TestDatabases]:
+    """Creates databases with the tables of the engine and of all bundled apps."""
+    from onceward_apps import all as bundled
+
+    with TestDatabases(server_url, FEATURES.plus(bundled.app.features()).migrations) as databases:
+        yield databases
+
+
+@pytest.fixture
+def apps_database_url(apps_databases: TestDatabases) -> Iterator[str]:
+    url = apps_databases.create()
+    yield url
+    apps_databases.release(url)

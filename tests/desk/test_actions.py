@@ -133,7 +133,7 @@ async def test_the_home_page_has_numbers_and_a_chart_with_its_table(library: Lib
     assert "Nothing yet." in (await lena.get("/dashboard/library")).text
     await lena.post(f"{BOOKS}/do/lend", ids=book, step="run", reader="Rita")
     text = (await lena.get("/dashboard/library")).text
-    assert '<svg class="chart"' in text
+    assert '<svg class="bars"' in text
     assert "As a table" in text
     assert "books?state=lent" in text
     assert not re.search(r"\sstyle=|<style|\son\w+=", text)

@@ -23,7 +23,7 @@ OPERATING = {"onceward.trust.erase", "onceward.trust.export"}
 
 def imported() -> Iterator[tuple[str, str, str]]:
     """Yield the file, the module and the name of each import from Onceward in an app or an example."""
-    for folder in ("apps", "examples", "onceward/cli/project_template"):
+    for folder in ("apps", "examples", "onceward/cli/project_template", "onceward/cli/shop_template"):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "onceward":

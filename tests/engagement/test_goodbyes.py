@@ -219,3 +219,44 @@ async def test_what_whatsapp_reports_is_logged_with_ids_only(house: House) -> No
     assert number not in str(said)
     report = await house.daily()
     assert (report.failed, await house.state(lost), await house.state(sent)) == (1, "active", "goodbye_sent")
+
+
+@pytest.mark.acceptance("002-H holes")
+async def test_the_daily_run_does_not_undo_an_opt_in(house: House) -> None:
+    """Opted out, the queued goodbye is suppressed, opted in again: the next run follows the last word of the user."""
+    user = await house.user(inactive=DAYS_15)
+    await house.daily()
+    async with house.acting() as tx:
+        await activity.set_opt_out(tx, user, True)
+    await house.drain()
+    async with house.acting() as tx:
+        await activity.set_opt_out(tx, user, False)
+    await house.clock.advance(days=1)
+    await house.daily()
+    opted_out = await house.db.fetchval(
+        "select reengagement_opt_out from engagement.user_profiles where user_id = $1", user
+    )
+    row = await house.row(user)
+    # The suppressed goodbye reached nobody, so the user, who wants messages again, gets one now.
+    assert (opted_out, row["state"], row["goodbye_failures"]) == (False, "goodbye_sent", 0)
+    await house.drain()
+    assert [each["status"] for each in await house.queue(user)].count("sent") == 1
+
+
+@pytest.mark.acceptance("002-H holes")
+async def test_a_profile_that_is_saved_again_with_the_same_number_does_not_make_it_reachable(house: House) -> None:
+    user = await house.user(inactive=DAYS_15)
+    await refused(house, user)
+    number = await house.number_of(user)
+    goodbyes = 0
+    for _ in range(12):
+        await house.daily()
+        await house.drain()
+        goodbyes = len(await house.queue(user))
+        await house.clock.advance(days=1)
+        async with house.acting() as tx:
+            await activity.save_profile(tx, user, whatsapp_jid=number)
+    assert goodbyes == 2, "one goodbye a week"
+    async with house.acting() as tx:
+        await activity.save_profile(tx, user, whatsapp_jid="+5511987650000")
+    assert (await house.row(user))["goodbye_failures"] == 0, "a new number may work"

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from onceward.db import Database
-from onceward_apps.engagement.store import candidates
+from onceward_apps.engagement.store import candidates, views
 
 USERS = """
 with o as (insert into onceward.organizations (slug, name) values ('o', 'o') returning organization_id),
@@ -45,3 +45,12 @@ async def test_a_page_of_candidates_is_read_by_its_index(db: Database, statement
     plan = "\n".join(row[0] for row in await db.fetch(f"explain {statement}", *arguments))
     assert index in plan, plan
     assert "Seq Scan on user_engagement_states" not in plan, plan
+
+
+@pytest.mark.acceptance("002-H holes")
+async def test_a_sent_message_finds_its_user_by_the_primary_key(db: Database) -> None:
+    await db.fetchval(USERS)
+    await db.execute("analyze engagement.user_profiles")
+    plan = "\n".join(row[0] for row in await db.fetch(f"explain {views.QUEUED}", [1]))
+    assert "user_profiles_pkey" in plan, plan
+    assert "Seq Scan on user_profiles" not in plan, plan

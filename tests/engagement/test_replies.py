@@ -228,3 +228,12 @@ async def test_the_same_transaction_twice_is_one(house: House) -> None:
         recorded.append(done.recorded)
     assert recorded == [1, 0]
     assert await house.db.fetchval("select count(*) from engagement.transactions") == 1
+
+
+@pytest.mark.acceptance("002-H holes")
+@pytest.mark.parametrize("kind", ["video", "sticker", "document", "location", "contacts", "reaction"])
+async def test_whatever_a_person_sends_is_an_answer(house: House, kind: str) -> None:
+    user = await house.say_goodbye()
+    content: dict[str, Any] = {"contacts": []} if kind == "contacts" else {kind: {"id": "1"}}
+    assert await house.reply(user, {"type": kind, **content}) == "activity"
+    assert await house.state(user) == "active"

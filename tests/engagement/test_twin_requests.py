@@ -99,6 +99,15 @@ async def opt_out_on_the_dashboard(stage: Stage) -> Case:
     return Case(f"{PAGES}/opt-out", {"user": user}, [{"user": user, "opted_out": "yes"}], stage.staff, form=True)
 
 
+def on_the_desk(name: str) -> Any:
+    async def press(stage: Stage) -> Case:
+        [user] = await stage.users(1)
+        body = {"ids": user, "step": "run"}
+        return Case(f"{PAGES}/users/do/{name}", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+    return press
+
+
 async def sample_on_the_dashboard(stage: Stage) -> Case:
     body = {"number": "+5511911112222", "message": "goodbye", "locale": "pt"}
     why = "a person who asks for a test message again wants to see it again"
@@ -113,6 +122,8 @@ CASES: Cases[Stage] = {
     f"POST {URL}/transactions": transactions,
     f"POST {URL}/test-messages": sample,
     f"POST {PAGES}/opt-out": opt_out_on_the_dashboard,
+    f"POST {PAGES}/users/do/stop": on_the_desk("stop"),
+    f"POST {PAGES}/users/do/allow": on_the_desk("allow"),
     f"POST {PAGES}/test": sample_on_the_dashboard,
 }
 

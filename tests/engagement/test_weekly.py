@@ -162,3 +162,17 @@ async def test_errors_of_runs_are_deleted_after_90_days(house: House) -> None:
     await house.weekly()
     left = await house.db.fetch("select error from engagement.job_errors")
     assert [row["error"] for row in left] == ["89"]
+
+
+@pytest.mark.acceptance("002-H holes")
+async def test_nobody_is_praised_for_no_transactions(house: House) -> None:
+    visitor = await house.user()
+    busy = await house.user()
+    await house.active(visitor)
+    await house.transact(busy, 2)
+    await house.weekly()
+    [visit], [review] = await house.queue(visitor), await house.queue(busy)
+    assert (visit["message_key"], visit["message_type"]) == ("engagement.weekly_visit", "weekly_review")
+    assert review["message_key"] == "engagement.weekly_review"
+    await house.weekly()
+    assert len(await house.queue(visitor)) == 1

@@ -44,7 +44,7 @@ class Network:
         self.pem = pem
         self.asked: list[str] = []
 
-    async def fetch(self, url: str) -> bytes:
+    async def fetch(self, url: str, **_: Any) -> bytes:
         self.asked.append(url)
         return self.pem
 
@@ -161,7 +161,7 @@ def test_what_is_fetched_must_be_a_certificate_of_sane_size(pem: bytes) -> None:
 
 
 def test_an_unreachable_certificate_is_a_counted_refusal_that_paypal_retries() -> None:
-    async def fetch(url: str) -> bytes:
+    async def fetch(url: str, **_: Any) -> bytes:
         raise TimeoutError
 
     def attempt() -> None:

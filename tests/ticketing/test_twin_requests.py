@@ -20,6 +20,7 @@ from tests import twins
 from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
 from tests.twins import TWINS, Case, Cases
 
+DESK = "/dashboard/ticketing"
 STAFF = "/api/v1/ticketing"
 VALID = {
     "venues": "select count(*) from ticketing.venues",
@@ -206,6 +207,30 @@ async def void(stage: Stage) -> Case:
     return Case(path, {"reason": "lost"}, [{"reason": f"lost {n}"} for n in range(4)], stage.staff)
 
 
+def on_the_desk(stage: Stage, action: str, ids: str, **given: str) -> Case:
+    body = {"ids": ids, "step": "run", **given}
+    return Case(f"{DESK}/{action}", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+
+async def close_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "events/do/close", event_id)
+
+
+async def open_on_the_desk(stage: Stage) -> Case:
+    event = await stage.shop.call(f"{STAFF}/events", await stage.new_event(), staff=True)
+    return on_the_desk(stage, "events/do/open_sale", event["id"])
+
+
+async def void_on_the_desk(stage: Stage) -> Case:
+    order = await stage.order()
+    return on_the_desk(stage, "tickets/do/void", str(order["tickets"][0]["id"]), reason="lost")
+
+
+async def coupon_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "coupons/do/add_coupon", "", code=f"DESK{next(stage.numbers)}", percent="10")
+
+
 async def scan(stage: Stage) -> Case:
     order = await stage.order()
     body = {"event_id": order["event_id"], "presented": order["tickets"][0]["ticket_code"], "scan_id": str(uuid4())}
@@ -282,6 +307,10 @@ CASES: Cases[Stage] = {
     f"POST {STAFF}/venues": venue,
     f"POST {STAFF}/events": event,
     f"POST {STAFF}/events/{{event_id}}/status": status,
+    f"POST {DESK}/events/do/open_sale": open_on_the_desk,
+    f"POST {DESK}/events/do/close": close_on_the_desk,
+    f"POST {DESK}/tickets/do/void": void_on_the_desk,
+    f"POST {DESK}/coupons/do/add_coupon": coupon_on_the_desk,
     f"POST {STAFF}/events/{{event_id}}/cancel": cancel,
     f"POST {STAFF}/events/{{event_id}}/block": block,
     f"POST {STAFF}/events/{{event_id}}/unblock": unblock,

@@ -2,6 +2,7 @@
 
 from onceward_apps.clinic import (
     daily_handlers,
+    desk,
     jobs,
     message_handlers,
     paying,
@@ -16,6 +17,7 @@ from onceward_apps.clinic.app import app
 __all__ = [
     "app",
     "daily_handlers",
+    "desk",
     "jobs",
     "message_handlers",
     "paying",

@@ -1,6 +1,6 @@
 """Course generation by a language model: admission by tier, checkpoints, live progress, costs."""
 
-from onceward_apps.coursegen import jobs, queries, routes, schedules
+from onceward_apps.coursegen import desk, jobs, queries, routes, schedules
 from onceward_apps.coursegen.app import app
 
-__all__ = ["app", "jobs", "queries", "routes", "schedules"]
+__all__ = ["app", "desk", "jobs", "queries", "routes", "schedules"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from onceward.web.dashboard import Figure, Page, Pages, Reason, Section, Status, View, many, number
+from onceward.web.dashboard import Figure, Pages, Reason, Status, View, many, number
 from onceward_apps.coursegen import model
 from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
 from onceward_apps.coursegen.store import overview
@@ -72,8 +72,6 @@ async def status(view: View) -> Status:
 
 
 PAGES = Pages(
-    pages=(Page(name="coursegen", path=PATH, title="Course generation", section="coursegen", load=load),),
-    sections=(Section("coursegen", "Courses", PATH, "c", "coursegen.courses", "viewer", False, "Apps", 90),),
     status=(status,),
     templates=(Path(__file__).parent / "dashboard",),
 )

@@ -1,6 +1,6 @@
 """Engagement: the right message once, or none. Built on Onceward's public API only."""
 
-from onceward_apps.engagement import handlers, jobs, message_log, queries, routes, schedules
+from onceward_apps.engagement import desk, handlers, jobs, message_log, queries, routes, schedules
 from onceward_apps.engagement.activity import record_activity, record_transactions, save_profile, set_opt_out
 from onceward_apps.engagement.app import app
 from onceward_apps.engagement.delivery import process_message_queue
@@ -13,6 +13,7 @@ __all__ = [
     "ActiveUser",
     "QueuedMessage",
     "app",
+    "desk",
     "get_active_users_last_week",
     "get_user_activity_count",
     "handlers",

@@ -69,12 +69,11 @@ async def run_daily_engagement_job(run: Run) -> dict[str, Any]:
 async def take_back(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     """Return users to active whose goodbye was given up. They count as failed, except those who opted out meanwhile."""
     moved = {each.user_id for each in await transition_many(tx, GIVEN_UP, [row["user_id"] for row in rows])}
-    opted_out = [row for row in rows if row["reason"] == "opted_out" and row["user_id"] in moved]
-    for row in opted_out:
-        await set_opt_out(tx, row["user_id"], True, actor="messages")
-    failed = {row["user_id"]: row["reason"] for row in rows if row["user_id"] in moved}
-    for row in opted_out:
-        del failed[row["user_id"]]
+    suppressed = {row["user_id"] for row in rows if row["reason"] == "opted_out" and row["user_id"] in moved}
+    # What counts is what the user wants now: an opt-in may have followed the opt-out that stopped the message.
+    for user in await views.opted_out_now(tx, list(suppressed)):
+        await set_opt_out(tx, user, True, actor="messages")
+    failed = {row["user_id"]: row["reason"] for row in rows if row["user_id"] in moved - suppressed}
     configured = settings()
     unreachable = await states.goodbye_failed(
         tx, list(failed), retry=timedelta(days=configured.retry_days), most=configured.most_goodbyes

@@ -25,29 +25,30 @@ log = structlog.get_logger(__name__)
 SOURCE = "engagement-whatsapp"
 
 
-@app.on(SOURCE, "message.text", ordering=True)
-async def text_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
+KINDS = (
+    "text",
+    "button",
+    "interactive",
+    "image",
+    "audio",
+    "video",
+    "sticker",
+    "document",
+    "location",
+    "contacts",
+    "reaction",
+    "order",
+    "unsupported",
+)
+"""What a person can send. Whatever it is, it is an answer: what is not one of the known words is activity."""
+
+
+async def received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
     return await _received(event, tx)
 
 
-@app.on(SOURCE, "message.button", ordering=True)
-async def button_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
-    return await _received(event, tx)
-
-
-@app.on(SOURCE, "message.interactive", ordering=True)
-async def interactive_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
-    return await _received(event, tx)
-
-
-@app.on(SOURCE, "message.image", ordering=True)
-async def image_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
-    return await _received(event, tx)
-
-
-@app.on(SOURCE, "message.audio", ordering=True)
-async def audio_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
-    return await _received(event, tx)
+for kind in KINDS:
+    app.on(SOURCE, f"message.{kind}", ordering=True)(received)
 
 
 async def _received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:

@@ -7,12 +7,13 @@ import structlog
 from onceward import DeliveryReport, Tx
 from onceward_apps.engagement import metrics
 from onceward_apps.engagement.app import app
-from onceward_apps.engagement.model import GOODBYE, TEMPLATES, WEEKLY_REVIEW
+from onceward_apps.engagement.model import GOODBYE, TEMPLATES, WEEKLY_REVIEW, WEEKLY_VISIT
 from onceward_apps.engagement.store import views
 
 log = structlog.get_logger(__name__)
 
 TYPES = {template: message_type for message_type, template in TEMPLATES.items()}
+TYPES[WEEKLY_VISIT] = "weekly_review"
 
 
 @app.on_message("sent", template=GOODBYE)
@@ -22,6 +23,16 @@ async def goodbye_sent(tx: Tx, report: DeliveryReport) -> None:
 
 @app.on_message("failed", template=GOODBYE)
 async def goodbye_failed(tx: Tx, report: DeliveryReport) -> None:
+    await _log(tx, report)
+
+
+@app.on_message("sent", template=WEEKLY_VISIT)
+async def visit_sent(tx: Tx, report: DeliveryReport) -> None:
+    await _log(tx, report)
+
+
+@app.on_message("failed", template=WEEKLY_VISIT)
+async def visit_failed(tx: Tx, report: DeliveryReport) -> None:
     await _log(tx, report)
 
 

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from onceward import Tx
 from onceward.messages import BadNumber, Queued, Recipient, Sending, read_number
 from onceward_apps.engagement.errors import InvalidProfile
-from onceward_apps.engagement.model import LIFETIME, TEMPLATES, Destination, MessageType, route
+from onceward_apps.engagement.model import LIFETIME, TEMPLATES, WEEKLY_VISIT, Destination, MessageType, route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,21 @@ async def queue_messages(tx: Tx, message_type: MessageType, batch: Sequence[Queu
     if template is None:
         raise ValueError(f"message_type {message_type!r} is reserved: there is no such message")
     now: datetime = await tx.fetchval("select onceward.now()")
-    return await tx.send_many(template, [_sending(each, now) for each in batch], channel="whatsapp")
+    without = [each for each in batch if _template(each) == WEEKLY_VISIT]
+    counted = [each for each in batch if _template(each) != WEEKLY_VISIT]
+    queued: dict[str, Queued] = {}
+    for name, messages in ((template, counted), (WEEKLY_VISIT, without)):
+        if messages:
+            done = await tx.send_many(name, [_sending(each, now) for each in messages], channel="whatsapp")
+            queued |= {each.idempotency_key: result for each, result in zip(messages, done, strict=True)}
+    return [queued[each.idempotency_key] for each in batch]
+
+
+def _template(message: QueuedMessage) -> str | None:
+    """Return the template of a message. A review does not praise anybody for no transactions."""
+    if message.message_type == "weekly_review" and message.message_params.get("transaction_count") == 0:
+        return WEEKLY_VISIT
+    return TEMPLATES.get(message.message_type)
 
 
 def _sending(message: QueuedMessage, now: datetime) -> Sending:

@@ -43,6 +43,8 @@ MessageType = Literal["goodbye", "weekly_review", "reminder", "help_restart"]
 
 GOODBYE = "engagement.goodbye.self_select"
 WEEKLY_REVIEW = "engagement.weekly_review"
+WEEKLY_VISIT = "engagement.weekly_visit"
+"""The weekly review of a user without transactions: a text that an approved template can have has no conditions."""
 TEMPLATES: dict[MessageType, str] = {"goodbye": GOODBYE, "weekly_review": WEEKLY_REVIEW}
 
 LIFETIME: dict[MessageType, timedelta] = {"goodbye": timedelta(days=2), "weekly_review": timedelta(days=3)}

@@ -1,6 +1,7 @@
 """Ticket sales from the seat map to the ledger, built on Onceward's public API only."""
 
 from onceward_apps.ticketing import (
+    desk,
     dispute_handlers,
     handlers,
     jobs,
@@ -14,6 +15,7 @@ from onceward_apps.ticketing.app import app
 
 __all__ = [
     "app",
+    "desk",
     "dispute_handlers",
     "handlers",
     "jobs",

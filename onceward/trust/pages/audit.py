@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from onceward.db import Transaction
 from onceward.trust import list_entries
+from onceward.trust.people import names_of
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.pagination import PAGE
 
@@ -25,6 +26,7 @@ async def load(view: View) -> dict[str, Any]:
     )
     return {
         "title": "Audit log",
+        "names": await names_of(view.site.database, {entry.actor for entry in entries}),
         "entries": entries[:PAGE],
         "next": entries[PAGE - 1].id if len(entries) > PAGE else None,
         "head": await view.conn.fetchrow(HEAD) if view.everything else None,

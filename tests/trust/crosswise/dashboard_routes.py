@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.trust.crosswise import coursegen
+from tests.trust.crosswise import coursegen, desks
 from tests.trust.crosswise.learning_routes import LEARNING
 from tests.trust.crosswise.routes import CHANGING, INSTANCE, NOTHING, READING, WHY, Ask
 
 D = "/dashboard"
 MONEY = ("payments", "refunds", "disputes", "payouts", "differences")
-LISTS = ("cohorts", "students", "enrolments", "waitlist", "refunds", "disputes")
 PAGES: dict[tuple[str, str], Ask] = {
+    **desks.PAGES,
     ("GET", "/"): Ask(blank=True),
     ("GET", D): NOTHING,
     ("GET", "/favicon.ico"): Ask(shows="nothing"),
@@ -48,23 +48,6 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/engagement/user"): Ask(query={"id": "$engaged"}, blank=True),
     **{("GET", f"{D}/{slug}"): Ask() for slug in ("events", "jobs", "messages", "deliveries", "workflows")},
     ("GET", f"{D}/events/{{id}}"): Ask(fill={"id": "$inbox_event"}),
-    ("GET", f"{D}/clinic"): Ask(query={"on": "2031-06-21"}),
-    ("GET", f"{D}/clinic/appointment"): Ask(query={"id": "$appointment"}),
-    ("GET", f"{D}/clinic/inbox"): Ask(),
-    ("GET", f"{D}/learning"): NOTHING,
-    ("GET", f"{D}/learning/runs/{{id}}"): Ask(fill={"id": "1"}, shows="nothing"),
-    **{("GET", f"{D}/learning/{name}"): Ask(blank=name == "disputes") for name in LISTS},
-    **{("GET", f"{D}/learning/{name}.csv"): Ask(blank=name == "disputes") for name in LISTS},
-    **{("GET", f"{D}/learning/{name}.xlsx"): Ask(blank=True) for name in LISTS},
-    ("GET", f"{D}/learning/cohorts/row/{{id}}"): Ask(fill={"id": "$cohort"}),
-    ("GET", f"{D}/learning/students/row/{{id}}"): Ask(fill={"id": "$student"}),
-    ("GET", f"{D}/learning/enrolments/row/{{id}}"): Ask(fill={"id": "$enrollment"}),
-    ("GET", f"{D}/learning/cohorts/do/create"): NOTHING,
-    ("GET", f"{D}/learning/cohorts/do/resize"): Ask(query={"ids": "$cohort"}, blank=True),
-    ("GET", f"{D}/learning/cohorts/do/change_state"): Ask(query={"ids": "$cohort"}, shows="nothing"),
-    ("GET", f"{D}/learning/enrolments/do/refund"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
-    ("GET", f"{D}/learning/enrolments/do/move"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
-    ("GET", f"{D}/learning/refunds/do/repeat"): Ask(query={"ids": "$course_refund"}, shows="nothing"),
     ("GET", f"{D}/payments"): NOTHING,
     **{("GET", f"{D}/payments/{name}"): Ask(blank=name not in MONEY[:2]) for name in MONEY},
     **{("GET", f"{D}/payments/{name}.csv"): Ask(blank=name not in MONEY[:2]) for name in MONEY},
@@ -80,25 +63,7 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/workflows/{{id}}"): Ask(fill={"id": "$workflow"}),
 }
 BUTTONS: dict[tuple[str, str], Ask] = {
-    ("POST", f"{D}/clinic/confirm"): Ask(form={"appointment": "$visit"}),
-    ("POST", f"{D}/clinic/room"): Ask(form={"appointment": "$visit"}),
-    ("POST", f"{D}/clinic/payment-link"): Ask(form={"appointment": "$visit"}),
-    ("POST", f"{D}/clinic/reference"): Ask(form={"appointment": "$visit", "reference": "MRN-1"}),
-    ("POST", f"{D}/clinic/refund"): Ask(form={"appointment": "$visit"}, refused=True),
-    ("POST", f"{D}/clinic/answer"): Ask(form={"message": "$question"}),
-    ("POST", f"{D}/clinic/cancel"): Ask(form={"appointment": "$visit"}),
-    ("POST", f"{D}/clinic/no-show"): Ask(form={"appointment": "$visit"}, refused=True),
-    ("POST", f"{D}/learning/refunds/do/repeat"): Ask(form={"ids": "$course_refund", "step": "run"}),
-    ("POST", f"{D}/learning/enrolments/do/move"): Ask(
-        form={"ids": "$enrollment", "step": "run", "cohort": "no such cohort", **WHY}
-    ),
-    # Only what they would do: the API does it later.
-    ("POST", f"{D}/learning/enrolments/do/refund"): Ask(form={"ids": "$enrollment", "step": "try", **WHY}, blank=True),
-    ("POST", f"{D}/learning/cohorts/do/create"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
-    ("POST", f"{D}/learning/cohorts/do/resize"): Ask(form={"ids": "$cohort", "max_capacity": "12", "step": "run"}),
-    ("POST", f"{D}/learning/cohorts/do/change_state"): Ask(
-        form={"ids": "$cohort", "status": "CANCELLED", "step": "try", **WHY}, blank=True
-    ),
+    **desks.BUTTONS,
     ("POST", f"{D}/payments/payments/do/refund"): Ask(form={"ids": "$payment", "step": "try", **WHY}, blank=True),
     ("POST", f"{D}/payments/refunds/do/repeat"): Ask(form={"ids": "$refund_to_repeat", "step": "run"}),
     ("POST", f"{D}/payments/refunds/do/settle"): Ask(form={"ids": "$refund_to_settle", "note": "cash", "step": "run"}),

@@ -29,6 +29,7 @@ create table clinic.patients (
     primary key (organization_id, id)
 );
 create unique index patients_reference on clinic.patients (organization_id, reference) where reference is not null;
+create index patients_newest on clinic.patients (organization_id, created_at, id);
 create index patients_phone on clinic.patients (organization_id, phone) where phone is not null;
 create index patients_whatsapp on clinic.patients (organization_id, whatsapp) where whatsapp is not null;
 select onceward.protect('clinic.patients');

@@ -49,6 +49,7 @@ create table coursegen.courses (
     updated_at timestamptz not null default onceward.now(),
     unique (id, organization_id)
 );
+create index courses_newest on coursegen.courses (organization_id, created_at, id);
 create index courses_owner on coursegen.courses (organization_id, user_id, created_at);
 create index courses_unfinished on coursegen.courses (status) where status in ('queued', 'generating');
 create index courses_waiting on coursegen.courses (line_at) where status in ('queued', 'generating') and admitted_at is null;

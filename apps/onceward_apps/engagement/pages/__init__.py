@@ -10,7 +10,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.trust import Identity
-from onceward.web import Action, ActionRefused, Done, Missing, Page, Pages, Section, Site, View, back
+from onceward.web import Action, ActionRefused, Done, Missing, Page, Pages, Site, View, back
 from onceward_apps.engagement.activity import set_opt_out
 from onceward_apps.engagement.app import settings
 from onceward_apps.engagement.eligibility import preview
@@ -110,7 +110,6 @@ def _organization(identity: Identity) -> UUID:
 
 PAGES = Pages(
     pages=(
-        Page(name="engagement", path=PATH, title="Engagement", section="engagement", load=load, every_s=5.0),
         Page(
             name="engagement_preview",
             path=f"{PATH}/preview",
@@ -132,6 +131,5 @@ PAGES = Pages(
         Action(path=f"{PATH}/opt-out", causes=("call",), run=_opt_out),
         Action(path=f"{PATH}/test", causes=("mail",), run=_test),
     ),
-    sections=(Section("engagement", "Engagement", PATH, "g", "engagement.user_profiles"),),
     templates=(Path(__file__).parent,),
 )

@@ -114,6 +114,8 @@ select user_id, whatsapp_jid, locale, preferred_destination, reengagement_opt_ou
   from engagement.user_profiles where organization_id = $1 and user_id = $2
 """
 
+NUMBER = "select whatsapp_jid from engagement.user_profiles where organization_id = $1 and user_id = $2 for update"
+
 NEW_STATE = """
 insert into engagement.user_engagement_states as s (organization_id, user_id, last_activity_at)
 values ($1, $2, least(coalesce($3, onceward.now()), onceward.now()))
@@ -276,13 +278,14 @@ async def save_profile(
     last_activity_at: datetime | None,
 ) -> tuple[Mapping[str, Any], bool]:
     """Return the profile, and whether it is new or changed."""
+    before = await tx.fetchval(NUMBER, tx.organization, user_id)
     changed = await tx.fetchrow(
         SAVE_PROFILE, tx.organization, user_id, whatsapp_jid, locale, preferred_destination, opt_out
     )
     row = changed or await tx.fetchrow(PROFILE, tx.organization, user_id)
     assert row is not None
     await tx.execute(NEW_STATE, tx.organization, user_id, last_activity_at)
-    if whatsapp_jid is not None:
+    if whatsapp_jid is not None and whatsapp_jid != before:
         await tx.execute(NEW_NUMBER, tx.organization, user_id)
     return dict(row), changed is not None
 

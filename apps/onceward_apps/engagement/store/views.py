@@ -65,6 +65,15 @@ select count(*) from engagement.transactions
  where organization_id = $1 and user_id = $2 and created_at > onceward.now() - $3::interval and created_at <= onceward.now()
 """
 
+# A recipient may have opted out as a user of this app, or by the number alone.
+OPTED_OUT_NOW = """
+select p.user_id from engagement.user_profiles p
+ where p.organization_id = $1 and p.user_id = any($2::uuid[]) and exists (
+     select from onceward.opt_outs o
+      where o.organization_id = $1 and o.recipient in (p.user_id::text, p.whatsapp_jid)
+        and o.channel in ('*', 'whatsapp') and o.category in ('*', $3))
+"""
+
 FUNNEL = """
 select s.state, count(*) as users,
        count(*) filter (where s.unreachable_at is not null) as unreachable
@@ -159,6 +168,14 @@ async def user_errors(reader: Reader, organization: UUID | None, user_id: UUID) 
 
 async def activity_count(tx: Tx, user_id: UUID, days: int) -> int:
     return await tx.fetchval(ACTIVITY_COUNT, tx.organization, user_id, timedelta(days=days))
+
+
+async def opted_out_now(tx: Tx, users: Sequence[UUID], *, category: str = "engagement") -> list[UUID]:
+    """Return those of the users to whom no message of this category may be sent now."""
+    if not users:
+        return []
+    rows = await tx.fetch(OPTED_OUT_NOW, tx.organization, list(users), category)
+    return [row["user_id"] for row in rows]
 
 
 async def funnel(reader: Reader, organization: UUID | None) -> list[Any]:

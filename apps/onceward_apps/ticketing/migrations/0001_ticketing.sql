@@ -181,6 +181,7 @@ create table ticketing.checkouts (
 create index checkouts_open on ticketing.checkouts (expires_at) where status in ('started', 'failed');
 create index checkouts_unsettled on ticketing.checkouts (started_at)
     where status in ('started', 'expired', 'abandoned', 'failed') and provider_session is not null;
+create index checkouts_newest on ticketing.checkouts (organization_id, started_at, id);
 create index checkouts_by_event on ticketing.checkouts (event_id, status);
 create index checkouts_by_coupon on ticketing.checkouts (coupon_id) where coupon_id is not null;
 create index checkouts_by_session on ticketing.checkouts (provider_session) where provider_session is not null;
@@ -257,6 +258,7 @@ create table ticketing.tickets (
 );
 create unique index tickets_one_per_seat on ticketing.tickets (seat_id) where status <> 'void';
 create unique index tickets_one_per_item on ticketing.tickets (item_id) where status <> 'void';
+create index tickets_newest on ticketing.tickets (organization_id, purchased_at, id);
 create index tickets_by_checkout on ticketing.tickets (checkout_id);
 create index tickets_by_event on ticketing.tickets (event_id);
 comment on index ticketing.tickets_one_per_seat is 'No seat has two valid tickets, whichever path sold them.';
@@ -350,6 +352,7 @@ create table ticketing.scans (
     scanned_by text not null,
     scanned_at timestamptz not null default onceward.now()
 );
+create index scans_newest on ticketing.scans (organization_id, scanned_at, id);
 create index scans_by_ticket on ticketing.scans (ticket_id);
 select onceward.protect('ticketing.scans');
 

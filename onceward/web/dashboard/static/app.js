@@ -170,7 +170,7 @@ function step(by) {
 }
 
 const SHORTCUTS = {
-  "/": () => document.getElementById("search").focus(),
+  "/": () => document.getElementById("search")?.focus(),
   "?": () => keys.showModal(),
   j: () => step(1),
   k: () => step(-1),

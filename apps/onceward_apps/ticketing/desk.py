@@ -1,0 +1,295 @@
+"""The desk of the ticket shop: events, orders, tickets, entries at the door, and coupons."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from onceward import Tx
+from onceward.desk import Act, Chart, Column, Desk, DeskFigure, Detail, Listing, Related, Role
+from onceward.web.dashboard import ActionRefused, Figure, Pages, Status, View, number
+from onceward_apps.ticketing import after_sale, event_setup
+from onceward_apps.ticketing.app import app
+
+EVENT = {"draft": "Draft", "on_sale": "On sale", "closed": "Closed", "cancelled": "Cancelled"}
+ORDER = {
+    "started": "Not paid yet",
+    "completed": "Paid",
+    "expired": "Expired",
+    "abandoned": "Abandoned",
+    "failed": "Payment failed",
+    "refunded": "Refunded",
+}
+TICKET = {"active": "Valid", "scanned": "Used", "void": "Invalid"}
+ENTRY = {
+    "admitted": "Admitted",
+    "already_used": "Already used",
+    "void": "Invalid ticket",
+    "unknown": "Unknown ticket",
+    "wrong_event": "Other event",
+    "forged": "Forged",
+    "frozen": "Payment disputed",
+}
+BUYER = "coalesce(nullif(r.name, ''), r.email)"
+HOLDER = "coalesce(nullif(r.holder_name, ''), r.holder_email, 'Nobody')"
+
+desk = Desk(
+    "ticketing",
+    "Ticketing",
+    app,
+    table="ticketing.events",
+    order=90,
+    key="0",
+    roles=(
+        Role("manager", "Manager", "Sells: events, orders, coupons"),
+        Role("door", "Door", "Sees tickets and entries"),
+    ),
+)
+TICKETS = Listing(
+    name="tickets",
+    title="Tickets",
+    noun="ticket",
+    rows="ticketing.tickets r join ticketing.events e on e.id = r.event_id"
+    " join ticketing.sections s on s.id = r.section_id"
+    " left join ticketing.seats p on p.id = r.seat_id",
+    order="-purchased_at",
+    roles=("manager", "door"),
+    columns=(
+        Column("holder", "Holder", sql=HOLDER, search=True),
+        Column("code", "Code", sql="r.ticket_code", search=True),
+        Column("event", "Event", sql="e.name"),
+        Column("place", "Place", sql="s.name || coalesce(', ' || p.label, '')"),
+        Column("status", "State", words=TICKET, tones={"active": "good", "void": "bad"}, filter=True),
+        Column("purchased_at", "Bought", kind="time", sort=True, filter=True, wide=True),
+        Column("scanned_at", "Entered", kind="time"),
+    ),
+    empty="Tickets appear here when somebody has paid for them.",
+)
+ORDERS = Listing(
+    name="orders",
+    title="Orders",
+    noun="order",
+    rows="ticketing.checkouts r join ticketing.events e on e.id = r.event_id",
+    order="-started_at",
+    roles=("manager",),
+    columns=(
+        Column("buyer", "Buyer", sql=BUYER, search=True),
+        Column("email", "Email", search=True, wide=True),
+        Column("event", "Event", sql="e.name"),
+        Column(
+            "status",
+            "State",
+            words=ORDER,
+            filter=True,
+            tones={"completed": "good", "failed": "bad", "refunded": "warn"},
+        ),
+        Column("total_cents", "Total", kind="money", currency="r.currency"),
+        Column("started_at", "Begun", kind="time", sort=True, filter=True),
+    ),
+    presets=(("Paid", "status=completed"), ("Today", "started_at=today")),
+    empty="Orders appear here when somebody chooses seats and goes to pay.",
+)
+EVENTS = desk.listing(
+    Listing(
+        name="events",
+        title="Events",
+        noun="event",
+        rows="ticketing.events r join ticketing.venues v on v.id = r.venue_id",
+        order="-starts_at",
+        roles=("manager", "door"),
+        columns=(
+            Column("name", "Name", search=True),
+            Column("venue", "Venue", sql="v.name"),
+            Column("status", "State", words=EVENT, filter=True, tones={"on_sale": "good", "cancelled": "bad"}),
+            Column("starts_at", "Starts", kind="time", sort=True, filter=True),
+            Column(
+                "sold",
+                "Sold",
+                sql="(select coalesce(sum(f.seats), 0) from ticketing.sales_funnel f where f.event_id = r.id)"
+                " || ' of ' || r.capacity",
+            ),
+            Column(
+                "revenue",
+                "Revenue",
+                sql="(select coalesce(sum(f.revenue_cents), 0) from ticketing.sales_funnel f where f.event_id = r.id)",
+                kind="money",
+                currency="r.currency",
+                wide=True,
+            ),
+        ),
+        presets=(("Coming", "starts_at=next&sort=starts_at"), ("This week", "starts_at=week&sort=starts_at")),
+        empty="Create the first event with POST /api/v1/ticketing/events, or `onceward ticketing --help`.",
+    ),
+    detail=Detail(
+        title="r.name",
+        facts=(
+            Column("ends_at", "Ends", kind="time"),
+            Column("most_per_order", "Tickets per order", kind="number"),
+            Column("refund_policy", "Refunds"),
+            Column("cancel_reason", "Reason of the cancellation"),
+        ),
+        related=(Related(ORDERS, by="r.event_id"), Related(TICKETS, by="r.event_id")),
+        also=("Event",),
+        words={"event_created": "Created", "event_status": "State changed", "event_cancelled": "Cancelled"},
+        documents="select 'Page of the shop' as title, '/events/' || $1 as path",
+    ),
+)
+desk.listing(
+    ORDERS,
+    detail=Detail(
+        title=BUYER + " || ', ' || e.name",
+        facts=(
+            Column("refunded_cents", "Refunded", kind="money", currency="r.currency"),
+            Column("coupon_code", "Coupon"),
+            Column("completed_at", "Paid", kind="time"),
+        ),
+        related=(Related(TICKETS, by="r.checkout_id"),),
+        also=("Checkout",),
+        words={"checkout_refunded": "Refunded", "links_revoked": "Links revoked"},
+    ),
+)
+desk.listing(
+    TICKETS,
+    detail=Detail(
+        title=HOLDER + " || ', ' || e.name",
+        facts=(
+            Column("void_reason", "Why it is invalid"),
+            Column("scanned_gate", "Gate"),
+            Column("transfers", "Times given to somebody else", kind="number"),
+        ),
+        also=("Ticket",),
+        words={"ticket_voided": "Made invalid", "ticket_transferred": "Given to somebody else"},
+        timeline="select scanned_at as at, 'At the door: ' || replace(outcome, '_', ' ')"
+        " || case when gate = '' then '' else ', ' || gate end as what, scanned_by as who"
+        " from ticketing.scans where ticket_id = $1::text::uuid",
+    ),
+)
+desk.listing(
+    Listing(
+        name="entries",
+        title="Entries",
+        noun="entry",
+        plural="entries",
+        rows="ticketing.scans r left join ticketing.events e on e.id = r.event_id"
+        " left join ticketing.tickets t on t.id = r.ticket_id",
+        order="-scanned_at",
+        roles=("manager", "door"),
+        columns=(
+            Column("holder", "Holder", sql="coalesce(nullif(t.holder_name, ''), t.holder_email)"),
+            Column("event", "Event", sql="e.name"),
+            Column("outcome", "Outcome", words=ENTRY, filter=True, tones={"admitted": "good", "forged": "bad"}),
+            Column("gate", "Gate", filter=True),
+            Column("scanned_at", "When", kind="time", sort=True, filter=True),
+        ),
+        empty="Scan a ticket at the door, and it appears here.",
+    )
+)
+COUPONS = desk.listing(
+    Listing(
+        name="coupons",
+        title="Coupons",
+        noun="coupon",
+        rows="ticketing.coupons r left join ticketing.events e on e.id = r.event_id",
+        order="-created_at",
+        roles=("manager",),
+        columns=(
+            Column("code", "Code", search=True),
+            Column("event", "Event", sql="coalesce(e.name, 'Every event')"),
+            Column("percent", "Percent", sql="r.percent_bps / 100.0", kind="number"),
+            Column("most_uses", "Uses at most", kind="number"),
+            Column("valid_until", "Valid until", kind="time"),
+            Column("created_at", "Added", kind="time", sort=True, wide=True),
+        ),
+        empty="Add the first coupon with the button above.",
+    )
+)
+
+
+class CouponForm(BaseModel):
+    """What a new coupon needs."""
+
+    code: str = Field(title="Code", max_length=40, description="At least 6 characters, so that nobody guesses it.")
+    percent: int = Field(title="Percent off the price", ge=1, le=100)
+    most_uses: int | None = Field(None, title="Uses at most", ge=1)
+    valid_until: datetime | None = Field(None, title="Valid until")
+
+
+@desk.action(EVENTS, "Put on sale", when="r.status in ('draft', 'closed')", undo="close", roles=("manager",))
+async def open_sale(tx: Tx, act: Act[BaseModel]) -> str:
+    await event_setup.set_status(tx, UUID(act.id), "on_sale", actor=act.by.actor)
+    return "The event is on sale: everybody can buy tickets."
+
+
+@desk.action(EVENTS, "Close the sale", when="r.status = 'on_sale'", undo="open_sale", roles=("manager",))
+async def close(tx: Tx, act: Act[BaseModel]) -> str:
+    await event_setup.set_status(tx, UUID(act.id), "closed", actor=act.by.actor)
+    return "Nobody can buy tickets any more. Tickets that were sold stay valid."
+
+
+@desk.action(TICKETS, "Make invalid", when="r.status <> 'void'", reason=True, danger=True, roles=("manager",))
+async def void(tx: Tx, act: Act[BaseModel]) -> str:
+    await after_sale.void(tx, UUID(act.id), reason=act.reason, actor=act.by.actor)
+    return "The ticket is invalid and its seat is on sale again. No money is paid back."
+
+
+@desk.action(COUPONS, "New coupon", on="list", model=CouponForm, roles=("manager",))
+async def add_coupon(tx: Tx, act: Act[CouponForm]) -> str:
+    given = act.given
+    if any(letter.isspace() for letter in given.code.strip()):
+        raise ActionRefused(f"the code {given.code!r} has spaces: people could not enter it")
+    row = await event_setup.add_coupon(
+        tx,
+        given.code,
+        percent_bps=given.percent * 100,
+        most_uses=given.most_uses,
+        valid_until=given.valid_until,
+        actor=act.by.actor,
+    )
+    act.id = str(row["id"])
+    return f"{given.code.upper()} takes {given.percent} % off the price of every event."
+
+
+SOLD = "select coalesce(sum(seats), 0) from ticketing.sales_funnel where day > onceward.now()::date - 30"
+desk.figure(DeskFigure(title="Tickets sold", sql=SOLD, listing="orders", query="status=completed", note="in 30 days"))
+desk.figure(
+    DeskFigure(
+        title="Events on sale",
+        sql="select count(*) from ticketing.events where status = 'on_sale'",
+        listing="events",
+        query="status=on_sale",
+    )
+)
+desk.figure(
+    DeskFigure(
+        title="Payments that failed",
+        sql="select count(*) from ticketing.checkouts where status = 'failed'"
+        " and started_at > onceward.now() - interval '1 day'",
+        listing="orders",
+        query="status=failed",
+        note="in 24 hours",
+        warn_above=0,
+    )
+)
+desk.shortlist(EVENTS, "Coming events", "starts_at=next&sort=starts_at")
+desk.chart(
+    Chart(
+        name="sales",
+        title="Tickets sold",
+        sql="select day as at, sum(seats) as value from ticketing.sales_funnel where day >= $1 group by 1",
+        roles=("manager",),
+        empty="No ticket was sold in the last 30 days.",
+    )
+)
+
+
+async def status(view: View) -> Status:
+    """Return the figure for the overview of the dashboard."""
+    sold = await view.conn.fetchval(
+        "select sum(seats) from ticketing.sales_funnel where day >= onceward.now()::date - 1"
+    )
+    return Status() if not sold else Status((Figure("Tickets sold", number(sold), desk.path, "since yesterday"),))
+
+
+PAGES = desk.pages + Pages(status=(status,))

@@ -1,0 +1,111 @@
+"""The desks of the apps in the table: their lists, files, pages of rows, forms and actions."""
+
+from __future__ import annotations
+
+from tests.trust.crosswise.routes import NOTHING, WHY, Ask
+
+D = "/dashboard"
+LISTS = {
+    "learning": ("cohorts", "students", "enrolments", "waitlist", "refunds", "disputes"),
+    "ticketing": ("events", "orders", "tickets", "entries", "coupons"),
+    "clinic": ("appointments", "payments", "patients", "inbox"),
+    "engagement": ("users", "runs"),
+    "coursegen": ("courses", "calls"),
+}
+EMPTY = (
+    "learning/disputes",
+    "ticketing/entries",
+    "engagement/runs",
+    "engagement/users",
+    "coursegen/calls",
+    "clinic/payments",
+)
+"""Lists without a row, or without a name that belongs to one organization."""
+ROWS = {
+    "learning/cohorts": "$cohort",
+    "learning/students": "$student",
+    "learning/enrolments": "$enrollment",
+    "ticketing/events": "$event",
+    "ticketing/orders": "$checkout",
+    "ticketing/tickets": "$ticket",
+    "clinic/appointments": "$appointment",
+    "clinic/patients": "$patient",
+    "clinic/inbox": "$inbound",
+    "engagement/users": "$engaged",
+    "coursegen/courses": "$course",
+}
+ASKING = {
+    "ticketing/events/do/open_sale": "$event",
+    "ticketing/events/do/close": "$event",
+    "ticketing/tickets/do/void": "$ticket",
+    **{
+        f"clinic/appointments/do/{name}": "$visit"
+        for name in ("confirm", "no_show", "cancel", "create_room", "send_link")
+    },
+    "clinic/appointments/do/refund": "$visit",
+    "clinic/inbox/do/answer": "$question",
+    "clinic/inbox/do/close": "$question",
+    "engagement/users/do/stop": "$engaged",
+    "engagement/users/do/allow": "$engaged",
+}
+PAGES: dict[tuple[str, str], Ask] = {
+    **{("GET", f"{D}/{desk}"): Ask(blank=True) for desk in ("learning", "ticketing", "clinic")},
+    **{
+        ("GET", f"{D}/{desk}/{name}{end}"): Ask(blank=end == ".xlsx" or f"{desk}/{name}" in EMPTY)
+        for desk, names in LISTS.items()
+        for name in names
+        for end in ("", ".csv", ".xlsx")
+    },
+    **{
+        ("GET", f"{D}/{path}/row/{{id}}"): Ask(fill={"id": id}, blank=path in ("engagement/users", "clinic/inbox"))
+        for path, id in ROWS.items()
+    },
+    **{("GET", f"{D}/{path}"): Ask(query={"ids": id}, blank=True) for path, id in ASKING.items()},
+    ("GET", f"{D}/learning/runs/{{id}}"): Ask(fill={"id": "1"}, shows="nothing"),
+    ("GET", f"{D}/learning/cohorts/do/create"): NOTHING,
+    ("GET", f"{D}/learning/cohorts/do/resize"): Ask(query={"ids": "$cohort"}, blank=True),
+    ("GET", f"{D}/learning/cohorts/do/change_state"): Ask(query={"ids": "$cohort"}, shows="nothing"),
+    ("GET", f"{D}/learning/enrolments/do/refund"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
+    ("GET", f"{D}/learning/enrolments/do/move"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
+    ("GET", f"{D}/learning/refunds/do/repeat"): Ask(query={"ids": "$course_refund"}, shows="nothing"),
+    ("GET", f"{D}/ticketing/coupons/do/add_coupon"): NOTHING,
+    ("GET", f"{D}/clinic/appointments/do/move"): Ask(query={"ids": "$visit"}, blank=True),
+    ("GET", f"{D}/clinic/patients/do/edit"): Ask(query={"ids": "$patient"}),
+}
+
+
+def run(ids: str, **given: str) -> Ask:
+    return Ask(form={"ids": ids, "step": "run", **given}, blank=True)
+
+
+def attempt(ids: str, **given: str) -> Ask:
+    """Only what it would do: the API does it later."""
+    return Ask(form={"ids": ids, "step": "try", **given}, blank=True)
+
+
+BUTTONS: dict[tuple[str, str], Ask] = {
+    ("POST", f"{D}/clinic/appointments/do/confirm"): run("$visit"),
+    ("POST", f"{D}/clinic/appointments/do/create_room"): run("$visit"),
+    ("POST", f"{D}/clinic/appointments/do/send_link"): run("$visit"),
+    ("POST", f"{D}/clinic/appointments/do/move"): run("$visit", starts_at="2031-06-22T09:30", duration_minutes="30"),
+    ("POST", f"{D}/clinic/appointments/do/refund"): run("$visit", **WHY),
+    ("POST", f"{D}/clinic/appointments/do/cancel"): run("$visit", reason="a test"),
+    ("POST", f"{D}/clinic/appointments/do/no_show"): run("$visit"),
+    ("POST", f"{D}/clinic/patients/do/edit"): run("$patient", name="x"),
+    ("POST", f"{D}/clinic/inbox/do/answer"): attempt("$question", text="x"),
+    ("POST", f"{D}/clinic/inbox/do/close"): run("$question"),
+    ("POST", f"{D}/ticketing/events/do/close"): attempt("$event"),
+    ("POST", f"{D}/ticketing/events/do/open_sale"): attempt("$event"),
+    ("POST", f"{D}/ticketing/tickets/do/void"): attempt("$ticket", **WHY),
+    ("POST", f"{D}/ticketing/coupons/do/add_coupon"): Ask(form={"code": "AUTUMN", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/engagement/users/do/stop"): attempt("$engaged"),
+    ("POST", f"{D}/engagement/users/do/allow"): attempt("$engaged"),
+    ("POST", f"{D}/learning/refunds/do/repeat"): Ask(form={"ids": "$course_refund", "step": "run"}),
+    ("POST", f"{D}/learning/enrolments/do/move"): Ask(
+        form={"ids": "$enrollment", "step": "run", "cohort": "no such cohort", **WHY}
+    ),
+    ("POST", f"{D}/learning/enrolments/do/refund"): attempt("$enrollment", **WHY),
+    ("POST", f"{D}/learning/cohorts/do/create"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/learning/cohorts/do/resize"): Ask(form={"ids": "$cohort", "max_capacity": "12", "step": "run"}),
+    ("POST", f"{D}/learning/cohorts/do/change_state"): attempt("$cohort", status="CANCELLED", **WHY),
+}
