@@ -1,4 +1,4 @@
-"""Find out who sent a captured request: the sender, or the options of a generic source, that verify it with a secret."""
+"""Find who sent a captured request: the sender, or the options of a generic source, that verify it with a secret."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+import orjson
 
 from onceward.webhooks.families import Basic, Hmac, Jwt, StandardWebhooks, Token
 from onceward.webhooks.families.signed import Signed
@@ -186,3 +188,54 @@ def _is_verified(options: dict[str, Any], request: Request, secret: str, public_
 def _without_defaults(options: dict[str, Any]) -> dict[str, Any]:
     usual = Hmac(header="x")
     return {name: value for name, value in options.items() if name == "header" or value != getattr(usual, name)}
+
+
+def read_capture(text: bytes) -> Request:
+    """Return the request of a capture: lines `Name: value`, an empty line, the body.
+
+    The first line may be `POST /path HTTP/1.1`.
+    """
+    head, _, body = text.replace(b"\r\n\r\n", b"\n\n", 1).partition(b"\n\n")
+    method, path, query = "POST", "/", ""
+    headers: dict[str, str] = {}
+    for n, line in enumerate(head.decode("latin-1").splitlines()):
+        name, colon, value = line.partition(":")
+        words = line.split(" ")
+        if n == 0 and len(words) == 3 and words[2].startswith("HTTP/"):
+            method, (path, _, query) = words[0], words[1].partition("?")
+        elif colon and name.strip():
+            headers[name.strip().lower()] = value.strip()
+        elif line.strip():
+            raise ConfigError(
+                f"line {n + 1} of the capture is not `Name: value`: an empty line must come before the body"
+            )
+    if not headers:
+        raise ConfigError("the capture has no headers: write them as `Name: value`, then an empty line and the body")
+    return Request(method, path, query, headers, body)
+
+
+def detect_capture(text: bytes, secret: str, *, public_url: str | None = None) -> Detected:
+    """Like `detect`, for the text of a capture. An editor may have added a line break at its end."""
+    request = read_capture(text)
+    found = detect(request, secret, public_url=public_url)
+    if found.matches or not request.body.endswith(b"\n"):
+        return found
+    return detect(
+        replace(request, body=request.body.removesuffix(b"\n").removesuffix(b"\r")), secret, public_url=public_url
+    )
+
+
+def advice(found: Detected) -> list[str]:
+    """Return what to do, in sentences. They contain neither the secret nor values of the request."""
+    lines = [
+        f"{each.provider} verifies this request: `onceward sources add NAME --provider {each.provider}`"
+        if not each.options
+        else f"a generic source verifies this request with the options {orjson.dumps(dict(each.options)).decode()}"
+        for each in found.matches
+    ]
+    if lines:
+        return lines
+    nearest = [f"{each.title} ({each.provider}) comes near: {each.problem}" for each in found.near]
+    return nearest or [
+        "no known sender and no usual HMAC fits: check the secret, and that the body is complete and unchanged"
+    ]

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from onceward.webhooks.detect import detect
-from onceward.webhooks.provider import Request, SourceConfig
+from onceward.webhooks.detect import advice, detect, detect_capture
+from onceward.webhooks.provider import ConfigError, Request, SourceConfig
 from onceward.webhooks.registry import PROVIDERS
 from tests.senders.world import PUBLIC_URL, first_type, secret_of, theirs
 
@@ -50,6 +50,18 @@ def test_a_request_of_an_unknown_sender_gives_the_options_of_a_generic_source(
     config = SourceConfig(provider="generic", secrets=("s3cret",), options=json.loads(json.dumps(dict(match.options))))
     PROVIDERS["generic"].verify(config, request, 1_767_268_800)
     assert detect(request, "wrong").matches == ()
+
+
+def test_a_capture_is_read_with_or_without_its_first_line() -> None:
+    request = theirs("circleci", "job-completed")
+    lines = "".join(f"{name.title()}: {value}\r\n" for name, value in request.headers.items()).encode()
+    for text in (lines, b"POST /webhooks/circleci?a=1 HTTP/1.1\r\n" + lines):
+        for end in (b"", b"\n"):
+            found = detect_capture(text + b"\r\n" + request.body + end, secret_of("circleci"))
+            assert advice(found)[0].startswith("circleci verifies this request")
+    for broken in (b"", b"no header\n\n{}", b"\n\n{}"):
+        with pytest.raises(ConfigError):
+            detect_capture(broken, "any")
 
 
 def test_what_comes_nearest_is_named_with_the_reason_and_without_the_secret() -> None:

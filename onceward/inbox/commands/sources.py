@@ -27,7 +27,7 @@ NO_SOURCES = "no source exists: `onceward sources add NAME --provider PROVIDER` 
 
 group = typer.Typer(
     no_args_is_help=True,
-    help="Senders of webhooks: `add`, `ls`, `show`, `assign`, `limit`, `rotate`, `pause`, `resume`.",
+    help="Senders of webhooks: `add`, `ls`, `show`, `detect`, `assign`, `limit`, `rotate`, `pause`, `resume`.",
 )
 
 SecretOption = Annotated[
@@ -240,6 +240,40 @@ def rotate(
             return len(live)
 
     say(f"{name} has {run(work())} valid secrets; the old ones expire in {overlap}")
+
+
+@group.command("detect")
+def detect(
+    capture: Annotated[
+        str,
+        typer.Argument(help="File with headers (`Name: value`), an empty line and the body; `-` reads standard input."),
+    ],
+    secret: SecretOption = None,
+    secret_file: SecretFile = None,
+    public_url: Annotated[
+        str | None, typer.Option("--public-url", help="Our URL as the sender uses it (some senders sign it).")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the sender, or the options of a generic source, that verify a captured request with a secret."""
+    from onceward.webhooks.detect import advice, detect_capture
+    from onceward.webhooks.provider import ConfigError
+
+    try:
+        text = sys.stdin.buffer.read() if capture == "-" else Path(capture).read_bytes()
+    except OSError as error:
+        raise CommandFailed(f"{capture} cannot be read: {error.strerror}", Exit.USAGE) from None
+    try:
+        found = detect_capture(text, read_secret(secret, secret_file) or "", public_url=public_url)
+    except ConfigError as error:
+        raise CommandFailed(str(error), Exit.USAGE) from None
+    if as_json:
+        document(asdict(found))
+    else:
+        for line in advice(found):
+            say(line)
+    if not found.matches:
+        raise typer.Exit(Exit.FAILED)
 
 
 @group.command("assign")

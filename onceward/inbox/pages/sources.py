@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -18,12 +19,15 @@ from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 from onceward.web.exposure import ANYTHING, NOTHING
+from onceward.webhooks.detect import advice, detect_capture
 from onceward.webhooks.provider import ConfigError
 from onceward.webhooks.registry import PROVIDERS
 
 PATH = "/dashboard/sources"
 MODES: tuple[Mode, ...] = get_args(Mode)
 OVERLAPS = {"a day": timedelta(days=1), "a week": timedelta(days=7), "not at all": timedelta(0)}
+
+MOST_CAPTURED = 200_000
 
 DELETED = "was deleted and accepts no more requests. Its events stay and are handled."
 PAUSED = "is paused. It still receives events, but they are not handled."
@@ -42,7 +46,7 @@ async def load(view: View) -> dict[str, Any]:
         "sources": await view.conn.fetch(SOURCES),
         "rejects": await view.conn.fetch(REJECTS),
         "base": settings.public_url or "",
-        "providers": [(each.name, each.title) for each in PROVIDERS.values()],
+        "providers": list(PROVIDERS),
     }
 
 
@@ -76,6 +80,22 @@ async def _rotate(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
         box = secret_box(site.settings)
         live = await sources.rotate(tx, box, str(own.webhook_id), secret, overlap=overlap, actor=identity)
     return Done(PATH, f"Source {own.name} now accepts {len(live)} secrets, including the new one.")
+
+
+async def _detect(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    """Say who sent a captured request. Neither the request nor the secret is stored."""
+    capture, secret = form.get("capture", "")[:MOST_CAPTURED], form.get("secret", "").strip()
+    if not capture.strip() or not secret:
+        raise ActionRefused(
+            "paste the headers, an empty line and the body of the request, and the secret of the sender"
+        )
+    # A form turns each line break into two characters; a body with others cannot be pasted.
+    text = capture.replace("\r\n", "\n").encode()
+    try:
+        found = await asyncio.to_thread(detect_capture, text, secret, public_url=site.settings.public_url)
+    except ConfigError as error:
+        raise ActionRefused(str(error)) from None
+    return Done(PATH, "; ".join(advice(found)[:3]))
 
 
 @asynccontextmanager
@@ -122,6 +142,7 @@ PAGES = (
 )
 ACTIONS = (
     Action(path=PATH, causes=NOTHING, run=_add, scope="owner", recent=True),
+    Action(path=f"{PATH}/detect", causes=NOTHING, run=_detect),
     Action(path=f"{PATH}/secret", causes=NOTHING, run=_rotate, scope="owner", recent=True),
     Action(path=f"{PATH}/delete", causes=NOTHING, run=_button(sources.delete, DELETED), scope="owner"),
     Action(path=f"{PATH}/pause", causes=NOTHING, run=_button(sources.pause, PAUSED)),

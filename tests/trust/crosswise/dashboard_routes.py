@@ -98,6 +98,7 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     },
     ("POST", f"{D}/sources"): Ask(form={"name": "new-$slug", "provider": "stripe", "secret": "whsec_new"}),
     ("POST", f"{D}/sources/secret"): Ask(form={"source": "$source", "secret": "whsec_mine_now", "overlap": "a day"}),
+    ("POST", f"{D}/sources/detect"): Ask(form={"capture": "x-signature: 00\n\n{}", "secret": "any"}),
     ("POST", f"{D}/sources/pause"): Ask(form={"source": "$source"}),
     ("POST", f"{D}/sources/resume"): Ask(form={"source": "$source"}),
     ("POST", f"{D}/endpoints/disable"): Ask(form={"endpoint": "$endpoint"}),
