@@ -156,7 +156,7 @@ async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport, *,
         answer = Return("wrong_currency")
     elif row["erased_at"] is not None:
         answer = Return("erased")
-    if answer is not None:
+    if answer is not None and "on_returned" not in subject.hooks:
         await _tell(tx, row, received, answer.reason)
     row = await _store(tx, row, report, received, returned=answer is not None)
     payment = replace(store.payment_of(row), decision=None, is_late=before in ENDED_UNPAID, event_id=event_id)

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from onceward import OncewardError
 
-class TicketingError(Exception):
+
+class TicketingError(OncewardError):
     """Base of all errors of ticketing. The message names the object and the reason, and says what to do."""
 
     status: ClassVar[int] = 409
