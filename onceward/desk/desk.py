@@ -111,7 +111,7 @@ class Desk:
         from onceward.desk.bulk import register
 
         # A desk of the engine itself has no app, and so no actions on several rows.
-        self.run_job = None if app is None else register(self, app)
+        self.run_job: Any = None if app is None else register(self, app)
 
     @property
     def path(self) -> str:

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.outcomes import reference_of
 SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 
 
-async def _no_fetch(url: str) -> bytes:
+async def _no_fetch(url: str, **_: Any) -> bytes:
     raise AssertionError(f"the certificate of {url} is configured and must not be fetched")
 
 
@@ -28,7 +29,7 @@ async def read(config: SourceConfig, received: Received) -> list[ReceivedItem]:
     provider = get_provider(config.provider)
     request = Request(received.method, received.path, "", received.headers, received.body)
     if provider.fetches:
-        await provider.prepare(config, request, _no_fetch)
+        request = await provider.prepare(config, request, _no_fetch)
     provider.verify(config, request, time.time())
     return provider.parse(config, request)
 
