@@ -148,7 +148,6 @@ UNSEARCHED: dict[str, str] = {
     "onceward.suppressions.address_hash": "the hash of an address, so that no mail is sent to it",
     "onceward.preference_links.token_hash": "the hash of a random token",
     "onceward.digest_choices.category": "a name given by code",
-    "onceward.digest_choices.period": "a closed set",
     "onceward.suppressions.status": "a code of mail servers",
     "onceward.suppressions.source": "a name given by code",
     "onceward.service_states.*": "accounts of organizations",

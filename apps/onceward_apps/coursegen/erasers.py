@@ -71,8 +71,6 @@ UNSEARCHED: dict[str, str] = {
     "coursegen.courses.tier": "a closed set",
     "coursegen.courses.request_id": "random",
     "coursegen.courses.error_code": "a closed set",
-    "coursegen.courses.waits_for": "a closed set",
-    "coursegen.course_versions.kind": "a closed set",
     "coursegen.model_pauses.reason": "the code of an error",
     "coursegen.drafts.item": "the name of a step",
     "coursegen.llm_calls.item": "the name of a step",

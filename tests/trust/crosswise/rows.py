@@ -139,6 +139,9 @@ async def needles(db: Database, organization: UUID) -> set[str]:
             )
             found |= {each["value"] for each in values}
     unique = {each for each in found if len(each) == 36 or (each.isdigit() and int(each) > LARGE)}
+    # The payment accounts of the installation are for every organization.
+    shared = await db.fetch("select id::text as value from onceward.payment_accounts where organization_id is null")
+    unique -= {row["value"] for row in shared}
     for query in (
         "select prefix as value from onceward.api_keys where organization_id = $1",
         "select ticket_code as value from ticketing.tickets where organization_id = $1",
