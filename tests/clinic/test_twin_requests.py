@@ -240,11 +240,14 @@ async def move_on_the_desk(stage: Stage) -> Case:
     return Case(f"{DESK}/appointments/do/move", body, [], stage.staff, form=True)
 
 
-def button(name: str, *, paid: bool = False, **given: str) -> Any:
-    """The case of an action of the desk on an appointment."""
+def button(name: str, *, paid: bool = False, begun: bool = False, **given: str) -> Any:
+    """The case of an action of the desk on an appointment, which has begun an hour ago or is in the future."""
 
     async def press(stage: Stage) -> Case:
         body = {"ids": await (stage.paid() if paid else stage.appointment()), "step": "run", **given}
+        if begun:
+            change = "update clinic.appointments set starts_at = onceward.now() - interval '1 hour' where id = $1"
+            await stage.db.execute(change, UUID(body["ids"]))
         return Case(f"{DESK}/appointments/do/{name}", body, [{**body, "n": "1"}], stage.staff, form=True)
 
     return press
@@ -267,7 +270,7 @@ CASES: Cases[Stage] = {
     f"POST {URL}/appointments/{{appointment_id}}/refund (of a part)": partial_refund,
     f"POST {URL}/messages/{{message_id}}/answer": answer,
     f"POST {DESK}/appointments/do/confirm": button("confirm"),
-    f"POST {DESK}/appointments/do/no_show": button("no_show"),
+    f"POST {DESK}/appointments/do/no_show": button("no_show", begun=True),
     f"POST {DESK}/appointments/do/cancel": button("cancel", paid=True, reason="ill"),
     f"POST {DESK}/appointments/do/create_room": button("create_room"),
     f"POST {DESK}/appointments/do/send_link": button("send_link"),

@@ -63,7 +63,7 @@ async def test_an_event_arrives_live_fails_is_replayed_from_its_consequences_and
     await page.get_by_label("Why?").fill("the CRM is back")
     await page.get_by_role("button", name="Replay 1").click()
     await check(page.locator(f"tr[data-row='{dead}'] .state")).to_have_text("success")
-    await check(page.get_by_text("All 1 have ended.")).to_be_visible()
+    await check(page.get_by_text("It has ended.")).to_be_visible()
 
     await page.goto(f"{world.url}/dashboard/consequences/{event}")
     await check(page.locator("svg.tree a.is-dead-letter")).to_have_count(0)

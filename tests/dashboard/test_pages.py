@@ -253,7 +253,7 @@ async def test_replaying_all_needs_the_word_and_a_reason(world: World, log_in: L
     assert status == 303
     assert await settled(world.runtime.database, job) == "success"
     _, text, _ = await root.get(headers["Location"])
-    assert "All 1 have ended." in text
+    assert "It has ended." in text
     assert "it works again" in text
 
 

@@ -29,6 +29,9 @@ from onceward.messages import (
 from onceward.messages.queueing import Sending
 from onceward.settings import FeatureSettings, Settings
 from onceward.testing import assert_broadcast, assert_enqueued, assert_published, assert_sent, drain
+from onceward.webhooks.events import Events
+from onceward.webhooks.families import Hmac
+from onceward.webhooks.sender import Sender
 from tests.docs.fragment_world import World, scene
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
@@ -294,6 +297,12 @@ async def a_handler_publishes(world: World) -> None:
         await inbox.trigger("charge.succeeded", source="stripe", **CHARGE)
     await drain(world.engine, "events")
     await assert_published(world.engine, "order.paid", data={"orderId": "o1", "amount": 4200}, count=1)
+
+
+@scene("docs/writing-an-integration.md", "SENDER = Sender(")
+async def a_sender_is_data(world: World) -> None:
+    names = await world.run(Sender=Sender, Hmac=Hmac, Events=Events)
+    assert names["SENDER"].title == "CircleCI"
 
 
 @scene("docs/schedules.md", "run.each_batch")

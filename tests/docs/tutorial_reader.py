@@ -122,7 +122,7 @@ class TutorialReader:
         page.get_by_role("link", name="Replay").first.click()
         page.get_by_label("Why?").fill("a carrier is chosen")
         page.get_by_role("button", name="Replay 1").click()
-        page.get_by_text("All 1 have ended.").wait_for()
+        page.get_by_text("It has ended.").wait_for()
 
     def stop(self) -> None:
         if self.dev is not None:

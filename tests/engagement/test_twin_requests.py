@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -102,6 +102,10 @@ async def opt_out_on_the_dashboard(stage: Stage) -> Case:
 def on_the_desk(name: str) -> Any:
     async def press(stage: Stage) -> Case:
         [user] = await stage.users(1)
+        if name == "allow":
+            await stage.db.execute(
+                "update engagement.user_profiles set reengagement_opt_out = true where user_id = $1", UUID(str(user))
+            )
         body = {"ids": user, "step": "run"}
         return Case(f"{PAGES}/users/do/{name}", body, [{**body, "n": "1"}], stage.staff, form=True)
 

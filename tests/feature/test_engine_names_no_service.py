@@ -22,12 +22,14 @@ EXAMPLE = "an example for users, which works only with the name of a real provid
 CHANNEL = "a channel is named like the network that it reaches (`slack`, `whatsapp`), whichever service sends"
 ALLOWED = {
     "capacity": "`stripe` is a part of a divided counter",
+    "cli/shop_template": EXAMPLE,
     "inbox/commands/trigger.py": EXAMPLE,
     "inbox/environment.py": EXAMPLE,
     "inbox/pages": EXAMPLE,
     "inbox/routes": EXAMPLE,
     "messages": CHANNEL,
     "testing/inbox.py": EXAMPLE,
+    "testing/payments.py": "the service at which the stories of `payments_test` play",
     "testing/pytest_plugin.py": EXAMPLE,
     "trust/commands/secrets.py": EXAMPLE,
     "trust/pages": EXAMPLE,

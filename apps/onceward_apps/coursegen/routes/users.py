@@ -266,7 +266,7 @@ async def versions(engine: EngineHere, user: User, course_id: UUID, request: Req
 @router.post("/courses/{course_id}/versions/{number}/show")
 @exposed("nothing")
 async def show_version(
-    engine: EngineHere, user: User, course_id: UUID, number: int, request: Request
+    engine: EngineHere, user: User, course_id: UUID, number: Annotated[int, Path(ge=1, le=10_000)], request: Request
 ) -> dict[str, Any]:
     """Show readers another complete version of a course."""
     with problems(request):
