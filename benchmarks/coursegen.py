@@ -41,6 +41,8 @@ from onceward_apps.coursegen import app as coursegen
 from onceward_apps.coursegen.app import CoursegenSettings
 from onceward_apps.coursegen.simulated_author import write_course
 
+FULL = 20
+"""More courses of one user than may run and wait."""
 CASES = ("accept-p95", "refusal-p95", "contended")
 PER_S = 100
 ASKED_PER_S = 40
@@ -195,9 +197,11 @@ async def _accept(school: School, size: Size) -> Measurement:
 
 async def _refusal(school: School, size: Size) -> Measurement:
     user = uuid4()
-    [(course, _)] = await school.courses([user])
-    if (await school.ask(course, user))[0] != 200:
-        raise BenchFailed("the first course was not accepted")
+    statuses: list[int] = []
+    for course, _ in await school.courses([user] * FULL):  # one course runs, some wait in line, more are refused
+        statuses.append((await school.ask(course, user))[0])
+    if statuses[0] != 200 or statuses[-1] != 429:
+        raise BenchFailed(f"the first course must be accepted and the last one refused: {statuses}")
 
     async def nothing(_body: Any) -> None: ...
 

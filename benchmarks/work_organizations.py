@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
 import psutil
@@ -70,8 +71,9 @@ async def _server(rig: Rig) -> list[psutil.Process]:
 def _used(processes: Sequence[psutil.Process]) -> float:
     total = 0.0
     for process in processes:
-        times = process.cpu_times()
-        total += times.user + times.system + times.children_user + times.children_system
+        with suppress(psutil.NoSuchProcess):  # it ended since the list was made, and counts for its parent
+            times = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
     return total
 
 
