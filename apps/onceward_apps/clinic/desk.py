@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from onceward import Tx
 from onceward.desk import Act, Chart, Column, Desk, DeskFigure, Detail, Listing, LongText, Related, Role
-from onceward.web import ANYTHING
+from onceward.web import ANYTHING, ActionRefused
 from onceward_apps.clinic import bookings, correspondence, paying
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.model import TRIGGERS
@@ -299,13 +299,14 @@ async def create_room(tx: Tx, act: Act[BaseModel]) -> str:
 @desk.action(
     APPOINTMENTS,
     "Send a payment link",
-    when=f"{OPEN} and r.price > 0 and r.payment_status in ('unpaid', 'pending', 'failed')"
-    " and (r.payment_link_at is null or r.payment_link_at < onceward.now() - interval '1 minute')",
+    when=f"{OPEN} and r.price > 0 and r.payment_status in ('unpaid', 'pending', 'failed')",
     roles=STAFF,
     causes=("mail", "call"),
 )
 async def send_link(tx: Tx, act: Act[BaseModel]) -> str:
-    await paying.request_link(tx, UUID(act.id))
+    before = await bookings.appointment(tx, UUID(act.id), lock=True)
+    if await paying.request_link(tx, UUID(act.id)) == before["payment_links"]:
+        raise ActionRefused("The patient got a payment link less than a minute ago. Wait before you send another.")
     return "The patient gets a payment link."
 
 
