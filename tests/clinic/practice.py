@@ -23,7 +23,7 @@ from onceward.schedules import RunReport, Scheduler, run_here, run_now
 from onceward.testing import FrozenClock, TestInbox, drain
 from onceward_apps.clinic import bookings, paying
 
-NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+NOON = datetime(2020, 11, 16, 12, 0, tzinfo=UTC)
 PHONE = "+6591234567"
 PHONE_NUMBER_ID = "100200300"
 ACTOR = "test"

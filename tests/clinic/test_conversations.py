@@ -213,7 +213,7 @@ async def test_reminders_are_sent_once_in_the_clinics_time(practice: Practice) -
     await practice.drain()
     [sent] = practice.whatsapp.messages
     parameters = [each["text"] for each in sent["template"]["components"][0]["parameters"]]
-    expected = ["Harbour", "Ann Tan", "November 18, 2026", "02:00", "Asia/Singapore"]
+    expected = ["Harbour", "Ann Tan", "November 18, 2020", "02:00", "Asia/Singapore"]
     assert parameters == expected  # 18:00 UTC is 02:00 in Singapore
     await practice.clock.advance(hours=23)
     assert (await reminders(practice))[1] == ("reminder-1h", "queued")

@@ -20,7 +20,7 @@ from onceward_apps.clinic.model import (
 )
 
 ID = UUID(int=1)
-NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+NOW = datetime(2020, 11, 16, 12, 0, tzinfo=UTC)
 
 
 def test_a_cancelled_appointment_never_moves_again() -> None:

@@ -29,7 +29,7 @@ from onceward.webhooks.registry import get_provider
 from onceward_apps.engagement import activity
 from tests.ticketing.office import Told, post
 
-MONDAY = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+MONDAY = datetime(2020, 11, 16, 12, 0, tzinfo=UTC)
 SECRET = "a secret of the tests that is long enough"
 BOX = SecretBox(["a key of the tests, which is long enough"])
 

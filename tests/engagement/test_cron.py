@@ -21,7 +21,7 @@ from onceward.schedules import upcoming
 from onceward_apps.engagement import app
 from tests.engagement.house import House
 
-FRIDAY = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+FRIDAY = datetime(2020, 11, 20, 12, 0, tzinfo=UTC)
 
 
 def dues(name: str) -> list[str]:

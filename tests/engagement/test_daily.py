@@ -24,7 +24,7 @@ async def test_ac_5_1_1_a_user_inactive_for_14_days_gets_one_goodbye(house: Hous
     [message] = await house.queue(user)
     assert message["message_type"] == "goodbye"
     assert message["message_key"] == "engagement.goodbye.self_select"
-    assert message["idempotency_key"] == f"{user}:goodbye_sent:2026-11-16"
+    assert message["idempotency_key"] == f"{user}:goodbye_sent:2020-11-16"
     assert (message["status"], message["destination"], message["retry_count"]) == ("pending", "individual", 0)
     assert message["destination_jid"] == await house.number_of(user)
     assert await house.transitions(user) == [("active", "goodbye_sent", "inactivity_14d")]

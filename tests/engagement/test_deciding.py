@@ -12,7 +12,7 @@ from onceward_apps.engagement.app import EngagementSettings
 from onceward_apps.engagement.eligibility import explain, preview
 from tests.engagement.house import House
 
-NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+NOW = datetime(2020, 11, 16, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
 USER: dict[str, Any] = {
     "user_id": UUID("11111111-2222-4333-8444-555555555555"),
@@ -30,17 +30,17 @@ USER: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, "Without activity the goodbye is due at 2026-11-29 12:00 UTC."),
+        ({}, "Without activity the goodbye is due at 2020-11-29 12:00 UTC."),
         ({"last_activity_at": NOW - 20 * DAY}, "The goodbye is due with the next daily run."),
         ({"last_activity_at": NOW - 8 * DAY}, "No activity in 7 days: no weekly review."),
         ({}, "The next weekly review includes the user."),
         ({"unreachable_at": NOW}, "Unreachable: no goodbye until there is new activity or a new number."),
         (
             {"goodbye_retry_at": NOW + DAY},
-            "The last goodbye could not be sent; the next try is after 2026-11-17 12:00 UTC.",
+            "The last goodbye could not be sent; the next try is after 2020-11-17 12:00 UTC.",
         ),
-        ({"state": "goodbye_sent"}, "Without an answer the user is dormant at 2026-11-17 12:00 UTC."),
-        ({"state": "remind_later"}, "The user answered later: dormant at 2026-11-17 12:00 UTC, without a message."),
+        ({"state": "goodbye_sent"}, "Without an answer the user is dormant at 2020-11-17 12:00 UTC."),
+        ({"state": "remind_later"}, "The user answered later: dormant at 2020-11-17 12:00 UTC, without a message."),
         ({"state": "dormant"}, "Dormant users get no messages. Any activity makes the user active again."),
         ({"state": "help_flow"}, "The user asked for help. The next activity makes the user active again."),
         ({"reengagement_opt_out": True}, "The user has opted out and gets no message."),

@@ -68,7 +68,7 @@ begin
         end if;
     end if;
     update onceward.messages
-       set sending = p_lease, sending_since = clock_timestamp(), unsure_since = v_unsure_since, blind = p_blind, status = 'processing'
+       set sending = p_lease, sending_since = onceward.now(), unsure_since = v_unsure_since, blind = p_blind, status = 'processing'
      where id = p_id;
     return 'go';
 end

@@ -21,7 +21,7 @@ select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.categ
                 where l.queue = 'message.' || m.channel || '.own' and l.lane = m.organization_id::text and l.failures > 0) as is_trial,
        exists (select from onceward.work w
                 where w.id = m.id and w.queue = 'message.' || m.channel || '.own') as is_own,
-       extract(epoch from clock_timestamp()
+       extract(epoch from onceward.now()
            - coalesce(m.unsure_since, case when m.sending is not null then m.sending_since end))::float8 as sending_for_s
   from onceward.messages m
   left join onceward.recipients r
