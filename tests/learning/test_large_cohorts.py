@@ -1,4 +1,4 @@
-"""Nothing that grows with a cohort is one payload, one live result or one transaction; and crossings of refunds and moves."""
+"""Nothing that grows with a cohort is one payload or one transaction; and refunds and moves that meet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ async def fill(school: School, cohort: UUID, number: int, *, wait: bool = False)
         ),
     }[wait]
     await school.db.execute(
-        f"insert into learning.{columns[0]} select u.organization_id, u.id, $1{columns[1]} from learning.users u limit $2",
+        f"insert into learning.{columns[0]}"
+        f" select u.organization_id, u.id, $1{columns[1]} from learning.users u limit $2",
         cohort,
         number,
     )

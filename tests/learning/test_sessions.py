@@ -1,4 +1,4 @@
-"""Sessions that change after people have enrolled: bookings, mails, calendar, attendance; and calls that meet other changes."""
+"""Sessions that change after people have enrolled: bookings, mails, calendar, attendance."""
 
 from __future__ import annotations
 

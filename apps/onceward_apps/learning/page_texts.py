@@ -95,7 +95,8 @@ PT: dict[str, str] = {
         "A ligação pode estar incompleta. Copie-a inteira do seu email, ou abra-a lá."
     ),
     "The link works once, for 30 minutes. If no mail arrives, look into the spam folder, or fill in the form again.": (
-        "A ligação funciona uma vez, durante 30 minutos. Se não receber o email, veja a pasta de spam ou preencha de novo o formulário."
+        "A ligação funciona uma vez, durante 30 minutos. Se não receber o email, veja a pasta de spam ou preencha"
+        " de novo o formulário."
     ),
     "There is no certificate with the id {id}. Check the id for typing errors.": (
         "Não existe um certificado com o código {id}. Verifique se o código tem erros."

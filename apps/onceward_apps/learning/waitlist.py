@@ -22,8 +22,8 @@ from onceward_apps.learning.store import waitlist as rows
 from onceward_apps.learning.student_mails import mail, mail_many
 
 CLEANED_UP = timedelta(hours=2)
-"""The place of an invite is held until the clean-up ends the invite, and then goes to the next person in the queue. If it
-ended with the invite, a visitor could take it before. Two hours after the start nobody needs it, clean-up or not."""
+"""The place of an invite is held until the clean-up ends the invite, and then goes to the next person in the queue.
+If it ended with the invite, a visitor could take it before. Two hours after the start nobody needs it."""
 
 
 async def join(tx: Tx, cohort_id: UUID, user_id: UUID, *, priority: int = 0) -> Any:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from tests.trust.crosswise.routes import Ask
+
+
+def day(number: int) -> str:
+    """Return a time within the cohorts of the organizations, which begin in thirty days."""
+    return (datetime.now(UTC) + timedelta(days=number)).isoformat()
+
 
 L = "/api/v1/learning"
 P = f"{L}/public"
@@ -34,13 +42,11 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("POST", f"{L}/cohorts/{{cohort_id}}/capacity"): Ask(fill=COHORT, json={"max_capacity": 9}),
     ("POST", f"{L}/cohorts/{{cohort_id}}/enrollments"): Ask(fill=COHORT, json={"email": "scholar@example.org", **WHY}),
     ("POST", f"{L}/cohorts/{{cohort_id}}/sessions"): Ask(
-        fill=COHORT, json={"title": "t", "starts_at": "2031-01-03T09:00:00Z", "ends_at": "2031-01-03T10:00:00Z"}
+        fill=COHORT, json={"title": "t", "starts_at": day(40), "ends_at": day(41)}
     ),
     ("PUT", f"{L}/sessions/{{session_id}}"): Ask(
-        fill={"session_id": "$session"},
-        json={"title": "t", "starts_at": "2031-01-04T09:00:00Z", "ends_at": "2031-01-04T10:00:00Z"},
-        refused=True,
-    ),  # it has ended
+        fill={"session_id": "$session"}, json={"title": "t", "starts_at": day(42), "ends_at": day(43)}
+    ),
     ("PUT", f"{L}/sessions/{{session_id}}/recording"): Ask(
         fill={"session_id": "$session"}, json={"url": "https://video.example/1"}
     ),

@@ -37,8 +37,8 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, case when $4 = 'ACCEPTED' then onceward.
 on conflict (organization_id, uid) do nothing returning *
 """
 TO_BOOK = """
-select s.id, s.starts_at, s.ends_at, s.cohort_id, s.revision, e.id as enrollment_id, e.user_id, u.email, u.name as user_name,
-       u.locale, c.cal_event_type_id, c.time_zone, e.student_profile ->> 'timezone' as student_zone
+select s.id, s.starts_at, s.ends_at, s.cohort_id, s.revision, e.id as enrollment_id, e.user_id, u.email,
+       u.name as user_name, u.locale, c.cal_event_type_id, c.time_zone, e.student_profile ->> 'timezone' as student_zone
   from learning.enrollments e
   join learning.users u on u.id = e.user_id
   join learning.cohorts c on c.id = e.cohort_id

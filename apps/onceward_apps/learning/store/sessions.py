@@ -14,7 +14,8 @@ CHANGE = """
 update learning.sessions set title = $2, starts_at = $3, ends_at = $4, revision = revision + 1 where id = $1 returning *
 """
 CANCEL = """
-update learning.sessions set cancelled_at = onceward.now(), cancellation_reason = nullif($2, ''), revision = revision + 1
+update learning.sessions
+   set cancelled_at = onceward.now(), cancellation_reason = nullif($2, ''), revision = revision + 1
  where id = $1 and cancelled_at is null returning *
 """
 

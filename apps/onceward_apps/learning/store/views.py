@@ -62,7 +62,8 @@ select c.id, c.name, c.description, c.status, c.starts_at, c.ends_at, c.max_capa
  where c.status in ('OPEN', 'CONFIRMED', 'IN_PROGRESS') order by c.starts_at limit 100
 """
 SESSIONS = """
-select s.id::text, s.title, s.starts_at, s.ends_at, s.recording_url, s.revision, s.cancelled_at is not null as cancelled,
+select s.id::text, s.title, s.starts_at, s.ends_at, s.recording_url, s.revision,
+       s.cancelled_at is not null as cancelled,
        b.uid as booking_uid, b.status as booking_status, b.url as booking_url, b.starts_at as booked_at, seen.attended
   from learning.sessions s
   left join learning.bookings b on b.session_id = s.id and b.enrollment_id = $2 and b.status <> 'CANCELLED'
@@ -97,14 +98,16 @@ select e.*, e.access_expires_at > onceward.now() and e.status = 'ACTIVE' as has_
 """
 # What a person sees who comes back from the payment page. The subject of the payments is the checkout.
 CHECKOUT = """
-select k.id, k.status, k.user_id, k.cohort_id, u.email, c.name as cohort_name, c.starts_at, c.ends_at, c.has_live_sessions,
-       e.id as enrollment_id, e.status as enrollment_status, p.received, p.currency, p.paid_at, p.decision, p.id as payment_id
+select k.id, k.status, k.user_id, k.cohort_id, u.email, c.name as cohort_name, c.starts_at, c.ends_at,
+       c.has_live_sessions, e.id as enrollment_id, e.status as enrollment_status,
+       p.received, p.currency, p.paid_at, p.decision, p.id as payment_id
   from learning.checkouts k
   join learning.users u on u.id = k.user_id and u.erased_at is null
   join learning.cohorts c on c.id = k.cohort_id
   left join learning.enrollments e on e.id = k.id
   left join lateral (select * from onceward.payments p
-                      where p.organization_id = k.organization_id and p.subject_type = 'enrolment' and p.subject_id = k.id::text
+                      where p.organization_id = k.organization_id and p.subject_type = 'enrolment'
+                        and p.subject_id = k.id::text
                       order by p.paid_at desc nulls last, p.created_at desc limit 1) p on true
  where k.id = $1
 """

@@ -14,7 +14,8 @@ on conflict (user_id, cohort_id) where status in ('ACTIVE', 'INVITED')
    do update set priority = greatest(w.priority, excluded.priority)
 returning *, (xmax = 0) as is_new
 """
-# An invite holds a place, so it is for people who have confirmed their address. By priority, then the fewest expired invites, then the oldest entry.
+# An invite holds a place, so it is for people who have confirmed their address. By priority, then the fewest expired
+# invites, then the oldest entry.
 NEXT = """
 select w.*, u.email, u.name as user_name, u.locale, u.erased_at
   from learning.waitlist_entries w join learning.users u on u.id = w.user_id
@@ -58,14 +59,17 @@ update learning.waitlist_invites set expires_at = greatest(expires_at, $2) where
 """
 LIVE_ENTRIES = """
 select w.id, w.user_id, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name
-  from learning.waitlist_entries w join learning.users u on u.id = w.user_id join learning.cohorts c on c.id = w.cohort_id
+  from learning.waitlist_entries w
+  join learning.users u on u.id = w.user_id
+  join learning.cohorts c on c.id = w.cohort_id
  where w.cohort_id = $1 and w.status in ('ACTIVE', 'INVITED') order by w.id limit $2 for update of w
 """
 CLOSE = """
 with ended as (
     update learning.waitlist_entries set status = 'REMOVED', ended_reason = $2 where id = any($1::uuid[])
 ), held as (
-    select i.id, i.claim_id from learning.waitlist_invites i where i.waitlist_entry_id = any($1::uuid[]) and i.status = 'SENT'
+    select i.id, i.claim_id from learning.waitlist_invites i
+     where i.waitlist_entry_id = any($1::uuid[]) and i.status = 'SENT'
 ), revoked as (
     update learning.waitlist_invites i set status = 'REVOKED', ended_at = onceward.now(), claim_id = null
       from held where i.id = held.id
