@@ -326,7 +326,8 @@ do $$
 declare
     each regclass;
 begin
-    foreach each in array array['onceward.payments', 'onceward.payment_names', 'onceward.payment_plans', 'onceward.payment_payouts', 'onceward.payment_fees',
+    foreach each in array array['onceward.payments', 'onceward.payment_names', 'onceward.payment_plans', 'onceward.payment_payouts',
+                                'onceward.payment_fees',
                                 'onceward.payment_differences']::regclass[] loop
         execute format('create trigger own_account before insert or update of account_id, organization_id on %s '
                        'for each row execute function onceward.require_own_account()', each);

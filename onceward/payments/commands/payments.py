@@ -15,7 +15,7 @@ from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.loading import AppOption, load_app
 from onceward.cli.rendering import JsonOption, complain, document, listing, say
 from onceward.cli.session import configure_process, run, settings_here
-from onceward.payments.account_commands import accounts
+from onceward.payments.commands.accounts import accounts
 
 if TYPE_CHECKING:
     from onceward.tx import Tx
@@ -150,7 +150,7 @@ def _ids_in(path: Path) -> list[UUID]:
             try:
                 ids.append(UUID(line.strip()))
             except ValueError:
-                raise CommandFailed(f"line {number} is no id of a payment: {line.strip()[:60]!r}") from None
+                raise CommandFailed(f"line {number} is not the id of a payment: {line.strip()[:60]!r}") from None
     return ids
 
 
