@@ -42,9 +42,12 @@ MISSING = (
 BY_KEY = "select id from onceward.payment_refund_batches where organization_id = onceward.organization() and key = $1"
 GET = "select * from onceward.payment_refund_batches where id = $1"
 NEXT = """
-select number, payment_id from onceward.payment_refund_items where batch_id = $1 and outcome is null order by number limit 1
+select number, payment_id from onceward.payment_refund_items
+ where batch_id = $1 and outcome is null order by number limit 1
 """
-ANSWER = "update onceward.payment_refund_items set refund_id = $3, outcome = $4, why = $5 where batch_id = $1 and number = $2"
+ANSWER = """
+update onceward.payment_refund_items set refund_id = $3, outcome = $4, why = $5 where batch_id = $1 and number = $2
+"""
 COUNT = "update onceward.payment_refund_batches set asked = asked + $2, refused = refused + $3 where id = $1"
 MOVE = """
 update onceward.payment_refund_batches set state = $2, ended_at = case when $2 <> 'asked' then onceward.now() end
@@ -56,7 +59,8 @@ select r.status, r.currency, count(*)::int as count, sum(r.amount)::bigint as am
  where i.batch_id = $1 group by 1, 2 order by 1, 2
 """
 REFUSED = """
-select payment_id, why from onceward.payment_refund_items where batch_id = $1 and outcome = 'refused' order by number limit 100
+select payment_id, why from onceward.payment_refund_items
+ where batch_id = $1 and outcome = 'refused' order by number limit 100
 """
 
 

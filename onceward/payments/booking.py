@@ -65,7 +65,7 @@ def as_json(books: Books | None, journals: Sequence[NewJournal]) -> tuple[dict[s
 
 
 def received(books: Books | None, row: Row, shares: Sequence[Share] | None) -> list[NewJournal]:
-    """Return the journals of money that arrived: to the shares of an accepted payment, or (None) as owed to the buyer."""
+    """Return the journals of money that arrived: to the shares if it was accepted, or (None) as owed to the buyer."""
     if books is None:
         return []
     if shares is None:

@@ -1,5 +1,5 @@
-"""Check an account: list the movements of its balance at the service, book its fees and payouts, compare the rest with our
-tables, store what differs. A job does it every day and reports; `payments check` does it now."""
+"""Check an account: list the movements of its balance, book its fees and payouts, compare the rest with our tables, store
+what differs. A job does it every day and reports; `payments check` does it now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daily check of an account: what the balance of the service says is compared with our books, and somebody hears of it."""
+"""The daily check of an account: its balance at the service is compared with our books, and accounting hears of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Book what only the balance of the service says: its fees, and payouts that no event has reported.
 
-A fee belongs to the payment whose charge moved, or to the account. Each movement is booked once, by its id at the service.
+A fee belongs to the payment whose charge moved, or to the account. Each movement is booked once, by its id there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAYOUTS = "select reference, status from onceward.payment_payouts where account_
 
 
 async def book(engine: Any, account: Row, lines: Sequence[BalanceLine]) -> int:
-    """Book the fees and payouts among these movements that are not booked yet, and return how many movements those were."""
+    """Book the fees and payouts among these movements that are not booked yet, and return how many there were."""
     done = await _fees_of_payments(engine, account["id"], lines)
     if account["organization_id"] is not None:
         done += await _fees_of_account(engine, account, lines)

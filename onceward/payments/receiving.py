@@ -31,7 +31,7 @@ RETURNED = {
 
 
 class Decided(str):
-    """`paid` or `returned`, with the result that the app gives to the webhook, and reports that came before the money."""
+    """`paid` or `returned`, with the result that the app gives to the webhook, and reports that came too early."""
 
     __slots__ = ("early", "result")
     result: Any
