@@ -317,7 +317,8 @@ async def duplicate_on_the_desk(stage: Stage) -> Case:
 
 async def enrol_on_the_desk(stage: Stage) -> Case:
     cohort = await stage.cohort(price=PRICE)
-    people = f"{stage.new_name()}@example.org Ada"
+    name = stage.new_name()
+    people = f"{name}@example.org {name}"
     return on_the_desk(stage, "cohorts/do/enrol", {"reason": "other"}, ids=cohort, people=people, reason="scholarship")
 
 
