@@ -117,6 +117,4 @@ def _context_of_running(work: Any) -> Mapping[str, Any]:
 
 def _storable(name: str, value: str) -> str:
     longest = LONGEST_TRACE if name == "trace" else MOST_CHARACTERS
-    return (
-        value[:longest].encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    )
+    return value[:longest].encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")

@@ -15,7 +15,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
-from onceward.errors import OncewardError
 from onceward.extras import extra
 
 Kind = Literal["internal", "server", "client", "producer", "consumer"]
@@ -24,10 +23,6 @@ Attributes = Mapping[str, str | int | float | bool]
 TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
 LONGEST_TRACE = 600
-
-
-class ExporterMissing(OncewardError):
-    """An OTLP endpoint is set, but the package of its exporter is not installed."""
 
 
 class _Tracing:
@@ -83,15 +78,11 @@ def configure_tracing(*, service: str, environment: str, version: str) -> None:
 
 
 def _exporter() -> Any:
-    """Return the OTLP exporter, which is a separate package, or None if no endpoint is set."""
+    """Return the OTLP exporter, or None if no endpoint is set."""
     if not (os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")):
         return None
-    try:
+    with extra("otel", "OTEL_EXPORTER_OTLP_ENDPOINT"):
         return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()
-    except ImportError as error:
-        raise ExporterMissing(
-            "an OTLP endpoint is set but its exporter is not installed: pip install opentelemetry-exporter-otlp-proto-http"
-        ) from error
 
 
 @contextmanager

@@ -26,9 +26,9 @@ from onceward import Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox.finding import EventFilter
 from onceward.inbox.replay import replay
-from onceward.trust.sql_logins import add_login, remove_login
 from onceward.telemetry.metrics import REGISTRY, render
 from onceward.testing import until
+from onceward.trust.sql_logins import add_login, remove_login
 from onceward.webhooks.registry import get_provider
 from tests.child import end_all
 from tests.inbox.conftest import Office, call

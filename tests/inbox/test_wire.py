@@ -93,21 +93,20 @@ async def test_a_gzip_body_is_accepted_signed_before_or_after_compression(office
     assert (row["raw"], row["payload"]["text"]) == (plain, "x" * 5000)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "body", "status", "reason"),
-    [
-        ("br", b"{}", 415, "unsupported_encoding"),
-        ("gzip, gzip", gzip.compress(b"{}"), 415, "unsupported_encoding"),
-        ("gzip", b'{"id": 1}', 415, "unsupported_encoding"),
-        ("gzip", gzip.compress(b'{"id": 1}')[:-4], 415, "unsupported_encoding"),
-        ("gzip", gzip.compress(b"{}") + gzip.compress(b"{}"), 415, "unsupported_encoding"),
-        ("gzip", gzip.compress(b"0" * (64 << 20), 1), 413, "too_large_decompressed"),
-        ("identity", b"{}", 400, "bad_body"),
-    ],
-)
-async def test_other_encodings_and_bombs_are_refused_by_name(
-    office: MakeOffice, encoding: str, body: bytes, status: int, reason: str
-) -> None:
+ENCODED = {
+    "brotli": ("br", b"{}", 415, "unsupported_encoding"),
+    "twice": ("gzip, gzip", gzip.compress(b"{}", mtime=0), 415, "unsupported_encoding"),
+    "not compressed": ("gzip", b'{"id": 1}', 415, "unsupported_encoding"),
+    "cut off": ("gzip", gzip.compress(b'{"id": 1}', mtime=0)[:-4], 415, "unsupported_encoding"),
+    "more behind it": ("gzip", gzip.compress(b"{}", mtime=0) + b"{}", 415, "unsupported_encoding"),
+    "bomb": ("gzip", gzip.compress(b"0" * (2 << 20), 1, mtime=0), 413, "too_large_decompressed"),
+    "identity": ("identity", b"no JSON", 400, "bad_body"),
+}
+
+
+@pytest.mark.parametrize("case", ENCODED)
+async def test_other_encodings_and_bombs_are_refused_by_name(office: MakeOffice, case: str) -> None:
+    encoding, body, status, reason = ENCODED[case]
     here = await office(Onceward("gzip"))
     await here.source(max_body_bytes=1 << 20)
     headers = {**here.signed("stripe", body), "content-encoding": encoding}

@@ -122,9 +122,7 @@ async def test_a_senders_trace_goes_on_to_the_customers_endpoint(
             await add(tx, context.box, source, actor="test")
         fields = EndpointFields(url=f"{receiver.url}/hook", events=["order.packed"])
         await context.engine.endpoints.register(None, fields, actor="test")
-        request = compose(
-            SourceConfig(provider="standard", secrets=(SECRET,)), "order.paid", path="/webhooks/checkout"
-        )
+        request = compose(SourceConfig(provider="standard", secrets=(SECRET,)), "order.paid", path="/webhooks/checkout")
         headers = {**request.headers, "traceparent": f"00-{trace}-{caller}-01", "tracestate": STATE}
 
         async def accepted() -> bool:

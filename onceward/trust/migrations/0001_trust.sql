@@ -72,7 +72,7 @@ create table onceward.api_keys (
     prefix text not null unique,
     hash bytea not null,                   -- sha256 of the whole key; the key is shown once and never stored
     scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['viewer', 'operator', 'owner', 'admin',
-        'publish', 'message', 'replay', 'refund', 'scan']),
+        'publish', 'message', 'enqueue', 'replay', 'refund', 'scan']),
     apps text[] not null default '{}',     -- the key is limited to these apps and sources; empty: no limit
     sources text[] not null default '{}',
     addresses text[] not null default '{}', -- networks from which the key may be used; empty: everywhere
