@@ -1,4 +1,4 @@
-"""`types`: print TypeScript types of an app's live queries, event types, jobs and workflows, for programs in TypeScript."""
+"""`types`: print TypeScript types of an app's live queries, event types, jobs and workflows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def types(app: AppArgument = None) -> None:
-    """Print TypeScript types of the app: live queries, event types, and the jobs and workflows with `over_http=True`."""
+    """Print TypeScript types of the app: live queries, event types, jobs and workflows with `over_http=True`."""
     typer.echo(type_declarations(load_app(app)), nl=False)
 
 

@@ -1,4 +1,4 @@
-"""The span of an outgoing request, and the headers that continue the trace at the server. Only used while tracing is on."""
+"""The span of an outgoing request, and the headers that continue the trace at the server."""
 
 from __future__ import annotations
 

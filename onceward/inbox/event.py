@@ -42,7 +42,7 @@ class StoredEvent:
 
 
 def trace_of(webhook_id: UUID, event_id: str, headers: Mapping[str, str]) -> str:
-    """Return the parent of the spans of an event: the sender's span, or one that its requests and its handling share."""
+    """Return the parent of an event's spans: the sender's span, or one that its requests and its handling share."""
     return remote_parent(headers) or derived_parent("event", str(webhook_id), event_id)
 
 

@@ -47,7 +47,7 @@ class ReusedIds:
             )
 
     def _note_body(self, placed: Placed, stored: Any) -> None:
-        """Report another body. Only events that are their body are compared: batches may be put together anew."""
+        """Report another body. Only events that are their body are compared: a batch may have other events the next time."""
         if stored["body"] is None or placed.payload != AS_RAW or placed.raw is None:
             return
         if hashlib.sha256(placed.raw).digest() == stored["body"]:

@@ -49,7 +49,7 @@ class Recorded:
             self._span.update_name(name)
 
     def fail(self, error: str) -> None:
-        """Mark the span as failed. `error` is a class or a code, never a message: that may contain a customer's data."""
+        """Mark the span as failed. `error` is a class or a code; a message may contain a customer's data."""
         if self._span is not None:
             self._span.set_attribute("error.type", error)
             self._span.set_status(_trace().StatusCode.ERROR)

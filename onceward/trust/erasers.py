@@ -95,7 +95,6 @@ ERASERS: tuple[Eraser, ...] = (
 
 UNSEARCHED: dict[str, str] = {
     "onceward.erasures.*": "hashes of those who were erased",
-    "onceward.sql_logins.*": "names given by operators",
     "onceward.unfinished_commands.*": "names of commands and hosts",
     "onceward.memberships.*": "only ids; deleted with the account",
     "onceward.sessions.*": "hashes, and where the person signed in; deleted with the account and when the session ends",

@@ -37,7 +37,7 @@ class LoginRefused(OncewardError):
 
 @dataclass(frozen=True, slots=True)
 class SqlLogin:
-    """A login, its organization and its rights. The slug is None if the organization was deleted; the login may do nothing then."""
+    """A login, its organization and its rights. The slug is None if the organization was deleted."""
 
     login: str
     organization_id: UUID

@@ -1,4 +1,4 @@
-"""Jobs and workflows in the OpenAPI document: the body of `POST /api/v1/jobs` has one form for each task that may be enqueued."""
+"""Jobs and workflows in the OpenAPI document: the body of `POST /api/v1/jobs` has one form for each task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BODIES: dict[OfferedKind, tuple[str, str, str]] = {
 
 
 def add_tasks(document: dict[str, Any], offered: Sequence[Offered]) -> None:
-    """Replace the bodies by one model for each task, with the schema of its arguments. Without tasks nothing changes."""
+    """Replace the bodies by one model for each task. Without tasks nothing changes."""
     schemas: dict[str, Any] = document["components"]["schemas"]
     for kind, (path, general, named_by) in BODIES.items():
         tasks = [each for each in offered if each.kind == kind]

@@ -46,7 +46,7 @@ class Signal(BaseModel):
 
 
 class NewWorkflow(BaseModel):
-    """A workflow to start. `args` are checked against its schema (`GET /api/v1/tasks`). With a key it starts once, ever."""
+    """A workflow to start. `args` must fit its schema (`GET /api/v1/tasks`). With a key it starts once, ever."""
 
     model_config = {"extra": "forbid", **example(name="refund_cohort", args={"cohort": 7}, key="cohort:7")}
 

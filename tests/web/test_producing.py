@@ -26,7 +26,7 @@ def make_app() -> Onceward:
     app = Onceward("shop")
 
     @app.job(over_http=True)
-    async def pack(tx: Tx, *, order: int, lines: list[Line] = []) -> Line:  # noqa: B006  # pyright: ignore[reportUnusedFunction]
+    async def pack(tx: Tx, *, order: int, lines: list[Line] | None = None) -> Line:  # pyright: ignore[reportUnusedFunction]
         """Pack an order."""
         return Line(article="box")
 
@@ -168,6 +168,6 @@ async def test_schemas_are_published(db: Database, session: aiohttp.ClientSessio
 def test_typescript_knows_jobs_and_workflows() -> None:
     text = type_declarations(make_app())
     assert 'export type PackArgsLine = { "article": string; "count"?: number };\n' in text
-    assert '"pack": { args: { "order": number; "lines"?: Array<PackArgsLine> }; result: ' in text
+    assert '"pack": { args: { "order": number; "lines"?: Array<PackArgsLine> | null }; result: ' in text
     assert '"ship": { args: { "order": number }; result: null };' in text
     assert "refund" not in text

@@ -27,7 +27,7 @@ class SlackWebhooks(Provider):
 
     name = "slack"
     title = "Slack"
-    # Slack shows a body to the user who wrote a slash command, and takes any body as a wrong answer to `view_submission`.
+    # Slack shows a body to the user of a slash command, and takes it as a wrong answer to `view_submission`.
     accepted_reply = ProviderReply()
 
     verification = Hmac(

@@ -43,7 +43,8 @@ begin
 end
 $$;
 
-revoke all on function onceward.enqueue(text, jsonb, text, timestamptz, int, text, text, text, text, int, boolean, int, text[], text, text)
-    from public;
-grant execute on function onceward.enqueue(text, jsonb, text, timestamptz, int, text, text, text, text, int, boolean, int, text[], text, text)
+revoke all on function onceward.enqueue(
+    text, jsonb, text, timestamptz, int, text, text, text, text, int, boolean, int, text[], text, text) from public;
+grant execute on function onceward.enqueue(
+    text, jsonb, text, timestamptz, int, text, text, text, text, int, boolean, int, text[], text, text)
     to onceward_app, onceward_engine, onceward_producer;

@@ -81,7 +81,7 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
 @router.get("/tasks")
 async def list_tasks(engine: Eng, _identity: Viewer) -> list[OfferedTask]:
-    """List the jobs and workflows that may be enqueued or started over HTTP, with the schemas of arguments and results."""
+    """List the jobs and workflows for programs, with the schemas of arguments and results."""
     return [
         OfferedTask(
             name=each.name,
