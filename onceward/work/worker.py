@@ -38,7 +38,7 @@ from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
 from onceward.work.slots import Count
-from onceward.work.statements import FORGET_UNIQUE_KEYS, WAITING_QUEUES
+from onceward.work.statements import FORGET_UNIQUE_KEYS, FORGET_USAGE, WAITING_QUEUES
 from onceward.work.suspects import Suspects
 from onceward.work.task import AppRegistry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
@@ -388,3 +388,4 @@ class Worker:
     async def _prune(self) -> None:
         await old_jobs(self._db, keep=self._options.keep_finished).all()
         await in_batches(partial(self._db.fetchval, FORGET_UNIQUE_KEYS))
+        await in_batches(partial(self._db.fetchval, FORGET_USAGE))

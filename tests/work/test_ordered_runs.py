@@ -41,7 +41,6 @@ async def taken(conn: Any, *, most: int = 8, together: tuple[str, ...] = ("x",))
         most=most,
         lease=new_lease(),
         worker=1,
-        cursor="",
         suspect=True,
         together=together,
     )
