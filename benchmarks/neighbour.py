@@ -262,7 +262,7 @@ async def _webhooks(scene: Scene) -> AsyncGenerator[One]:
 
 
 def _connections(statement: str, principals: int) -> Line:
-    """One organization has so many callers that borrow a connection again and again, for this statement."""
+    """One organization has this number of callers that borrow a connection again and again for the statement."""
 
     @asynccontextmanager
     async def line(scene: Scene) -> AsyncGenerator[One]:
