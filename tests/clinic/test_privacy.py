@@ -102,7 +102,7 @@ async def test_an_export_has_everything(practice: Practice) -> None:
         "texts of patients",
         "stays in video rooms",
         "recordings of rooms",
-        "clinic side effects",
+        "side effects of external workers",
     } <= set(document["data"])
     assert any("event" in name for name in document["data"])
 
