@@ -133,7 +133,7 @@ async def venue(stage: Stage) -> Case:
 
 async def event(stage: Stage) -> Case:
     new = await stage.new_event()
-    return Case(f"{STAFF}/events", new, [{**new, "fee_bps": n} for n in range(4)], stage.staff)
+    return Case(f"{STAFF}/events", new, [{**new, "tax_bps": n} for n in range(4)], stage.staff)
 
 
 async def status(stage: Stage) -> Case:
@@ -233,6 +233,99 @@ async def coupon_on_the_desk(stage: Stage) -> Case:
     return on_the_desk(stage, "coupons/do/add_coupon", "", code=f"DESK{next(stage.numbers)}", percent="10")
 
 
+async def edit(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return Case(f"{STAFF}/events/{event_id}", {"name": "Other"}, [{"name": "Other", "n": 1}], stage.staff)
+
+
+DATES = {"starts_at": "2041-06-21T18:00:00Z", "ends_at": "2041-06-21T21:00:00Z"}
+
+
+async def move(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    others = [{**DATES, "reason": f"storm {n}"} for n in range(4)]
+    return Case(f"{STAFF}/events/{event_id}/move", {**DATES, "reason": "storm"}, others, stage.staff)
+
+
+async def duplicate(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    body = {"starts_at": [DATES["starts_at"]]}
+    return Case(f"{STAFF}/events/{event_id}/duplicate", body, [{**body, "n": 1}], stage.staff)
+
+
+async def section(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    body = {"name": "Balcony", "price_cents": 100, "places": 5}
+    others = [{**body, "price_cents": 100 * n} for n in range(1, 5)]
+    return Case(f"{STAFF}/events/{event_id}/sections", body, others, stage.staff)
+
+
+async def change_section(stage: Stage) -> Case:
+    _, sections, _ = await stage.event()
+    body = {"price_cents": 700, "places": 70}
+    return Case(f"{STAFF}/sections/{sections['Lawn']}", body, [{**body, "n": 1}], stage.staff)
+
+
+async def new_coupon(stage: Stage) -> str:
+    new = {"code": f"LIMIT{next(stage.numbers)}", "percent_bps": 1000}
+    return (await stage.shop.call(f"{STAFF}/coupons", new, staff=True))["id"]
+
+
+async def change_coupon(stage: Stage) -> Case:
+    body = {"most_uses": 7, "valid_until": None}
+    return Case(f"{STAFF}/coupons/{await new_coupon(stage)}", body, [{**body, "n": 1}], stage.staff)
+
+
+async def take_back(stage: Stage) -> Case:
+    order = await stage.order("Lawn")
+    moved = {**DATES, "reason": "storm", "refund_until": "2040-01-01T00:00:00Z"}
+    await stage.shop.call(f"{STAFF}/events/{order['event_id']}/move", moved, staff=True)
+    return Case(f"/orders/{order['id']}/refund", {"token": order["token"]}, [{"token": order["token"], "n": 1}])
+
+
+async def edit_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "events/do/edit", event_id, name="Other", most_per_order="9")
+
+
+async def move_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    dates = {"starts_at": "2041-06-21T18:00", "ends_at": "2041-06-21T21:00"}
+    return on_the_desk(stage, "events/do/move", event_id, **dates, reason="storm")
+
+
+async def duplicate_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "events/do/duplicate", event_id, starts_at="2041-06-21T18:00", times="2", every_days="7")
+
+
+async def cancel_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "events/do/cancel", event_id, reason="storm")
+
+
+async def section_on_the_desk(stage: Stage) -> Case:
+    _, sections, _ = await stage.event()
+    price = {"price": "7.50", "price.currency": "EUR"}
+    return on_the_desk(stage, "sections/do/change_section", sections["Lawn"], **price)
+
+
+async def limits_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "coupons/do/change_coupon", await new_coupon(stage), most_uses="7")
+
+
+async def resend_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "orders/do/resend", (await stage.order())["id"])
+
+
+async def correct_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "orders/do/correct", (await stage.order())["id"], email="right@example.org")
+
+
+async def refund_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "orders/do/refund", (await stage.order("Lawn"))["id"], reason="ill")
+
+
 async def scan(stage: Stage) -> Case:
     order = await stage.order()
     body = {"event_id": order["event_id"], "presented": order["tickets"][0]["ticket_code"], "scan_id": str(uuid4())}
@@ -312,6 +405,22 @@ CASES: Cases[Stage] = {
     f"POST {DESK}/events/do/open_sale": open_on_the_desk,
     f"POST {DESK}/events/do/close": close_on_the_desk,
     f"POST {DESK}/tickets/do/void": void_on_the_desk,
+    f"POST {DESK}/events/do/edit": edit_on_the_desk,
+    f"POST {DESK}/events/do/move": move_on_the_desk,
+    f"POST {DESK}/events/do/duplicate": duplicate_on_the_desk,
+    f"POST {DESK}/events/do/cancel": cancel_on_the_desk,
+    f"POST {DESK}/sections/do/change_section": section_on_the_desk,
+    f"POST {DESK}/coupons/do/change_coupon": limits_on_the_desk,
+    f"POST {DESK}/orders/do/resend": resend_on_the_desk,
+    f"POST {DESK}/orders/do/correct": correct_on_the_desk,
+    f"POST {DESK}/orders/do/refund": refund_on_the_desk,
+    f"PATCH {STAFF}/events/{{event_id}}": edit,
+    f"POST {STAFF}/events/{{event_id}}/move": move,
+    f"POST {STAFF}/events/{{event_id}}/duplicate": duplicate,
+    f"POST {STAFF}/events/{{event_id}}/sections": section,
+    f"PATCH {STAFF}/sections/{{section_id}}": change_section,
+    f"PATCH {STAFF}/coupons/{{coupon_id}}": change_coupon,
+    "POST /orders/{checkout_id}/refund": take_back,
     f"POST {DESK}/coupons/do/add_coupon": coupon_on_the_desk,
     f"POST {STAFF}/events/{{event_id}}/cancel": cancel,
     f"POST {STAFF}/events/{{event_id}}/block": block,
