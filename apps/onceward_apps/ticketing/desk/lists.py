@@ -192,8 +192,10 @@ desk.listing(
             "order_links_revoked": "Links revoked",
             "order_email_corrected": "Email corrected",
         },
-        timeline="select created_at as at, 'Mail: ' || template || ', ' || state as what, '' as who from onceward.messages"
-        " where key >= 'checkout:' || $1 and key < 'checkout:' || $1 || '~'",
+        timeline="select m.created_at as at, 'Mail: ' || m.template || ', ' || m.status as what, '' as who"
+        " from ticketing.checkouts c join onceward.messages m"
+        " on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = c.organization_id"
+        " and m.key >= 'checkout:' || c.id and m.key < 'checkout:' || c.id || '~' where c.id = $1::text::uuid",
     ),
 )
 desk.listing(
