@@ -262,7 +262,7 @@ class Tx(Transaction):
         actor: str | None = None,
         user_id: str | None = None,
     ) -> None:
-        """Write an audit entry. The default `actor` is the cause of the transaction; `user_id` is the person behind it."""
+        """Write an audit entry. The default `actor` is the cause of the transaction; `user_id` is the person behind."""
         await trust.record(
             self,
             action,

@@ -181,7 +181,7 @@ async def test_a_million_entries_are_checked_within_ten_seconds(db: Database, bo
 
 
 async def test_a_page_of_a_statement_starts_from_the_last_mark(db: Database, books: UUID) -> None:
-    """Otherwise each page, which the dashboard reads every few seconds, would add up all entries of the account before it."""
+    """Otherwise each page, which the dashboard reads every few seconds, would add up all earlier entries."""
     async with db.transaction(organization=books) as tx:
         await post(tx, [Entry("cash", "revenue", 2, "EUR")] * 600, key="first")
     await _fold(db, 600)

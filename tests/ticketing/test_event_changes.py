@@ -124,7 +124,7 @@ async def test_everybody_with_a_ticket_hears_of_the_new_date_once(office: Office
 
 
 @pytest.mark.acceptance("postpone")
-async def test_a_date_that_changes_twice_is_told_as_it_is_at_last(office: Office) -> None:
+async def test_after_two_changes_of_the_date_only_the_last_one_is_mailed(office: Office) -> None:
     await office.source()
     show = await office.show()
     await bought(office, show, "Stalls A1")

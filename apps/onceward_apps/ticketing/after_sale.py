@@ -57,7 +57,7 @@ async def refund(
 
 
 async def refund_moved(tx: Tx, checkout_id: UUID) -> Refund | None:
-    """Refund an order for its buyer, because the event was moved after it was bought. Tickets that the buyer gave away stay."""
+    """Refund an order for its buyer, because the event was moved afterwards. Tickets that the buyer gave away stay."""
     checkout = await sales.lock(tx, checkout_id)
     order = await views.order(tx, checkout_id)
     if checkout is None or not may_take_back(order):

@@ -59,7 +59,7 @@ async def hold(
 ) -> Held:
     """Hold all of these seats and places for this basket, or none, for the event's `hold_s` seconds.
 
-    Seats are given by id or by label. `places` gives the total number of places that the basket holds in a section afterwards.
+    Seats are given by id or by label. `places` gives the number of places that the basket holds in a section afterwards.
     A repeat adds nothing, and no time either. A request never releases places: use `let_go` for that.
     """
     event = await _on_sale(tx, event_id)
@@ -256,7 +256,8 @@ async def _coupon(tx: Tx, code: str, event: Any) -> Any:
         raise BadCoupon(f"there is no coupon {code!r} for this event")
     if coupon_row["currency"] not in (None, event["currency"]):
         raise BadCoupon(
-            f"coupon {code!r} takes off an amount in {coupon_row['currency']}, and this event is sold in {event['currency']}"
+            f"coupon {code!r} takes off an amount in {coupon_row['currency']},"
+            f" and this event is sold in {event['currency']}"
         )
     if coupon_row["valid_until"] is not None and coupon_row["valid_until"] <= await baskets.clock(tx):
         raise BadCoupon(f"coupon {code!r} is over")

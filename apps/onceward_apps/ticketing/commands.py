@@ -115,24 +115,15 @@ def set_fee(
     organization: OrganizationOption,
 ) -> None:
     """Set the platform's fee for new events of an organization. Events that exist keep theirs."""
-    from onceward.trust import record
     from onceward_apps.ticketing.store import setup
 
     async def work() -> None:
-        async with (
-            engine_for(APP, organization, refusals=REFUSALS) as (engine, owner),
-            engine.db.transaction(role="engine") as tx,
-        ):
-            await setup.set_fee(tx, owner, bps)
-            await record(
-                tx,
-                "ticketing.fee_set",
-                entity_type="organization",
-                entity_id=owner,
-                organization=owner,
-                changes={"fee_bps": bps},
-                actor=ACTOR,
-            )
+        async with engine_for(APP, organization, refusals=REFUSALS) as (engine, owner):
+            async with engine.transaction(organization=owner) as tx:
+                changes = {"fee_bps": bps}
+                await tx.audit("fee_set", entity_type="organization", entity_id=owner, changes=changes, actor=ACTOR)
+            async with engine.db.transaction(role="engine") as tx:  # the app itself may not change its fee
+                await setup.set_fee(tx, owner, bps)
 
     run(work())
     say(f"the fee of new events is {bps} basis points")

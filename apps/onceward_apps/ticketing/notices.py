@@ -190,7 +190,7 @@ async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Seq
 
 
 async def event_moved(tx: Tx, order: Any, tickets: Sequence[Any]) -> None:
-    """Email the new date to the buyer, and to everybody who received a ticket by transfer. Only the buyer has a way to a refund."""
+    """Email the new date to the buyer, who may get a refund, and to everybody who received a ticket by transfer."""
     data = {
         "event": order["event_name"],
         "moved_from": order["moved_from"],

@@ -1,4 +1,4 @@
-"""What organizers do with orders and tickets: send the mail again, correct an address, refund, make a ticket invalid."""
+"""What organizers do with orders and tickets: send the mail again, correct an address, refund, void."""
 
 from __future__ import annotations
 

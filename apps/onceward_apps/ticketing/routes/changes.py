@@ -1,4 +1,4 @@
-"""Routes for organizers that change what exists: details, date, prices and places of an event, copies of it, coupons."""
+"""Routes for organizers that change what exists: details, date, prices and places of an event, and coupons."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DetailsIn(BaseModel):
 
 
 class MoveIn(BaseModel):
-    """`reason` is part of the mails. Until `refund_until`, buyers may take their money back on the page of their order."""
+    """`reason` is part of the mails. Until `refund_until`, buyers may take their money back on their order page."""
 
     starts_at: datetime
     ends_at: datetime
@@ -73,7 +73,7 @@ async def edit(engine: EngineHere, who: Operator, event_id: UUID, changes: Detai
 @router.post("/events/{event_id}/move")
 @exposed("mail", "call")
 async def move(engine: EngineHere, who: Operator, event_id: UUID, to: MoveIn) -> dict[str, Any]:
-    """Move an event to another date. Tickets stay valid; everybody who has one gets a mail. A repeat changes nothing."""
+    """Move an event to another date. Tickets stay valid, and their holders get a mail. A repeat changes nothing."""
     async with acting(engine, who.organization) as tx:
         return dict(await event_changes.move(tx, event_id, **to.model_dump(), actor=who.actor))
 

@@ -195,7 +195,7 @@ async def orders(
     before: UUID | None = None,
     limit: int = Query(100, ge=1, le=1000),
 ) -> list[dict[str, Any]]:
-    """List the orders of an event, newest first. `before` is the last id of the previous page; `Link` has the next one."""
+    """List the orders of an event, newest first. `before` is the last id of the page before; `Link` has the next one."""
     async with acting(engine, who.organization) as tx:
         await _known(tx, event_id)
         return page_of(request, response, await views.checkouts(tx, event_id, status, limit, before), limit)

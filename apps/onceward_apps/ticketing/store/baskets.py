@@ -20,8 +20,8 @@ GENERAL = """
 select x.id, p.key from ticketing.sections x join ticketing.pools p on p.section_id = x.id
  where x.event_id = $1 and x.kind = 'general' and x.id = any($2)
 """
-# A claim that the basket already has keeps its hold; an expired hold of another basket ends here. A claim that was sold in the meantime
-# stays sold: the basket's own order has the seat.
+# A claim that the basket already has keeps its hold; an expired hold of another basket ends here. A claim that was sold
+# in the meantime stays sold: the basket's own order has the seat.
 TAKE = """
 with claimed as (
     select c.id as claim_id, c.expires_at, p.section_id, p.event_id, s.id as seat_id, s.seat_hold_id as before

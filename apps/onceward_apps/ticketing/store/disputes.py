@@ -18,7 +18,8 @@ select d.id, d.status, d.amount as amount_cents, d.currency, d.reason, d.taken a
   join onceward.payments p on p.id = d.payment_id
   join onceward.payment_accounts a on a.id = p.account_id
  where d.organization_id = onceward.organization() and p.subject_type = 'checkout'
-   and ($2::uuid is null or (d.created_at, d.id) < (select b.created_at, b.id from onceward.payment_disputes b where b.id = $2))
+   and ($2::uuid is null
+        or (d.created_at, d.id) < (select b.created_at, b.id from onceward.payment_disputes b where b.id = $2))
  order by d.created_at desc, d.id desc limit $1
 """
 FREEZE = """

@@ -71,7 +71,8 @@ select r.id, r.amount as amount_cents, r.currency, r.reason, r.attempt, r.refere
  where r.organization_id = onceward.organization() and p.subject_type = 'checkout'
    and ($1::text is null or r.status = any(case $1 when 'pending' then array['requested', 'sent', 'pending']
                                                    when 'done' then array['done', 'settled'] else array[$1] end))
-   and ($3::uuid is null or (r.created_at, r.id) < (select b.created_at, b.id from onceward.payment_refunds b where b.id = $3))
+   and ($3::uuid is null
+        or (r.created_at, r.id) < (select b.created_at, b.id from onceward.payment_refunds b where b.id = $3))
  order by r.created_at desc, r.id desc limit $2
 """
 FIND = """

@@ -75,7 +75,8 @@ select f.*, (select count(*) from ticketing.seat_holds h
        (select count(*) from ticketing.checkouts c
          where c.event_id = f.event_id and c.started_at >= d.begins and c.started_at < d.ends) as checkouts_started
   from ticketing.sales_funnel f
- cross join lateral (select f.day::timestamp at time zone 'UTC' as begins, (f.day + 1)::timestamp at time zone 'UTC' as ends) d
+ cross join lateral (
+    select f.day::timestamp at time zone 'UTC' as begins, (f.day + 1)::timestamp at time zone 'UTC' as ends) d
  where f.event_id = $1 order by f.day
 """
 

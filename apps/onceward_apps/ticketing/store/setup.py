@@ -46,16 +46,16 @@ select e.id, e.name, e.starts_at, v.name as venue_name, v.timezone, o.name as or
 LOCK_EVENT = "select * from ticketing.events where id = $1 for no key update"
 EDIT = """
 update ticketing.events
-   set name = $2, description = $3, refund_policy = $4, support_contact = $5, most_per_order = $6, hold_s = $7, checkout_s = $8,
-       alert_percent = $9
+   set name = $2, description = $3, refund_policy = $4, support_contact = $5, most_per_order = $6, hold_s = $7,
+       checkout_s = $8, alert_percent = $9
  where id = $1
 """
-# Waits for sales that are being committed: their mails have the old date, and the workflow of the move finds their orders.
+# Waits for sales that are being committed: their mails have the old date, and the workflow finds their orders.
 LOCK_EVENT_WHOLE = "select *, onceward.now() as now from ticketing.events where id = $1 for update"
 MOVE = """
 update ticketing.events
-   set moved_at = onceward.now(), moved_from = starts_at, starts_at = $2, ends_at = $3, move_reason = $4, refund_until = $5,
-       date_version = date_version + 1
+   set moved_at = onceward.now(), moved_from = starts_at, starts_at = $2, ends_at = $3, move_reason = $4,
+       refund_until = $5, date_version = date_version + 1
  where id = $1 returning date_version
 """
 LOCK_SECTION = """
@@ -107,7 +107,8 @@ update ticketing.events set blocked = blocked + (select count(*) from blocked) w
 """
 UNBLOCK = """
 with freed as (
-    update ticketing.seats set status = 'available', version = version + 1 where id = any($2) and status = 'blocked' returning id
+    update ticketing.seats set status = 'available', version = version + 1
+     where id = any($2) and status = 'blocked' returning id
 )
 update ticketing.events set blocked = blocked - (select count(*) from freed) where id = $1
 """

@@ -29,7 +29,8 @@ update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now(),
 """
 ORDER = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact,
-       e.moved_at, e.moved_from, e.move_reason, e.refund_until, e.date_version, v.name as venue_name, v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key, i.number as invoice_number,
+       e.moved_at, e.moved_from, e.move_reason, e.refund_until, e.date_version, v.name as venue_name,
+       v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key, i.number as invoice_number,
        onceward.clock() as now
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
@@ -73,7 +74,8 @@ select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.curre
        (select count(*) from ticketing.checkout_items i where i.checkout_id = c.id) as seats
   from ticketing.checkouts c
  where c.event_id = $1 and ($2::text is null or c.status = $2)
-   and ($4::uuid is null or (c.started_at, c.id) < (select b.started_at, b.id from ticketing.checkouts b where b.id = $4))
+   and ($4::uuid is null
+        or (c.started_at, c.id) < (select b.started_at, b.id from ticketing.checkouts b where b.id = $4))
  order by c.started_at desc, c.id desc limit $3
 """
 SCAN_TICKET = """
