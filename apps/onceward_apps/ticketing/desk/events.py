@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from onceward import Tx
 from onceward.desk import Act, LongText
 from onceward.money import Money
+from onceward.web.dashboard import ActionRefused
 from onceward_apps.ticketing import cancellations, event_changes, event_setup
 from onceward_apps.ticketing.desk.lists import EVENTS, SECTIONS, desk
 from onceward_apps.ticketing.errors import Invalid
@@ -91,6 +92,9 @@ async def close(tx: Tx, act: Act[BaseModel]) -> str:
     causes=("mail", "call"),
 )
 async def move(tx: Tx, act: Act[MoveForm]) -> str:
+    before = await setup.lock_event_whole(tx, UUID(act.id))
+    if (before["starts_at"], before["ends_at"]) == (act.given.starts_at, act.given.ends_at):
+        raise ActionRefused("the event has this date already")
     moved = await event_changes.move(tx, UUID(act.id), **act.given.model_dump(), reason=act.reason, actor=act.by.actor)
     start = moved["starts_at"].astimezone(ZoneInfo(moved["timezone"]))
     act.says("Everybody who has a ticket gets a mail with the new date and your reason. All tickets stay valid.")
@@ -127,7 +131,9 @@ async def cancel(tx: Tx, act: Act[BaseModel]) -> str:
 
 async def section_form(tx: Tx, id: str) -> SectionForm | None:
     section = await setup.lock_section(tx, UUID(id))
-    return None if section is None else SectionForm(price=Money(section["price_cents"], section["currency"]))
+    return (
+        None if section is None else SectionForm(price=Money(section["price_cents"], section["currency"]), places=None)
+    )
 
 
 @desk.action(SECTIONS, "Change", model=SectionForm, load=section_form, in_list=True, roles=("manager",))
