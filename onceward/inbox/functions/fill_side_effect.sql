@@ -1,10 +1,10 @@
 -- Give a side effect the organization of its worker or else of its event.
-create or replace function clinic.fill_side_effect() returns trigger
+create or replace function onceward.fill_side_effect() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_slug text;
 begin
-    new.organization_id := onceward.worker_organization();
+    new.organization_id := onceward.login_organization();
     if new.organization_id is not null then
         -- The key (provider, event_id) is shared by all organizations: the prefix keeps one from taking the keys of another.
         select o.slug into v_slug from onceward.organizations o where o.organization_id = new.organization_id;
@@ -21,6 +21,6 @@ begin
     return new;
 end
 $$;
-revoke all on function clinic.fill_side_effect() from public;
-create or replace trigger fill_side_effect before insert on clinic.webhook_side_effects
-    for each row execute function clinic.fill_side_effect();
+revoke all on function onceward.fill_side_effect() from public;
+create or replace trigger fill_side_effect before insert on onceward.webhook_side_effects
+    for each row execute function onceward.fill_side_effect();
