@@ -174,5 +174,6 @@ UNSEARCHED: dict[str, str] = {
     "clinic.room_participants.session_id": OURS,
     "clinic.recordings.recording_id": OURS,
     "clinic.webhook_side_effects.provider": SET,
+    "clinic.webhook_side_effects.effect_key": "a provider and the id of a source",
     "clinic.webhook_side_effects.event_id": OURS,
 }

@@ -45,7 +45,6 @@ def add(
             "login": login,
             "password": password,
             "organization": row.slug,
-            "side_effect_provider": f"{row.slug}:node",
         }
 
     added = run(work())
@@ -54,7 +53,6 @@ def add(
     else:
         say(f"{login} handles the events of {added['organization']}. Its password, which is shown only now:")
         say(added["password"])
-        say(f"Set SIDE_EFFECT_PROVIDER={added['side_effect_provider']} if the worker records side effects.")
 
 
 @group.command("ls")
