@@ -189,9 +189,10 @@ async def book(tx: Tx, act: Act[BookForm]) -> str:
 
 @desk.action(DOCTORS, "Add a doctor", on="list", model=DoctorForm, roles=STAFF)
 async def add_doctor(tx: Tx, act: Act[DoctorForm]) -> str:
-    if await doctors.find(tx, act.given.name) is not None:
+    row = await doctors.add(tx, act.given.name)
+    if row is None:
         raise ActionRefused(f"The clinic has a doctor {act.given.name} already.")
-    act.id = str((await doctors.named(tx, act.given.name))["id"])
+    act.id = str(row["id"])
     return f"{act.given.name} is added."
 
 

@@ -28,6 +28,13 @@ async def named(tx: Tx, name: str) -> Row:
     return await tx.fetchrow(NAMED, name)
 
 
+async def add(tx: Tx, name: str) -> Row | None:
+    """Add a doctor. Return None if the clinic has one of this name."""
+    return await tx.fetchrow(
+        "insert into clinic.doctors (name) values ($1) on conflict (organization_id, name) do nothing returning *", name
+    )
+
+
 async def find(tx: Tx, name: str) -> Row | None:
     return await tx.fetchrow(
         "select * from clinic.doctors where organization_id = onceward.organization() and name = $1", name
