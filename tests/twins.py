@@ -28,6 +28,8 @@ IDLE = """
 select not exists (select from onceward.work where kind = 'job' and dead_reason is null and sort_at <= now())
 """
 
+JOBS = "select count(*) from onceward.jobs where task not like 'cron:%'"
+"""Schedules of the app run during the test, whatever a case does."""
 NO_NOTICE = "template <> 'admin-notice'"
 """Notices to administrators are gathered for a few seconds, so one of an earlier case may be sent during a later one."""
 
@@ -157,6 +159,7 @@ async def _compare(
         if not nearly and not any(alone.values()):
             return "one request leaves nothing that is counted"
         case = await prepare(stage)
+        newest = await stage.db.fetchval("select coalesce(max(id), 0) from onceward.jobs")
         bodies = [case.body, *case.nearly] * 2 if nearly else [case.body] * TWINS
         key = uuid4().hex if case.several and case.keyed else ""
         together = await stage.left_by(method, case, bodies, queries, key=key)
@@ -164,7 +167,14 @@ async def _compare(
         return str(error)
     if case.several and not case.keyed:
         return None
-    return {count: (alone[count], together[count]) for count in alone if alone[count] != together[count]}
+    wrong: dict[str, Any] = {
+        count: (alone[count], together[count]) for count in alone if alone[count] != together[count]
+    }
+    if "jobs" in wrong:
+        wrong["jobs of the twins"] = await stage.db.fetchval(
+            "select array_agg(task || ' ' || args) from onceward.jobs where id > $1", newest
+        )
+    return wrong
 
 
 async def expect_sound(stage: Stage, checks: Sequence[Check]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from onceward.lazy import lazy_module
 
@@ -65,6 +66,12 @@ class CheckedUrl:
 
     def __str__(self) -> str:
         return str(self.url)
+
+
+def is_private(url: str) -> bool:
+    """Return whether nobody on the way can read or change what is sent: over https, or to this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1"))
 
 
 def parse_url(url: str, *, allow_loopback_http: bool = False) -> CheckedUrl:

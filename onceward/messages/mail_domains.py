@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import parseaddr
+from functools import lru_cache
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -50,6 +51,11 @@ class DomainExists(OncewardError):
     """The domain has a key already. Remove it first: the new key needs a new DNS record."""
 
 
+@lru_cache(maxsize=1024)
+def _address_of(sender: str) -> str:
+    return parseaddr(sender)[1]
+
+
 @dataclass(frozen=True, slots=True)
 class MailIdentity:
     """Who a mail is from: the sender as `Name <address>`, and the key that signs, if there is one."""
@@ -59,7 +65,7 @@ class MailIdentity:
 
     @property
     def address(self) -> str:
-        return parseaddr(self.sender)[1]
+        return _address_of(self.sender)
 
     def sign(self, content: bytes) -> bytes:
         """Return the mail, signed if there is a key for the domain of the sender."""

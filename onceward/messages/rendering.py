@@ -155,7 +155,9 @@ def _layout() -> str:
 
 @lru_cache(maxsize=2048)
 def _compiled(source: str, form: Form) -> Any:
-    return _environment(form).from_string(source)
+    template = _environment(form).from_string(source)
+    template.globals = dict(template.globals)  # a chain of mappings would be walked for each mail
+    return template
 
 
 @lru_cache(maxsize=3)

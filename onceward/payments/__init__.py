@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Page,
         Payment,
         Refund,
+        RefundBatch,
         Return,
         Share,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "PaymentPending",
     "PaymentService",
     "Refund",
+    "RefundBatch",
     "Return",
     "Share",
 ]

@@ -23,7 +23,7 @@ insert into onceward.payment_accounts (organization_id, name, service, connected
 values ($1, $2, $3, $4, $5) returning id
 """
 LIST = """
-select a.id, a.name, a.service, a.organization_id, a.connected_account, a.source, a.listed_at, a.created_at
+select a.id, a.name, a.service, a.organization_id, a.connected_account, a.source, a.listed_at, a.checked, a.created_at
   from onceward.payment_accounts a where $1::uuid is null or a.organization_id = $1 or a.organization_id is null
  order by a.name, a.organization_id nulls first
 """

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from onceward.ledger import Entry, open_account, post
+from onceward.ledger import named_errors
 
 from .model import Books, Share
 
 Row = Any
+Entries = Sequence[tuple[str, str, int]]
+"""Debit, credit and amount of each entry. Entries of zero are left out."""
 
-LINK = """
-insert into onceward.payment_journals (journal_id, payment_id, payout_id, kind, cash, cash_code) values ($1, $2, $3,
-$4, $5, $6)
-"""
-ADD_SHARES = """
-insert into onceward.payment_shares (payment_id, number, code, amount)
-select $1, n, code, amount from unnest($2::text[], $3::bigint[]) with ordinality as s (code, amount, n)
-"""
+POST = "select onceward.post_payment_journals($1, $2, $3, $4, $5)"
 LEFT = """
 select number, code, amount - drawn as left from onceward.payment_shares
  where payment_id = $1 and drawn < amount order by number for update
@@ -29,49 +25,68 @@ update onceward.payment_shares s set drawn = drawn + d.amount
 """
 
 
-async def post_entries(
+@dataclass(frozen=True, slots=True)
+class NewJournal:
+    """A journal to be posted. `kind` says in its memo, and in lists, what happened."""
+
+    key: str
+    kind: str
+    entries: Entries
+
+
+async def post(
     tx: Any,
     books: Books | None,
-    entries: Sequence[tuple[str, str, int]],
+    journals: Sequence[NewJournal],
     *,
     currency: str,
-    key: str,
-    kind: str,
     payment_id: Any = None,
     payout_id: Any = None,
 ) -> None:
-    """Post entries (debit, credit, amount) as one journal and link it to the payment. Entries of zero are left out."""
-    wanted = [each for each in entries if each[2] > 0]
-    if books is None or not wanted:
-        return
-    for code in sorted({code for debit, credit, _ in wanted for code in (debit, credit)}):
-        await open_account(tx, code, currency=currency, kind=books.kind(code))
-    journal = await post(
-        tx, [Entry(debit, credit, amount, currency) for debit, credit, amount in wanted], key=key, memo=kind
-    )
-    cash = sum(amount for debit, _, amount in wanted if debit == books.cash)
-    cash -= sum(amount for _, credit, amount in wanted if credit == books.cash)
-    await tx.execute(LINK, journal.id, payment_id, payout_id, kind, cash, books.cash)
+    """Post journals and link them to the payment, in one statement. One without entries is left out."""
+    used, listed = as_json(books, journals)
+    if listed:
+        with named_errors():
+            await tx.execute(POST, payment_id, payout_id, currency, used, listed)
 
 
-async def received(tx: Any, books: Books | None, row: Row, shares: Sequence[Share] | None) -> None:
-    """Post money that arrived: to the shares of an accepted payment, or (None) as owed to the buyer."""
+def as_json(books: Books | None, journals: Sequence[NewJournal]) -> tuple[dict[str, Any] | None, list[Any]]:
+    """Return the books and the journals as `post_payment_journals` takes them. Without books nothing is posted."""
     if books is None:
-        return
+        return None, []
+    listed: list[Any] = []
+    codes: set[str] = set()
+    for each in journals:
+        wanted = [entry for entry in each.entries if entry[2] > 0]
+        if wanted:
+            listed.append({"key": each.key, "kind": each.kind, "entries": wanted})
+            codes.update(code for debit, credit, _ in wanted for code in (debit, credit))
+    return {"cash": books.cash, "kinds": {code: books.kind(code) for code in codes}}, listed
+
+
+def received(books: Books | None, row: Row, shares: Sequence[Share] | None) -> list[NewJournal]:
+    """Return the journals of money that arrived: to the shares if it was accepted, or (None) as owed to the buyer."""
+    if books is None:
+        return []
     if shares is None:
         entries = [(books.cash, books.refunds_payable, row["received"])]
     else:
         entries = [(books.cash, each.account, each.amount) for each in shares]
-        await tx.execute(ADD_SHARES, row["id"], [each.account for each in shares], [each.amount for each in shares])
-    await post_entries(
-        tx,
-        books,
-        entries,
-        currency=row["currency"],
-        key=f"payment:{row['id']}:received",
-        kind="payment received",
-        payment_id=row["id"],
-    )
+    return [NewJournal(f"payment:{row['id']}:received", "payment received", entries), *fee(books, row)]
+
+
+def fee(books: Books | None, row: Row) -> list[NewJournal]:
+    """Return the journal of what the service took for the payment and is not booked yet."""
+    more = row["fee"] - row["booked_fee"]
+    if books is None or more == 0:
+        return []
+    key = f"payment:{row['id']}:fee:{row['fee_bookings'] + 1}"
+    return [NewJournal(key, "fee", [signed(books.service_fees, books.cash, more)])]
+
+
+def signed(debit: str, credit: str, amount: int) -> tuple[str, str, int]:
+    """Return an entry whose amount is not negative: the other way round if it was."""
+    return (debit, credit, amount) if amount >= 0 else (credit, debit, -amount)
 
 
 async def paid_back(
@@ -96,18 +111,15 @@ async def paid_back(
         rest -= part
     # More went back than was received: the buyer owes us the rest.
     entries.append((books.refunds_payable, credit, rest))
-    await post_entries(
-        tx, books, _merged(entries), currency=row["currency"], key=key, kind="refund", payment_id=row["id"]
-    )
+    journal = NewJournal(key, "refund", _merged(entries))
+    await post(tx, books, [journal], currency=row["currency"], payment_id=row["id"])
 
 
 async def sent_back(tx: Any, books: Books | None, row: Row, amount: int, *, key: str) -> None:
     """Post a refund that the bank returned: the money is in our account again, and we owe it to the buyer."""
     if books is not None:
-        entries = [(books.cash, books.refunds_payable, amount)]
-        await post_entries(
-            tx, books, entries, currency=row["currency"], key=key, kind="refund returned", payment_id=row["id"]
-        )
+        journal = NewJournal(key, "refund returned", [(books.cash, books.refunds_payable, amount)])
+        await post(tx, books, [journal], currency=row["currency"], payment_id=row["id"])
 
 
 async def _draw(tx: Any, payment_id: Any, amount: int, wanted: Sequence[Share]) -> list[tuple[str, int]]:

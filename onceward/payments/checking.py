@@ -1,9 +1,10 @@
-"""Check an account: list the movements of its balance at the service, compare them with our tables, store what differs."""
+"""Check an account: list the movements of its balance, book its fees and payouts, compare the rest with our tables, store
+what differs. A job does it every day and reports; `payments check` does it now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ from onceward.db import Database
 from onceward.services import NotSet, Services
 from onceward.statements import read_statement
 
+from . import movements
 from .calls import again, service_for
 from .comparing import OF_CHARGES, Difference, compare_payment, compare_payouts
 from .errors import PaymentError
@@ -23,8 +25,8 @@ COMPARE = read_statement("payments", "compare_payments")
 STORE = read_statement("payments", "store_differences")
 RESOLVE = read_statement("payments", "resolve_differences")
 ACCOUNTS = """
-select *, organization_id as account_owner, name as account_name from onceward.payment_accounts
- where $1::text is null or name = $1 order by name, organization_id nulls first
+select *, organization_id as account_owner, name as account_name, onceward.now() as now from onceward.payment_accounts
+ where ($1::text is null or name = $1) and ($2::uuid is null or id = $2) order by name, organization_id nulls first
 """
 PAYOUTS = "select * from onceward.payment_payouts where account_id = $1 and reference = any ($2)"
 OVERLAP = timedelta(days=2)
@@ -45,6 +47,8 @@ class CheckedAccount:
     """Payments that changed a moment ago or have an unfinished refund. The next check compares them."""
     foreign: int = 0
     """Movements of other software on the same account."""
+    booked: int = 0
+    """Fees and payouts that only the balance says, and that are booked now."""
     differences: tuple[Difference, ...] = ()
     failure: str | None = None
 
@@ -56,31 +60,35 @@ class _Period:
 
 
 async def check_accounts(
-    db: Database, services: Services, *, name: str | None, since: datetime, settled_until: datetime
+    engine: Any, services: Services, *, name: str | None, since: datetime, settled_until: datetime
 ) -> list[CheckedAccount]:
     """Check all accounts, or those with this name, and store the differences.
 
     Payments that changed after `settled_until` are left out.
     """
-    async with db.transaction(role="engine") as tx:
-        accounts = await tx.fetch(ACCOUNTS, name)
-        now = await tx.fetchval("select onceward.now()")
-    return [await _check(db, services, account, _Period(since, settled_until), now) for account in accounts]
+    async with engine.db.transaction(role="engine") as tx:
+        accounts = await tx.fetch(ACCOUNTS, name, None)
+    return [await check_account(engine, services, each, since=since, settled_until=settled_until) for each in accounts]
 
 
-async def _check(db: Database, services: Services, account: Row, period: _Period, now: datetime) -> CheckedAccount:
+async def check_account(
+    engine: Any, services: Services, account: Row, *, since: datetime, settled_until: datetime
+) -> CheckedAccount:
+    """Check one account, a row of `ACCOUNTS`."""
     checked = (account["name"], account["service"], account["organization_id"])
     try:
         service = await service_for(services, account)
-        lines = await _list(service, since=period.since - OVERLAP, until=now + ONE_MINUTE)
+        lines = await _list(service, since=since - OVERLAP, until=account["now"] + ONE_MINUTE)
     except (NotSet, PaymentError) as error:
         return CheckedAccount(*checked, failure=str(error))
+    booked = await movements.book(engine, account, lines)
     by_charge: Lines = {}
     for line in lines:
-        if line.kind in OF_CHARGES:
+        if line.kind in OF_CHARGES and (line.kind != "fee" or line.charge is not None):
             by_charge.setdefault(line.charge or "", []).append(line)
-    payouts = [each for each in lines if each.kind in ("payout", "payout_failed") and each.at <= period.settled_until]
-    return await _compare(db, account, period, by_charge, payouts)
+    payouts = [each for each in lines if each.kind in ("payout", "payout_failed") and each.at <= settled_until]
+    found = await _compare(engine.db, account, _Period(since, settled_until), by_charge, payouts)
+    return replace(found, booked=booked)
 
 
 async def _list(service: PaymentService, *, since: datetime, until: datetime) -> list[BalanceLine]:
@@ -120,7 +128,7 @@ async def _compare(
             compared.add(row["id"])
             is_new = row["created_at"] >= period.since
             found += compare_payment({**dict(row), "is_new": is_new}, lines)
-    references = [each.source or each.reference for each in payouts]
+    references = [movements.payout_of(each) for each in payouts]
     async with db.transaction(role="engine") as tx:
         if account["organization_id"] is not None:
             rows = await tx.fetch(PAYOUTS, account["id"], references)
@@ -133,7 +141,7 @@ async def _compare(
     foreign = sum(len(lines) for name, lines in by_charge.items() if name not in named)
     return CheckedAccount(
         account["name"], account["service"], account["organization_id"],
-        len(compared), len(skipped), foreign, tuple(found),
+        len(compared), len(skipped), foreign, differences=tuple(found),
     )  # fmt: skip
 
 

@@ -9,14 +9,15 @@ from uuid import UUID
 
 from onceward.money import Money
 
+from .movements import payout_of
 from .service import BalanceLine
 
 Row = Any
 Kind = Literal[
     "payment_not_at_service", "payment_amount", "refund_not_here", "refund_not_at_service", "refund_amount",
-    "dispute", "balance", "ledger", "payout_not_here", "payout_amount",
+    "dispute", "balance", "ledger", "fee", "payout_not_here", "payout_amount",
 ]  # fmt: skip
-OF_CHARGES = frozenset({"payment", "refund", "refund_failed", "dispute", "dispute_won"})
+OF_CHARGES = frozenset({"payment", "refund", "refund_failed", "dispute", "dispute_won", "fee"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ def compare_payment(row: Row, lines: Sequence[BalanceLine]) -> Iterator[Differen
     def written(amount: int) -> str:
         return str(Money(amount, currency))
 
+    fees = sum(each.fee.amount - (each.amount.amount if each.kind == "fee" else 0) for each in lines)
+    lines = [each for each in lines if each.kind != "fee"]
     if row["booked"] is not None and row["booked"] != row["held"]:
         text = f"the journals hold {written(row['booked'])}, our tables {written(row['held'])}"
         yield found("ledger", charge, text)
@@ -66,6 +69,9 @@ def compare_payment(row: Row, lines: Sequence[BalanceLine]) -> Iterator[Differen
         is_disputed = row["withheld"] > 0 or any(each.kind.startswith("dispute") for each in lines)
         text = f"the service holds {written(_sum(lines))}, our tables say {written(row['held'])}"
         yield found("dispute" if is_disputed else "balance", charge, text)
+    if paid and is_same and fees != row["fees"]:
+        text = f"the service took fees of {written(fees)}, our tables say {written(row['fees'])}"
+        yield found("fee", charge, text)
 
 
 def _refunds(
@@ -107,7 +113,7 @@ def compare_payouts(organization: UUID, payouts: dict[str, Row], lines: Iterable
     sums: dict[str, int] = {}
     currency: dict[str, str] = {}
     for line in lines:
-        reference = line.source or line.reference
+        reference = payout_of(line)
         sums[reference] = sums.get(reference, 0) - line.amount.amount
         currency[reference] = line.amount.currency
     for reference, amount in sums.items():

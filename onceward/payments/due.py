@@ -9,11 +9,13 @@ from onceward.db import Database
 from onceward.statements import read_statement
 from onceward.work import Item, Options, Waker, insert
 
-from .queueing import ASK, CLOSE, LIST, QUEUE
+from .queueing import ASK, BATCH, CHECK, CLOSE, LIST, QUEUE
 
 TAKE_DUE = read_statement("payments", "take_due")
 TAKE_CLOSING = read_statement("payments", "take_closing")
 TAKE_ACCOUNTS = read_statement("payments", "take_accounts")
+TAKE_BATCHES = read_statement("payments", "take_batches")
+TAKE_CHECKS = read_statement("payments", "take_checks")
 PRUNE_EARLY = "delete from onceward.payment_early where received_at < onceward.now() - interval '30 days'"
 MOST = 200
 KINDS = {"payment": "payments", "refund": "payment_refunds", "dispute": "payment_disputes", "plan": "payment_plans"}
@@ -30,6 +32,10 @@ async def enqueue_due(db: Database, waker: Waker) -> int:
             items += [_item(ASK, {"kind": kind, "id": row["id"]}, f"ask:{kind}:{row['id']}", row) for row in rows]
         for row in await tx.fetch(TAKE_ACCOUNTS):
             items.append(_item(LIST, {"account_id": row["id"]}, f"list:{row['id']}", row))
+        for row in await tx.fetch(TAKE_BATCHES, MOST):
+            items.append(_item(BATCH, {"batch_id": row["id"]}, f"batch:{row['id']}", row))
+        for row in await tx.fetch(TAKE_CHECKS):
+            items.append(_item(CHECK, {"account_id": row["id"]}, f"check:{row['id']}", row))
         await tx.execute(PRUNE_EARLY)
         if items:
             await insert(tx.conn, items)

@@ -66,6 +66,18 @@ ERASERS: tuple[Eraser, ...] = (
             "key": "null",
         },
     ),
+    Eraser(
+        name="refund batches",
+        table="onceward.payment_refund_batches",
+        columns={"reason": "text", "requested_by": "whole", "key": "text"},
+        blank={"reason": "'erased'", "requested_by": "m.mark", "key": "null"},
+    ),
+    Eraser(
+        name="refunds that were not possible",
+        table="onceward.payment_refund_items",
+        columns={"why": "text"},
+        blank={"why": "'erased'"},
+    ),
 )
 
 _SERVICE = "an id or a code of the payment service"
@@ -85,6 +97,7 @@ UNSEARCHED: dict[str, str] = {
             "onceward.payment_disputes.reason",
             "onceward.payment_plans.subscription",
             "onceward.payment_payouts.reference",
+            "onceward.payment_fees.reference",
             "onceward.payment_early.charge",
             "onceward.payment_early.reference",
             "onceward.payment_early.fact",
@@ -115,6 +128,8 @@ UNSEARCHED: dict[str, str] = {
             "onceward.payment_journals.kind",
             "onceward.payment_journals.cash_code",
             "onceward.payment_payouts.currency",
+            "onceward.payment_fees.currency",
+            "onceward.payment_accounts.checked",
             "onceward.payment_differences.kind",
             "onceward.payment_differences.detail",
         ],

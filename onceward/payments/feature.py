@@ -16,7 +16,7 @@ FEATURE = Feature(
         Part("payment reconciliation", "onceward.payments.parts:reconciliation", roles=WORKER),
         Part("payment gauges", "onceward.payments.parts:gauges", roles=WORKER),
     ),
-    commands=("onceward.payments.commands:register",),
+    commands=("onceward.payments.commands.payments:register",),
     routes="onceward.payments.routes:routers",
     pages="onceward.payments.pages:PAGES",
     checks="onceward.payments.checks:CHECKS",

@@ -11,7 +11,7 @@ from onceward.services import Services
 from onceward.services.outcome import Absent, Refused
 from onceward.work import Claimed, Job, Retry, RetryPolicy, Task
 
-from . import asking, queueing, receiving, refunds, reports, store, visiting
+from . import asking, batches, daily, queueing, receiving, refunds, reports, store, visiting
 from .calls import AccountRefused, again, service_of_job
 from .declaring import Subject
 from .service import (
@@ -40,6 +40,7 @@ class Jobs:
     def __init__(self, services: Callable[[], Services]) -> None:
         self.services = services
         self.asking = asking.Asking(services)
+        self.daily = daily.Daily(services)
 
     def tasks(self) -> list[Task]:
         """Return the tasks that a worker runs."""
@@ -48,9 +49,17 @@ class Jobs:
             _task(queueing.CLOSE, self.close),
             _task(queueing.REFUND, self.refund),
             _task(queueing.END_PLAN, self.end_plan),
+            _task(queueing.BATCH, batches.run),
             _task(queueing.ASK, self.asking.ask, retry=RetryPolicy(max_attempts=3, first_s=30), critical=False),
             _task(
                 queueing.LIST, self.asking.list_events, retry=RetryPolicy(max_attempts=3, first_s=30), critical=False
+            ),
+            _task(
+                queueing.CHECK,
+                self.daily.check,
+                retry=RetryPolicy(max_attempts=3, first_s=300),
+                critical=False,
+                timeout_s=1800.0,
             ),
         ]
 
@@ -225,7 +234,14 @@ async def write(job: Job, row: Row, report: Any) -> str:
         return result
 
 
-def _task(name: str, run: Callable[..., Any], *, retry: RetryPolicy = PATIENT, critical: bool = True) -> Task:
+def _task(
+    name: str,
+    run: Callable[..., Any],
+    *,
+    retry: RetryPolicy = PATIENT,
+    critical: bool = True,
+    timeout_s: float = 90.0,
+) -> Task:
     async def call(work: Claimed, _: Any) -> Any:
         job = Job(work)
         try:
@@ -237,4 +253,6 @@ def _task(name: str, run: Callable[..., Any], *, retry: RetryPolicy = PATIENT, c
                 )
             raise
 
-    return Task(name=name, run=call, queue=queueing.QUEUE, retry=retry, timeout_s=90.0, outside=True, critical=critical)
+    return Task(
+        name=name, run=call, queue=queueing.QUEUE, retry=retry, timeout_s=timeout_s, outside=True, critical=critical
+    )

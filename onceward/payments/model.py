@@ -203,6 +203,25 @@ class Refund:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefundBatch:
+    """How many refunds at once stand: of `total` payments, `asked` have a refund and `refused` cannot have one."""
+
+    id: UUID
+    state: Literal["running", "asked", "done", "stopped"]
+    """`asked`: every payment was gone through, and the service has not answered every call. `done`: it has."""
+    reason: str
+    total: int
+    asked: int
+    refused: int
+    refunds: Mapping[str, int]
+    """How many of the refunds are in each state."""
+    paid_back: Sequence[Money]
+    """What the buyers have, one sum for each currency."""
+    reasons: Mapping[UUID, str]
+    """Why the first hundred payments that were refused cannot be refunded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dispute:
     """A dispute as it stands, with its payment after the change."""
 

@@ -34,6 +34,7 @@ REFUND = {
     "settled": "Settled by hand",
 }
 DISPUTE = {"inquiry": "Inquiry", "open": "Open", "won": "Won", "lost": "Lost"}
+BATCH = {"running": "Going on", "asked": "All requested", "done": "Done", "stopped": "Stopped"}
 PAYOUT = {"pending": "On its way", "paid": "Paid", "failed": "Failed"}
 OPEN_REFUNDS = "r.status in ('requested', 'sent', 'pending', 'failed')"
 TIMELINE = """
@@ -130,6 +131,25 @@ PAYMENTS = desk.listing(
 )
 desk.listing(REFUNDS, detail=Detail(title="'Refund: ' || r.reason", facts=(Column("reference", "Id at the service"),)))
 desk.listing(DISPUTES)
+desk.listing(
+    Listing(
+        name="batches",
+        title="Many refunds",
+        noun="list of refunds",
+        rows="onceward.payment_refund_batches r",
+        order="-created_at",
+        columns=(
+            Column("reason", "Reason", wide=True),
+            Column("state", "State", words=BATCH, tones={"done": "good", "stopped": "bad"}, filter=True),
+            Column("total", "Payments"),
+            Column("asked", "Requested"),
+            Column("refused", "Not possible"),
+            Column("per_minute", "Each minute"),
+            Column("created_at", "Started", kind="time", sort=True, filter=True),
+        ),
+        empty="If your app or `onceward payments refund-many` refunds many payments at once, it appears here.",
+    )
+)
 desk.listing(
     Listing(
         name="payouts",

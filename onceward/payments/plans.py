@@ -12,18 +12,17 @@ started the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, assert_never
 from uuid import UUID
 
 from onceward.work import Permanent
 
-from . import booking, receiving, store
+from . import receiving, store
 from .declaring import Subject
-from .model import Accept, Books, Instalment, InstalmentStatus, Return
+from .model import Accept, Instalment, InstalmentStatus, Return
 from .queueing import ASK, END_PLAN, enqueue
-from .service import InvoiceReport, PaymentReport, PayoutReport, SubscriptionReport
+from .service import InvoiceReport, PaymentReport, SubscriptionReport
 
 Row = Any
 
@@ -106,7 +105,6 @@ async def _paid(tx: Any, subject: Subject, first: Row, plan: Row, report: Invoic
     )
     number = plan["paid"] + 1
     if first["received"] == 0:
-        await store.name_payment(tx, first, [report.charge, *paid.names])
         result = await receiving.receive(tx, subject, first, paid)
     else:
         result = await _further(tx, subject, first, plan, paid, number, report)
@@ -128,7 +126,6 @@ async def _further(
     """Record an instalment after the first as a payment of its own. One that the plan does not have is returned."""
     child_id = await tx.fetchval(ADD_CHILD, first["id"], report.amount.amount, number)
     row = await store.lock(tx, child_id)
-    await store.name_payment(tx, row, [paid.charge, *paid.names])
 
     async def decide(payment: Any, tx: Any) -> Accept | Return:
         if plan["status"] in OVER or number > plan["count"]:
@@ -240,50 +237,3 @@ def _instalment(plan: Row, status: InstalmentStatus, payment: Any, *, number: in
         count=plan["count"],
         period_end=period_end or plan["period_end"],
     )
-
-
-# -- payouts
-# -----------------------------------------------------------------------------------------------------------------
-
-PAYOUT_ACCOUNT = """
-select * from onceward.payment_accounts where source = $1 and connected_account is not distinct from $2 and
-organization_id is not null
-"""
-PAYOUT = """
-insert into onceward.payment_payouts (organization_id, account_id, reference, status, amount, currency, arrives_at)
-values ($1, $2, $3, $4, $5, $6, $7)
-on conflict (account_id, reference) do update
-   set status = case when payment_payouts.status = 'failed' then 'failed' else excluded.status end
-returning *
-"""
-
-
-async def record_payout(tx: Any, source: str, connected: str | None, report: PayoutReport) -> str:
-    """Book money that the service sent to the bank. Payouts of the installation's account belong to no organization."""
-    account = await tx.fetchrow(PAYOUT_ACCOUNT, source, connected)
-    if account is None:
-        return "foreign"
-    if tx.organization is None:
-        await tx.act_for(account["organization_id"])
-    amount, currency = report.amount.amount, report.amount.currency
-    values = (account["organization_id"], account["id"], report.reference, report.state, amount, currency)
-    payout = await tx.fetchrow(PAYOUT, *values, report.arrives_at)
-    booked = amount if payout["status"] == "paid" else 0
-    more = booked - payout["booked"]
-    books = _books(tx.engine.registry.payments.subjects)
-    if more == 0:
-        return "known"
-    if books is not None:
-        entry = (books.bank, books.cash, more) if more > 0 else (books.cash, books.bank, -more)
-        key = f"payout:{payout['id']}:{payout['bookings'] + 1}"
-        await booking.post_entries(
-            tx, books, [entry], currency=payout["currency"], key=key, kind="payout", payout_id=payout["id"]
-        )
-    await store.change(tx, "payment_payouts", payout["id"], booked=booked, bookings=payout["bookings"] + 1)
-    return payout["status"]
-
-
-def _books(subjects: Mapping[str, Subject]) -> Books | None:
-    """Return the books of the only app that keeps some. Several apps would need to say whose cash an account holds."""
-    kept = {id(each.declarations): each.books for each in subjects.values() if each.books is not None}
-    return next(iter(kept.values())) if len(kept) == 1 else None

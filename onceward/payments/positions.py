@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import store
-from .booking import post_entries
+from . import booking, store
+from .booking import NewJournal, signed
 from .model import Books
 
 Row = Any
@@ -24,11 +24,11 @@ async def update(tx: Any, books: Books | None, row: Row) -> Row:
     targets = _targets(row, disputes)
     for dispute, target in zip(disputes, targets, strict=True):
         await _book_dispute(tx, books, row, dispute, target)
-    await _book_fee(tx, books, row)
-    withheld = sum(targets)
-    status = _status(row, disputes, targets)
-    await store.change(tx, "payments", row["id"], withheld=withheld, status=status, booked_fee=row["fee"])
-    return await store.get(tx, row["id"])
+    values: dict[str, Any] = {"withheld": sum(targets), "status": _status(row, disputes, targets)}
+    if row["fee"] != row["booked_fee"]:
+        await booking.post(tx, books, booking.fee(books, row), currency=row["currency"], payment_id=row["id"])
+        values |= {"booked_fee": row["fee"], "fee_bookings": row["fee_bookings"] + 1}
+    return store.merged(row, await store.change(tx, "payments", row["id"], **values))
 
 
 def _targets(row: Row, disputes: Sequence[Row]) -> list[int]:
@@ -58,12 +58,12 @@ async def _book_dispute(tx: Any, books: Books | None, row: Row, dispute: Row, ta
         return
     if books is not None:
         entries = [
-            _signed(books.disputed, books.cash, more),
-            _signed(books.dispute_losses, books.disputed, more_lost),
-            _signed(books.service_fees, books.cash, more_fee),
+            signed(books.disputed, books.cash, more),
+            signed(books.dispute_losses, books.disputed, more_lost),
+            signed(books.service_fees, books.cash, more_fee),
         ]
-        key = f"dispute:{dispute['id']}:{dispute['bookings'] + 1}"
-        await post_entries(tx, books, entries, currency=row["currency"], key=key, kind="dispute", payment_id=row["id"])
+        journal = NewJournal(f"dispute:{dispute['id']}:{dispute['bookings'] + 1}", "dispute", entries)
+        await booking.post(tx, books, [journal], currency=row["currency"], payment_id=row["id"])
     await store.change(
         tx,
         "payment_disputes",
@@ -74,18 +74,6 @@ async def _book_dispute(tx: Any, books: Books | None, row: Row, dispute: Row, ta
         booked_fee=dispute["fee"],
         bookings=dispute["bookings"] + 1,
     )
-
-
-async def _book_fee(tx: Any, books: Books | None, row: Row) -> None:
-    more = row["fee"] - row["booked_fee"]
-    if books is not None and more:
-        entry = _signed(books.service_fees, books.cash, more)
-        key = f"payment:{row['id']}:fee:{row['fee']}"
-        await post_entries(tx, books, [entry], currency=row["currency"], key=key, kind="fee", payment_id=row["id"])
-
-
-def _signed(debit: str, credit: str, amount: int) -> tuple[str, str, int]:
-    return (debit, credit, amount) if amount >= 0 else (credit, debit, -amount)
 
 
 def _status(row: Row, disputes: Sequence[Row], targets: Sequence[int]) -> str:

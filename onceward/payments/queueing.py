@@ -16,6 +16,8 @@ REFUND = "payments.refund"
 ASK = "payments.ask"
 LIST = "payments.list"
 END_PLAN = "payments.end_plan"
+CHECK = "payments.check"
+BATCH = "payments.refund_batch"
 
 
 async def enqueue(

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
+from onceward.ledger import named_errors
 from onceward.money import Money
 from onceward.work import Permanent
 
 from . import booking, positions, refunds, store
 from .declaring import Subject
 from .errors import PaymentError
-from .model import ENDED_UNPAID, UNPAID, Accept, Payment, Return, Share
+from .model import ENDED_UNPAID, UNPAID, Accept, Books, Payment, Return, Share
 from .queueing import CAPTURE, enqueue
 from .service import PaymentReport
 
 Row = Any
 
-SUPERSEDE_OTHERS = """
-update onceward.payments set superseded_at = onceward.now(), close_at = least(close_at, onceward.now())
- where organization_id = onceward.organization() and subject_type = $1 and subject_id = $2 and id <> $3
-   and status in ('created', 'open') and superseded_at is null
-returning id
-"""
 FORGET_PAGE = """
 update onceward.payments set page = null, page_url = null, page_expires_at = null, page_asked_at = null,
        page_number = page_number + 1
@@ -36,21 +31,24 @@ RETURNED = {
 
 
 class Decided(str):
-    """`paid` or `returned`, with the result that the app gives to the webhook."""
+    """`paid` or `returned`, with the result that the app gives to the webhook, and reports that came too early."""
 
-    __slots__ = ("result",)
+    __slots__ = ("early", "result")
     result: Any
+    early: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def by(cls, answer: Accept | Return) -> Decided:
+    def by(cls, answer: Accept | Return, early: Sequence[Mapping[str, Any]] | None) -> Decided:
         decided = cls("paid" if isinstance(answer, Accept) else "returned")
-        decided.result = answer.result
+        decided.result, decided.early = answer.result, early or ()
         return decided
 
 
 async def apply(tx: Any, subject: Subject, row: Row, report: PaymentReport, *, event_id: str | None = None) -> str:
     """Move a payment to what the report says. The caller has locked it. Return what happened, in one word."""
-    await store.name_payment(tx, row, [report.page, report.charge, *report.names, report.subscription])
+    is_new_money = report.state == "paid" and report.subscription is None and row["received"] == 0
+    if not is_new_money:  # `receive` names it together with the money
+        await store.name_payment(tx, row, names_of(report))
     match report.state:
         case "open":
             return await _opened(tx, row, report)
@@ -68,6 +66,12 @@ async def apply(tx: Any, subject: Subject, row: Row, report: PaymentReport, *, e
             return await _expired(tx, subject, row, report)
         case _:
             assert_never(report.state)
+
+
+def names_of(report: PaymentReport) -> list[str]:
+    """Return the ids by which the service calls what the report is about."""
+    names = (report.charge, report.page, report.subscription, *report.names)
+    return [each for each in dict.fromkeys(names) if each]
 
 
 async def _opened(tx: Any, row: Row, report: PaymentReport) -> str:
@@ -146,7 +150,7 @@ async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport, *,
     if row["received"] > 0:
         if row["charge"] == report.charge:
             return await _known(tx, subject, row, report)
-        row = await _second(tx, row, report.charge)
+        row = await _second(tx, row, report.charge, report.names)
         if row["received"] > 0:
             return "known"
     before = row["status"]
@@ -165,19 +169,28 @@ async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport, *,
     elif (hook := subject.hooks.get("on_returned")) is not None:
         payment = replace(payment, decision="returned", reason=answer.reason)
         answer = Return(answer.reason, await hook(payment, tx))
-    shares = checked_shares(subject, row, answer) if isinstance(answer, Accept) else None
-    values = (
-        {"decision": "accepted"} if isinstance(answer, Accept) else {"decision": "returned", "owed": row["received"]}
-    )
-    await store.change(tx, "payments", row["id"], **values, decided_reason=getattr(answer, "reason", None))
-    row = await store.get(tx, row["id"])
-    await booking.received(tx, subject.books, row, shares)
-    row = await positions.update(tx, subject.books, row)
+    row = await _decide(tx, subject.books, row, answer, _shares(subject, row, answer), names_of(report))
     if isinstance(answer, Return):
         await refunds.request(tx, row, amount=None, reason=answer.reason, by="payments", key="return")
-    else:
-        await tx.execute(SUPERSEDE_OTHERS, row["subject_type"], row["subject_id"], row["id"])
-    return Decided.by(answer)
+    return Decided.by(answer, row["early"])
+
+
+async def _decide(
+    tx: Any,
+    books: Books | None,
+    row: Row,
+    answer: Accept | Return,
+    shares: Sequence[Share] | None,
+    names: Sequence[str],
+) -> Row:
+    """Write decision, shares and journals in one statement."""
+    decision = "returned" if isinstance(answer, Return) else "accepted"
+    reason = answer.reason if isinstance(answer, Return) else None
+    listed = [] if shares is None or books is None else [(each.account, each.amount) for each in shares]
+    used, journals = booking.as_json(books, booking.received(books, row, shares))
+    with named_errors():
+        decided = await tx.fetchrow(store.DECIDE, row["id"], decision, reason, listed, used, journals, names)
+    return store.merged(row, decided)
 
 
 async def _tell(tx: Any, row: Row, received: Money, reason: str) -> None:
@@ -187,13 +200,14 @@ async def _tell(tx: Any, row: Row, received: Money, reason: str) -> None:
 
 
 async def _known(tx: Any, subject: Subject, row: Row, report: PaymentReport) -> str:
-    if report.fee is not None and report.fee.amount != row["fee"]:
+    # What the balance says about the fee is newer than any report.
+    if report.fee is not None and report.fee.amount != row["fee"] and row["fee_read_at"] is None:
         await store.change(tx, "payments", row["id"], fee=report.fee.amount)
         await positions.update(tx, subject.books, await store.get(tx, row["id"]))
     return "known"
 
 
-async def _second(tx: Any, row: Row, charge: str) -> Row:
+async def _second(tx: Any, row: Row, charge: str, names: Sequence[str]) -> Row:
     """Return a payment of its own for a second charge: an older page of the same payment was paid as well."""
     known = await tx.fetchval(
         "select id from onceward.payments where organization_id = $1 and subject_type = $2 and subject_id = $3 and charge = $4",
@@ -205,9 +219,9 @@ async def _second(tx: Any, row: Row, charge: str) -> Row:
     if known is None:
         known = await tx.fetchval(COPY, row["id"])
         await tx.execute(
-            "update onceward.payment_names set payment_id = $3 where account_id = $1 and name = $2",
+            "update onceward.payment_names set payment_id = $3 where account_id = $1 and name = any ($2)",
             row["account_id"],
-            charge,
+            [charge, *names],
             known,
         )
     return await store.lock(tx, known)
@@ -225,24 +239,16 @@ returning id
 
 
 async def _store(tx: Any, row: Row, report: PaymentReport, received: Money, *, returned: bool) -> Row:
-    await store.change(
-        tx,
-        "payments",
-        row["id"],
-        status="paid",
-        charge=report.charge,
-        received=received.amount,
-        currency=received.currency,
-        fee=0 if report.fee is None else report.fee.amount,
-        page=report.page or row["page"],
-        decision="returned" if returned else "accepted",
-        paid_at=row["now"],
-        ended_at=None,
-        closed_at=row["now"],
-        ask_at=None,
-        asks=0,
-    )
-    return await store.get(tx, row["id"])
+    """Record the money and the names of its charge. The decision is that of the machine until the app has decided."""
+    money = {
+        "charge": report.charge,
+        "amount": received.amount,
+        "currency": received.currency,
+        "fee": 0 if report.fee is None else report.fee.amount,
+        "page": report.page,
+    }
+    decision = "returned" if returned else "accepted"
+    return store.merged(row, await tx.fetchrow(store.RECEIVE, row["id"], money, names_of(report), decision))
 
 
 async def _ask_app(tx: Any, subject: Subject, payment: Payment) -> Accept | Return:
@@ -257,8 +263,10 @@ async def _ask_app(tx: Any, subject: Subject, payment: Payment) -> Accept | Retu
     return answer
 
 
-def checked_shares(subject: Subject, row: Row, answer: Accept) -> Sequence[Share]:
-    """Return the shares of an accepted payment, which must add up to what was paid."""
+def _shares(subject: Subject, row: Row, answer: Accept | Return) -> Sequence[Share] | None:
+    """Return the shares of an accepted payment, which must add up to what was paid. None: the money goes back."""
+    if isinstance(answer, Return):
+        return None
     if not answer.shares:
         return [] if subject.books is None else [Share(subject.books.revenue, row["received"])]
     total = sum(each.amount for each in answer.shares)

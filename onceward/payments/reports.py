@@ -12,7 +12,7 @@ from uuid import UUID
 
 from onceward.money import Money
 
-from . import disputes, plans, receiving, refunds, store
+from . import disputes, payouts, plans, receiving, refunds, store
 from .declaring import PaymentRegistry, Subject
 from .queueing import ASK, enqueue
 from .service import (
@@ -48,19 +48,22 @@ async def apply_facts(tx: Any, origin: Origin, facts: tuple[Fact, ...]) -> list[
 async def apply_fact(tx: Any, origin: Origin, fact: Fact) -> str:
     """Apply one fact, or answer `foreign`."""
     if isinstance(fact, PayoutReport):
-        return await plans.record_payout(tx, origin.source, origin.connected, fact)
-    found = await tx.fetchrow(store.FIND, origin.source, origin.connected, fact.payment_id, _names(fact))
+        return await payouts.apply(tx, origin.source, origin.connected, fact)
+    acts = tx.organization is None
+    found = await tx.fetchrow(store.FIND, origin.source, origin.connected, fact.payment_id, _names(fact), acts)
     if found is None:
         return FOREIGN
     if found["payment_id"] is None:
         await _keep_early(tx, found["account_id"], fact)
         return FOREIGN
-    if tx.organization is None:
-        await tx.act_for(found["organization_id"])
+    if acts:
+        tx.organization = found["organization_id"]  # as the statement has made it
     elif tx.organization != found["organization_id"]:
         return FOREIGN
     subject = registry_of(tx).subject(found["subject_type"])
     row = await lock(tx, subject, found["payment_id"], found["subject_id"])
+    if row["received"] == 0 and await _keep_early(tx, found["account_id"], fact):
+        return "kept"
     return await apply_to(tx, subject, row, fact, event_id=origin.event_id)
 
 
@@ -83,9 +86,7 @@ async def apply_to(tx: Any, subject: Subject, row: Row, fact: Fact, *, event_id:
             result = await receiving.apply(tx, subject, row, fact, event_id=event_id)
             if fact.subscription is not None:
                 await plans.started(tx, row, fact.subscription)
-            if result in ("paid", "returned"):
-                await apply_early(tx, subject, row["account_id"], [fact.charge, *fact.names])
-            return result
+            return await _with_early(tx, subject, row["account_id"], result)
         case RefundReport():
             return await refunds.apply(tx, subject, row, fact)
         case RefundsChanged():
@@ -94,10 +95,7 @@ async def apply_to(tx: Any, subject: Subject, row: Row, fact: Fact, *, event_id:
         case DisputeReport():
             return await disputes.apply(tx, subject, row, fact)
         case InvoiceReport():
-            result = await plans.apply_invoice(tx, subject, row, fact)
-            if fact.charge is not None:
-                await apply_early(tx, subject, row["account_id"], [fact.charge, *fact.names])
-            return result
+            return await _with_early(tx, subject, row["account_id"], await plans.apply_invoice(tx, subject, row, fact))
         case SubscriptionReport():
             return await plans.apply_subscription(tx, subject, row, fact)
         case PayoutReport():
@@ -110,7 +108,7 @@ def _names(fact: Fact) -> list[str]:
     """Return the ids at the service by which a fact names its payment."""
     match fact:
         case PaymentReport():
-            names = [fact.charge, fact.page, fact.subscription, *fact.names]
+            return receiving.names_of(fact)
         case RefundReport() | RefundsChanged() | DisputeReport():
             names = [fact.charge]
         case InvoiceReport():
@@ -128,23 +126,26 @@ def _names(fact: Fact) -> list[str]:
 # ----------------------------------------------------------------------------------
 
 
-async def _keep_early(tx: Any, account_id: UUID, fact: Fact) -> None:
-    if isinstance(fact, RefundReport | DisputeReport):
-        kind = "refund" if isinstance(fact, RefundReport) else "dispute"
-        values = (account_id, fact.charge, kind, fact.reference, _dump(fact))
-        await tx.execute("select onceward.keep_early_fact($1, $2, $3, $4, $5)", *values)
+async def _keep_early(tx: Any, account_id: UUID, fact: Fact) -> bool:
+    """Keep a refund or a dispute of money that is not here yet. False: the fact is of another kind."""
+    if not isinstance(fact, RefundReport | DisputeReport):
+        return False
+    kind = "refund" if isinstance(fact, RefundReport) else "dispute"
+    values = (account_id, fact.charge, kind, fact.reference, _dump(fact))
+    await tx.execute("select onceward.keep_early_fact($1, $2, $3, $4, $5)", *values)
+    return True
 
 
-async def apply_early(tx: Any, subject: Subject, account_id: UUID, names: list[str | None]) -> None:
-    """Apply refunds and disputes that were reported before their payment."""
-    given = [each for each in names if each is not None]
-    for early in await tx.fetch("select * from onceward.take_early_facts($1, $2)", account_id, given):
+async def _with_early(tx: Any, subject: Subject, account_id: UUID, result: str) -> str:
+    """Apply refunds and disputes that were reported before the money that has just been received."""
+    for early in result.early if isinstance(result, receiving.Decided) else ():
         fact = _load(RefundReport if early["kind"] == "refund" else DisputeReport, early["fact"])
         payment_id = await tx.fetchval(
             "select payment_id from onceward.payment_names where account_id = $1 and name = $2", account_id, fact.charge
         )
         if payment_id is not None:
             await apply_to(tx, subject, await store.lock(tx, payment_id), fact)
+    return result
 
 
 def _dump(fact: RefundReport | DisputeReport) -> dict[str, Any]:

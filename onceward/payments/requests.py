@@ -10,10 +10,10 @@ from uuid import UUID
 from onceward.durations import Duration, in_seconds
 from onceward.money import Money
 
-from . import plans, refunds, reports, store
+from . import batches, plans, refunds, reports, store
 from .declaring import PaymentRegistry, Subject, service_class
 from .errors import NotFound, NotPayable, PaymentPending, UnknownAccount
-from .model import Instalments, Page, Payment, Refund, Share
+from .model import Instalments, Page, Payment, Refund, RefundBatch, Share
 from .queueing import ASK, CLOSE, enqueue
 from .service import Line
 
@@ -169,6 +169,29 @@ class TxPayments:
             key=key,
         )
         return None if refund is None else store.refund_of(refund, row)
+
+    async def refund_many(
+        self,
+        payments: Sequence[UUID],
+        /,
+        *,
+        reason: str,
+        percent: int | None = None,
+        per_minute: int = 60,
+        key: str | None = None,
+        by: str = "app",
+    ) -> RefundBatch:
+        """Refund many payments by a job, so many each minute, each once. The same `key` twice is one batch.
+
+        When the service has answered every call, accounting gets a report. `refund_batch` returns how it stands.
+        """
+        return await batches.add(
+            self._tx, payments, reason=reason, percent=percent, per_minute=per_minute, key=key, by=by
+        )
+
+    async def refund_batch(self, batch_id: UUID, /, *, stop: bool = False) -> RefundBatch:
+        """Return how many refunds at once stand. With `stop`, no further ones are asked for."""
+        return await (batches.stop if stop else batches.report)(self._tx, batch_id)
 
     async def repeat(self, refund_id: UUID, /) -> Refund:
         """Ask the service again for a refund that failed, or whose call has stopped."""

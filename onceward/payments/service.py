@@ -393,6 +393,8 @@ class PaymentService(Protocol):
     machine does
     not need `close` to make sure of it."""
     takes_instalments: ClassVar[bool]
+    reports_payouts: ClassVar[bool]
+    """Events say how a payout ends. Otherwise the movement of the balance is all that is known, and its end."""
     shortest_page_s: ClassVar[int]
     longest_page_s: ClassVar[int]
 

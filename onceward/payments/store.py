@@ -35,7 +35,9 @@ OF_SUBJECT = (
 """
 )
 ACCOUNT = "select * from onceward.payment_account($1, $2, $3)"
-FIND = "select * from onceward.find_payment($1, $2, $3, $4)"
+FIND = "select * from onceward.find_payment($1, $2, $3, $4, $5)"
+RECEIVE = "select * from onceward.receive_payment($1, $2, $3, $4)"
+DECIDE = "select (d.payment).*, d.early from onceward.decide_payment($1, $2, $3, $4, $5, $6, $7) d"
 NAME = """
 insert into onceward.payment_names (account_id, name, payment_id, organization_id)
 select $1, n, $3, $4 from unnest($2::text[]) n on conflict do nothing
@@ -75,6 +77,11 @@ async def change(tx: Transaction, table: str, id: UUID, **values: Any) -> Row:
     return await tx.fetchrow(
         f"update onceward.{table} set {assignments} where id = $1 returning *", id, *(values[name] for name in names)
     )
+
+
+def merged(row: Row, changed: Row) -> Row:
+    """Return a row of `LOCK` or `GET` with the columns that a statement has changed."""
+    return {**dict(row), **dict(changed)}
 
 
 async def name_payment(tx: Transaction, row: Row, names: Sequence[str | None]) -> None:

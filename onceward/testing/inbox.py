@@ -84,10 +84,11 @@ class TestInbox:
         mode: Mode = "ack",
         options: Mapping[str, Any] | None = None,
         public_url: str | None = None,
+        secret: str | None = None,
     ) -> UUID:
         """Add a source with a secret of its own. The default provider has the name of the source. Return its id."""
         chosen = provider or name
-        secret = get_provider(chosen).sample_secret
+        secret = secret or get_provider(chosen).sample_secret
         new = NewSource(
             name=name,
             provider=chosen,

@@ -129,7 +129,7 @@ async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> li
         work = taken.work
         if not work:
             lanes = await claim_lanes(
-                conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker, cursor="", suspect=True
+                conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker, suspect=True
             )
             work = lanes.work
         for each in work:

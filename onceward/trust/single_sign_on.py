@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from uuid import UUID
 
 from onceward.db import Transaction
+from onceward.http.urls import is_private
 from onceward.lazy import lazy_module
 from onceward.trust import audit
 from onceward.trust.errors import NotAuthenticated, TrustError
@@ -30,6 +31,7 @@ else:
     aiohttp = lazy_module("aiohttp")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA")
+ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 METADATA_LASTS_S = 3600.0
 LARGEST_ANSWER = 256 * 1024
 TIMEOUT_S = 10.0
@@ -79,8 +81,7 @@ class Provider:
     """One OpenID Connect provider."""
 
     def __init__(self, issuer: str, client_id: str, client_secret: str | None = None) -> None:
-        parts = urlsplit(issuer)
-        if parts.scheme != "https" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        if not is_private(issuer):
             raise ProviderFailed(f"ONCEWARD_OIDC_ISSUER={issuer} must start with https://")
         self.issuer = issuer
         self.client_id = client_id
@@ -139,12 +140,15 @@ class Provider:
         if time.monotonic() - self._fetched_at < METADATA_LASTS_S:
             return self._metadata
         metadata = await self._call(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
-        missing = [name for name in ("authorization_endpoint", "token_endpoint", "jwks_uri") if not metadata.get(name)]
+        missing = [name for name in ENDPOINTS if not metadata.get(name)]
         if metadata.get("issuer") != self.issuer or missing:
             raise ProviderFailed(
                 f"the description at {self.issuer} names the issuer {metadata.get('issuer')!r}"
                 f" and lacks {', '.join(missing) or 'nothing'}: correct ONCEWARD_OIDC_ISSUER"
             )
+        for name in ENDPOINTS:
+            if not is_private(str(metadata[name])):
+                raise ProviderFailed(f"the description at {self.issuer} names a {name} without https")
         rules = Rules(algorithms=ALGORITHMS, audience=self.client_id, issuer=self.issuer)
         self._verifier = TokenVerifier(rules, jwks=jwks_from_url(str(metadata["jwks_uri"])))
         self._metadata, self._fetched_at = metadata, time.monotonic()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import ClassVar, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
+from onceward.http.urls import is_private
 from onceward.settings.environment import PREFIX, FeatureSettings, OptionalSecret, Words
 
 
@@ -77,10 +77,8 @@ class WebSettings(FeatureSettings):
     @classmethod
     def _https_or_loopback(cls, value: str | None) -> str | None:
         """An attacker who can change the key set on its way can sign tokens for everybody."""
-        if value is not None and not value.startswith("https://"):
-            host = urlsplit(value).hostname or ""
-            if not (value.startswith("http://") and host in ("localhost", "127.0.0.1", "::1")):
-                raise ValueError(
-                    "must start with https:// (http:// only to this machine): the keys decide which tokens are valid"
-                )
+        if value is not None and not is_private(value):
+            raise ValueError(
+                "must start with https:// (http:// only to this machine): the keys decide which tokens are valid"
+            )
         return value

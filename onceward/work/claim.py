@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from asyncpg import Record
 
 from onceward.db import Connection
 from onceward.work.claimed import Claimed
+from onceward.work.lane_turns import Lane, LanePlan, LanesTaken
 from onceward.work.lines import NOBODY, Plan
 from onceward.work.round import BEGINNING, Found, Line, Pick
 from onceward.work.statements import CLAIM, CLAIM_LANES, FIND_LINES, NEWEST_LINES, RELEASE
@@ -39,6 +41,7 @@ WORK_COLUMNS = (
 """The first columns of both claims, in the order of the parameters of `Claimed`. They are read by position, for speed."""
 _BY_TIME = itemgetter("sort_at", "id")
 _BY_TURN = itemgetter(0)
+BY_NAME = LanePlan()
 
 
 def new_lease() -> int:
@@ -61,12 +64,11 @@ class ClaimQuery:
 
 @dataclass(frozen=True, slots=True)
 class LaneClaim:
-    """The work that one claim of lanes returned, and the lane after which the next claim starts (`cursor`)."""
+    """The work that one claim of lanes returned, in the order in which it should start, and what it tells about turns."""
 
     lease: int
     work: list[Claimed]
-    cursor: str
-    visited: int
+    turns: LanesTaken
     resume_s: float | None = None
     """Seconds until a skipped lane (not due, rate limit, open breaker) may run again."""
     plain: bool = False
@@ -107,18 +109,10 @@ async def claim(
 
 def _by_turns(rows: Sequence[Record], work: list[Claimed]) -> tuple[dict[int, Found], list[Claimed]]:
     """Return what the claim found in each line, and the work with the first row of every line before the second of any."""
-    counts: dict[int, int] = {}
-    reached: dict[int, datetime] = {}
-    turns: list[int] = []
-    for row in rows:
-        line = row["line"]
-        turn = counts.get(line, 0)
-        turns.append(turn)
-        counts[line] = turn + 1
-        reached[line] = row["sort_at"]
-    if len(counts) > 1:
-        work = [each for _, each in sorted(zip(turns, work, strict=True), key=_BY_TURN)]
-    return {line: Found(count, reached[line]) for line, count in counts.items()}, work
+    lines = [row["line"] for row in rows]
+    reached = {line: row["sort_at"] for line, row in zip(lines, rows, strict=True)}
+    found = {line: Found(count, reached[line]) for line, count in Counter(lines).items()}
+    return found, _in_turn(lines, work)
 
 
 async def find_lines(conn: Connection, queue: str) -> list[Record]:
@@ -143,22 +137,51 @@ async def claim_lanes(
     most: int,
     lease: int,
     worker: int,
-    cursor: str,
     suspect: bool,
     together: Sequence[str] = (),
+    plan: LanePlan = BY_NAME,
 ) -> LaneClaim:
-    """Claim due work of the lanes after `cursor`, up to the limit of each lane.
+    """Claim due work of lanes as `plan` says, by default in the order of lines and names, up to the limit of each lane.
 
     Of an ordered lane it is one row, or several rows of the tasks `together`: each has the one before it in `after`.
     """
-    rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect, together)
+    begin = (plan.fair, *plan.at, plan.left, *_columns(plan.marks), *_columns(plan.missed))
+    rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, suspect, together, *begin)
     work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows if row["id"] is not None]
     if together:
         by_id = {each.id: each for each in work}
         for each, row in zip(work, rows, strict=False):
             each.after = by_id.get(row["follows"])
     first = rows[0]
-    return LaneClaim(lease, work, first["last_lane"] or "", first["visited"], first["resume_s"], first["plain"])
+    turns = LanesTaken(
+        len(work),
+        first["visited"],
+        Lane(first["last_line"], first["last_lane"]),
+        first["unused"],
+        _lanes(first["mark_lines"], first["mark_lanes"]),
+        _lanes(first["missed_lines"], first["missed_lanes"]),
+    )
+    if work:
+        work = _in_turn([row["line"] for row in rows], work)
+    return LaneClaim(lease, work, turns, first["resume_s"], first["plain"])
+
+
+def _columns(lanes: Sequence[Lane]) -> tuple[list[int], list[str]]:
+    return [each.line for each in lanes], [each.lane for each in lanes]
+
+
+def _lanes(lines: Sequence[int] | None, names: Sequence[str] | None) -> list[Lane]:
+    return [Lane(line, name) for line, name in zip(lines or (), names or (), strict=True)]
+
+
+def _in_turn(lines: Sequence[int], work: list[Claimed]) -> list[Claimed]:
+    """Return the work with the first row of every line before the second of any."""
+    counts: Counter[int] = Counter()
+    turns: list[int] = []
+    for line in lines:
+        turns.append(counts[line])
+        counts[line] += 1
+    return [each for _, each in sorted(zip(turns, work, strict=True), key=_BY_TURN)] if len(counts) > 1 else work
 
 
 async def release(conn: Connection, work: Sequence[Claimed]) -> None:

@@ -13,6 +13,7 @@ class Claimed:
     """Claimed work with its lease. Only a statement with the same lease can settle it."""
 
     __slots__ = (
+        "acknowledging",
         "after",
         "args",
         "arrival",
@@ -76,6 +77,8 @@ class Claimed:
         """The number of its arrival in the queue of this process, which decides whose turn it is."""
         self.after: Claimed | None = None
         """The work before it in its ordered lane, if both were claimed together."""
+        self.acknowledging = False
+        """Whether its handler has ended, and its success waits for the next acknowledgement."""
         self.succeeded = False
         """Whether its success is committed."""
         self.body: Any = None

@@ -19,6 +19,7 @@ from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.idleness import Idleness, wait_for
+from onceward.work.lane_turns import LaneTurns
 from onceward.work.leases import Leases
 from onceward.work.lines import Lines, Plan
 from onceward.work.pacing import Pacing
@@ -33,8 +34,6 @@ log = structlog.get_logger(__name__)
 GRACE_S = 5.0
 COLLECT_S = 0.004
 """A claim for work that calls outside services waits this long for more slots to become free."""
-MOST_LANES = 500
-"""The limit in onceward.claim_lanes. A claim that visited this many lanes and found nothing continues at once."""
 CLAIMS_A_TURN = 3
 """A claim whose lines have less than it asked for is followed by another one in the same turn, up to this many."""
 
@@ -73,7 +72,7 @@ class Feeder:
         self._stopping = asyncio.Event()
         self._lines = Lines(fair=fair, poll_s=poll_s)
         self._looked_at = BEGINNING
-        self._cursor = ""
+        self._lane_turns = LaneTurns(fair=fair)
         self._shares = Shares()
         self._resume_s: float | None = None
         self._loop = Loop(f"feed {queue}", self._feed, longest_step_s=LONGEST_STEP_S)
@@ -268,6 +267,7 @@ class Feeder:
 
     async def _claim_lanes(self, conn: Connection, room: int) -> list[Claimed]:
         freed = self._leases.freed
+        plan = self._lane_turns.plan()
         with self._suspects.reserve() as turn, self._lease() as lease:
             taken = await claim_lanes(
                 conn,
@@ -276,22 +276,19 @@ class Feeder:
                 most=room,
                 lease=lease,
                 worker=self._worker,
-                cursor=self._cursor,
                 suspect=turn.is_free,
                 together=self._slots.quick(),
+                plan=plan,
             )
             self._leases.taken(lease, taken.work)
             turn.suspect = next((each for each in taken.work if each.suspect), None)
-        # Without work, the next lanes follow at once until every lane has been visited. The order of lanes is that of
-        # code points.
-        goes_on = taken.visited >= MOST_LANES and taken.cursor > self._cursor
-        self._cursor = taken.cursor
+        goes_on = self._lane_turns.took(plan, taken.turns)
         self._resume_s = taken.resume_s
         if taken.work or goes_on:
             self._shares.found_in_lanes(plain=taken.plain)
         else:
             rest_s = self._poll_s if taken.resume_s is None else min(taken.resume_s, self._poll_s)
-            self._shares.found_no_lane(rest_s if taken.visited else None, freed=freed, plain=taken.plain)
-            if taken.visited:  # every lane may be full: claim again when a lane has a free slot
+            self._shares.found_no_lane(rest_s if taken.turns.visited else None, freed=freed, plain=taken.plain)
+            if taken.turns.visited:  # every lane may be full: claim again when a lane has a free slot
                 self._leases.when_freed(self._work_expected)
         return taken.work

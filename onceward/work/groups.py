@@ -135,11 +135,12 @@ class Groups:
         return slot.joining(fits)
 
     def _next_again(self, group: list[Member], others: list[Member], since: float) -> Member | None:
-        """Return the next of `others`, members of a group that was rolled back, without those that may not run any more."""
+        """Return the next of `others`, members of a group that was rolled back. Those that may not run yet stay in the list."""
         ran = [each.work for each in group]
-        while others and others[0].work.is_blocked and others[0].work.after not in ran:
-            del others[0]
-        return others.pop(0) if others and self._sharing.fits_again(group, others[0].task, since=since) else None
+        for place, each in enumerate(others):
+            if not each.work.is_blocked or each.work.after in ran:
+                return others.pop(place) if self._sharing.fits_again(group, each.task, since=since) else None
+        return None
 
     async def _handle(self, member: Member, tx: Transaction, slot: SlotControl) -> None:
         """Run the handler of one member, and look at its statements: they may concern others in the same transaction."""
@@ -215,8 +216,9 @@ class Groups:
         """Settle a group that was rolled back. The failure costs its owner only: the others run again, in smaller groups.
 
         The owner runs again alone, because what it met may have been the group; only then its failure counts. Without a known
-        owner each runs alone. Work whose predecessor in an ordered lane has failed does not run: its slot releases it. If it is unknown whether the group was committed, nothing runs here again: each is pending again,
-        unless it was committed.
+        owner each runs alone. Work that follows the owner in its ordered lane runs after it: it had joined and not begun. If its
+        predecessor failed, it does not run: its slot releases it. If it is unknown whether the group was committed, nothing runs
+        here again: each is pending again, unless it was committed.
         """
         note_parted(self._sharing, group, culprit, failure)
         if not is_rolled_back:
@@ -225,11 +227,7 @@ class Groups:
             # No statement of a handler can have ended this transaction unseen. If one has, what all of them wrote may be committed.
             return [await self._settle_member(each, failure) for each in group]
         rest = [each for each in group if each is not culprit] if culprit is not None else []
-        ended: list[Ended] = []
-        while rest:
-            again = rest.pop(0)
-            if not again.work.is_blocked:
-                ended += await self.run(again, slot, rest)
+        ended = await self._run_again(rest, slot)
         for each in group if culprit is None else [culprit]:
             each.work.parted = describe_parting(group, failure)
             if each.work.is_blocked:
@@ -238,6 +236,14 @@ class Groups:
                 ended.append(await self._settle_member(each, failure))
             else:
                 ended += await self.run(each, slot, [])
+        return ended + await self._run_again(rest, slot)
+
+    async def _run_again(self, rest: list[Member], slot: SlotControl) -> list[Ended]:
+        """Run members of a group that was rolled back, in groups. Leave in `rest` those whose predecessor has not succeeded."""
+        ended: list[Ended] = []
+        while (again := next((each for each in rest if not each.work.is_blocked), None)) is not None:
+            rest.remove(again)
+            ended += await self.run(again, slot, rest)
         return ended
 
     async def _settle_unknown(self, member: Member, failure: BaseException) -> Ended:

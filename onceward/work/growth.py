@@ -19,5 +19,6 @@ GROWTH: dict[str, str] = {
     "onceward.bundles": "deleted when the last member has ended",
     "onceward.checkpoints": "deleted with their job by `prune`",
     "onceward.prune_marks": "kept: one row for each retention",
+    "onceward.usage": "deleted by `prune` after 31 days: at most 200 rows an hour for each process",
     "onceward.prune_later": "deleted when the row that had to stay has ended",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logging import DEBUG, INFO
 from typing import Any, TypeGuard
 
 import asyncpg
@@ -26,6 +27,7 @@ from onceward.work.task import Task
 
 log = structlog.get_logger(__name__)
 
+LONG_SNOOZE_S = 60.0
 TRANSIENT = ("40001", "40P01")
 AFTER_LOST_S = (0.05, 1.0, 5.0)
 """Delays before work that lost its connection runs again, by the number of earlier crashes."""
@@ -95,8 +97,11 @@ def log_failure(work: Claimed, outcome: AttemptOutcome, *, critical: bool) -> No
             log.error("work.dead_lettered", reason=reason, hint=f"onceward dead-letters show {work.id}", **log_fields)
         case RetryOutcome(due_in_s):
             log.warning("work.retry_scheduled", retry_in_s=round(due_in_s, 1), **log_fields)
-        case SnoozedOutcome():
-            log.info("work.snoozed", **log_fields)
+        case SnoozedOutcome(due_in_s):
+            # Work that waits for its turn snoozes every few seconds: only a long wait is worth a line.
+            log.log(
+                INFO if due_in_s >= LONG_SNOOZE_S else DEBUG, "work.snoozed", for_s=round(due_in_s, 1), **log_fields
+            )
         case CrashedOutcome():
             log.info("work.crashed", **log_fields)
         case CancelledOutcome():

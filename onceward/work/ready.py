@@ -147,9 +147,13 @@ class Ready:
     def ended(self, work: Claimed) -> None:
         self._running -= self.needs_connection(work)
 
+    def all(self) -> list[Claimed]:
+        """Return all waiting work."""
+        return [*self._transactional, *self._others, *self._behind.values()]
+
     def clear(self) -> list[Claimed]:
         """Remove and return all waiting work."""
-        works = sorted([*self._transactional, *self._others, *self._behind.values()], key=lambda work: work.arrival)
+        works = sorted(self.all(), key=lambda work: work.arrival)
         self._transactional.clear()
         self._others.clear()
         self._behind.clear()

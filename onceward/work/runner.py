@@ -103,6 +103,10 @@ class QueueRunner:
         """Cancel handlers that exceeded their timeout. A loop calls this."""
         self._slots.check_deadlines()
 
+    def held(self) -> set[int]:
+        """Return the ids of all work that this queue runs or will run here."""
+        return self._slots.held()
+
     def cancel(self, ids: set[int]) -> None:
         """Cancel the work with these ids that runs in this queue."""
         self._slots.cancel(ids)

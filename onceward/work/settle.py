@@ -203,6 +203,7 @@ class Acknowledger:
 
     def add(self, work: Claimed, result: Any) -> None:
         """Acknowledge this success with the next batch."""
+        work.acknowledging = True
         self._ready.append((work, result))
         if len(self._ready) >= self._most:
             self._begin()

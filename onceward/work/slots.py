@@ -379,6 +379,11 @@ class Slots:
             elif slot.group_since is not None and now - slot.group_since > PATIENCE_S:
                 slot.stop(WaitedTooLong("the handler held up others that share its transaction, and runs again alone"))
 
+    def held(self) -> set[int]:
+        """Return the ids of all work that the slots run or will run."""
+        works = [*self.ready.all(), *self._waiting, *(work for slot in self.slots for work in slot.held())]
+        return {work.id for work in works}
+
     def cancel(self, ids: set[int]) -> None:
         """Cancel the work with these ids that runs in this queue."""
         for slot in self.slots:

@@ -1,20 +1,26 @@
 """How much each organization uses of this process: seconds of handlers, and of database connections by requests and live queries.
 
 The numbers are kept until the metrics show them, for the organizations that used most. So there are few series, however many
-organizations there are.
+organizations there are. They are also added to `onceward.usage`, by the hour, over all processes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from heapq import nlargest
 from operator import itemgetter
 from uuid import UUID
 
 from onceward.db import Database
+from onceward.statements import read_statement
 from onceward.telemetry.metrics import gauge
 
 MOST_SHOWN = 10
+MOST_STORED = 200
+"""How many organizations one process adds to an hour at a time."""
+ADD = read_statement("work", "add_usage")
+USED_LATELY = read_statement("work", "usage")
 MOST_KEPT = 10_000
 """Above this number of organizations, those that used least are forgotten."""
 SLUGS = "select organization_id, slug from onceward.organizations where organization_id = any($1::uuid[])"
@@ -32,11 +38,14 @@ class Usage:
     def __init__(self) -> None:
         self.work: dict[UUID | None, float] = {}
         self.connections: dict[UUID | None, float] = {}
+        self.handled: Counter[UUID | None] = Counter()
 
     def worked(self, organization: UUID | None, seconds: float) -> None:
         self.work[organization] = self.work.get(organization, 0.0) + seconds
+        self.handled[organization] += 1
         if len(self.work) > MOST_KEPT:
             self.work = dict(_most(self.work, MOST_KEPT // 2))
+            self.handled = Counter({organization: self.handled[organization] for organization in self.work})
 
     def held(self, customer: Hashable, seconds: float) -> None:
         """Count a connection. The customer of a request that is not authenticated yet is not an organization."""
@@ -46,11 +55,12 @@ class Usage:
                 self.connections = dict(_most(self.connections, MOST_KEPT // 2))
 
     async def show(self, db: Database) -> None:
-        """Set the gauges to what was used since the last call."""
+        """Set the gauges to what was used since the last call, and add it to the hour."""
         if db.turns.on_held is None:
             db.turns.on_held = self.held
-        used = {"work": _most(self.work, MOST_SHOWN), "connections": _most(self.connections, MOST_SHOWN)}
-        self.work, self.connections = {}, {}
+        work, connections, handled = self.work, self.connections, self.handled
+        self.work, self.connections, self.handled = {}, {}, Counter()
+        used = {"work": _most(work, MOST_SHOWN), "connections": _most(connections, MOST_SHOWN)}
         ids = {organization for most in used.values() for organization, _ in most if organization is not None}
         slugs = {row["organization_id"]: row["slug"] for row in await db.fetch(SLUGS, list(ids))} if ids else {}
         USED.clear()
@@ -58,6 +68,11 @@ class Usage:
             for organization, seconds in most:
                 name = "" if organization is None else slugs.get(organization, str(organization))
                 USED.labels(of, name).set(seconds)
+        total = {each: work.get(each, 0.0) + connections.get(each, 0.0) for each in work.keys() | connections.keys()}
+        most = [organization for organization, _ in _most(total, MOST_STORED)]
+        if most:
+            columns = ([values.get(each, 0) for each in most] for values in (handled, work, connections))
+            await db.execute(ADD, most, *columns)
 
 
 def _most(seconds: dict[UUID | None, float], count: int) -> list[tuple[UUID | None, float]]:

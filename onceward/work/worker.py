@@ -38,7 +38,7 @@ from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
 from onceward.work.slots import Count
-from onceward.work.statements import FORGET_UNIQUE_KEYS, WAITING_QUEUES
+from onceward.work.statements import FORGET_UNIQUE_KEYS, FORGET_USAGE, WAITING_QUEUES
 from onceward.work.suspects import Suspects
 from onceward.work.task import AppRegistry, Task, open_transaction
 from onceward.work.threads import HandlerThreads
@@ -52,6 +52,10 @@ log = structlog.get_logger(__name__)
 
 ACCUSE_S = 3.0
 QUEUES_S = 2.0
+MISLAID_TURNS = 30
+MISLAID = (
+    "a mistake in Onceward: no slot of this process has it, and it is pending again; please report it with this line"
+)
 """How often a worker looks for queues with work and without a runner. A wake-up makes it look at once."""
 MOST_QUEUES = 100
 """The most queues of one worker: each has slots of its own and polls."""
@@ -368,6 +372,10 @@ class Worker:
             await forget_finished(conn, finished)
             if self._turn % 5 == 0:
                 await release_unknown(conn, self.id, self._leases.knows)
+        if self._turn % MISLAID_TURNS == 0:
+            for work in self._leases.mislaid({id for runner in self._runners for id in runner.held()}):
+                log.error("work.mislaid", id=work.id, kind=work.kind, task=work.task, hint=MISLAID)
+                self._leases.give_up(work)
 
     async def _visit_unserved(self) -> None:
         async with self._db.acquire() as conn:
@@ -380,3 +388,4 @@ class Worker:
     async def _prune(self) -> None:
         await old_jobs(self._db, keep=self._options.keep_finished).all()
         await in_batches(partial(self._db.fetchval, FORGET_UNIQUE_KEYS))
+        await in_batches(partial(self._db.fetchval, FORGET_USAGE))

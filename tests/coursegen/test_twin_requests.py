@@ -36,7 +36,7 @@ VALID = {
     "published": "select count(*) from onceward.published",
 }
 EVERYTHING = {
-    "jobs": "select count(*) from onceward.jobs",
+    "jobs": twins.JOBS,
     "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
 }
 WITH_LESSON = """

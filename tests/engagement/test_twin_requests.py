@@ -30,7 +30,7 @@ VALID = {
 }
 EVERYTHING = {
     "messages ever": f"select count(*) from onceward.messages where {twins.NO_NOTICE}",
-    "jobs": "select count(*) from onceward.jobs",
+    "jobs": twins.JOBS,
     "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
 }
 

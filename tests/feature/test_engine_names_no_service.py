@@ -29,7 +29,6 @@ ALLOWED = {
     "inbox/routes": EXAMPLE,
     "messages": CHANNEL,
     "testing/inbox.py": EXAMPLE,
-    "testing/payments.py": "the service at which the stories of `payments_test` play",
     "testing/pytest_plugin.py": EXAMPLE,
     "trust/commands/secrets.py": EXAMPLE,
     "trust/pages": EXAMPLE,

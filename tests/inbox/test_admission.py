@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -18,6 +18,7 @@ from onceward.webhooks.provider import SourceConfig
 from onceward.webhooks.registry import get_provider
 from tests.inbox.conftest import Office, Reply, office
 from tests.web.test_protocol import Front, answer, event, front
+from tests.work.claims import Claims
 
 __all__ = ["front", "office"]
 
@@ -30,20 +31,48 @@ def source(**more: object) -> Source:
     return Source(provider=get_provider("stripe"), config=config, **values)  # pyright: ignore[reportArgumentType]
 
 
-async def test_while_one_source_floods_the_requests_of_another_are_in_the_next_commit(office: MakeOffice) -> None:
+@pytest.mark.parametrize("source", ["quiet", "noisy"])
+async def test_while_one_source_floods_the_requests_of_another_are_in_the_next_commit(
+    office: MakeOffice, source: str
+) -> None:
+    """Requests of the source that floods have no turns of their own: the same three come last."""
     here = await office(Onceward("flooded"))
     await here.source("noisy", provider="stripe")
     await here.source("quiet", provider="stripe")
-    answered: list[str] = []
+    answered: list[int] = []
 
     async def post(name: str, number: int) -> None:
         assert (await here.send(event(number), name=name)).status == 200
-        answered.append(name)
+        answered.append(number)
 
     flood = [asyncio.create_task(post("noisy", n)) for n in range(600)]
-    await asyncio.gather(*flood, *(asyncio.create_task(post("quiet", n)) for n in range(3)))
-    last = max(n for n, name in enumerate(answered) if name == "quiet")
-    assert last < 400, "they were the last to come, and are answered with the first half"
+    await asyncio.gather(*flood, *(asyncio.create_task(post(source, n)) for n in (1000, 1001, 1002)))
+    last = max(n for n, number in enumerate(answered) if number >= 1000)
+    assert (last < 400) == (source == "quiet"), "they were the last to come, and are answered with the first half"
+
+
+async def test_an_event_waits_for_its_share_of_a_flood_of_events(office: MakeOffice) -> None:
+    app = Onceward("flooded")
+
+    @app.on("stripe", "charge.succeeded")
+    async def note(event: Event, tx: Tx) -> None: ...
+
+    here = await office(app)
+    owners: dict[str, UUID] = {}
+    async with here.db.transaction(role="engine") as tx:
+        for name in ("noisy", "quiet"):
+            owners[name] = (await create_organization(tx, name, actor="test")).organization_id
+    for name, owner in owners.items():
+        await here.source(name, provider="stripe", organization=owner)
+    for fair in (True, False):
+        for n in range(60):
+            await here.send(event(n + 100 * fair), name="noisy")
+        claims = Claims(here.db, "events", fair=fair)
+        assert set(await claims.next(5)) == {owners["noisy"]}
+        await here.send(event(1000 + fair), name="quiet")
+        passed = await claims.before(owners["quiet"], 5)
+        assert passed <= 20 if fair else passed >= 45
+        await here.db.execute("truncate onceward.work")
 
 
 async def test_a_flood_leaves_room_for_others_and_gets_429(office: MakeOffice, monkeypatch: pytest.MonkeyPatch) -> None:

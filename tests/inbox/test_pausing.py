@@ -116,10 +116,10 @@ async def test_all_subjects_and_the_rate_of_a_paused_source_are_skipped_with_one
             looking = conn.transaction()
             await looking.start()
             taken = await claim_lanes(
-                conn, queue="events", tasks=TASKS, most=50, lease=new_lease(), worker=1, cursor="", suspect=False
+                conn, queue="events", tasks=TASKS, most=50, lease=new_lease(), worker=1, suspect=False
             )
             await looking.rollback()
-            return taken.visited, len(taken.work)
+            return taken.turns.visited, len(taken.work)
 
     assert await visited() == (2, 0), "one for each source"
     assert await here.db.fetchval("select count(*) from onceward.lanes where next_at > now()") == 0

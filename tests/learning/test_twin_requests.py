@@ -65,7 +65,7 @@ EVERYTHING = {
     "observations": "select count(*) from learning.attendance_observations",
     "activity": "select count(*) from learning.activity_log",
     "page views": "select count(*) from learning.page_views",
-    "jobs": "select count(*) from onceward.jobs where task <> 'learning.promote_waitlist'",
+    "jobs": f"{twins.JOBS} and task <> 'learning.promote_waitlist'",
     "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
     "new names": "select count(distinct name) from learning.users",
 }

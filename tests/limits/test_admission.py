@@ -139,7 +139,6 @@ async def test_contenders_never_run_more_of_a_lane_than_allowed_though_some_are_
                     most=1,
                     lease=new_lease(),
                     worker=worker,
-                    cursor="",
                     suspect=True,
                 )
                 if not taken.work:

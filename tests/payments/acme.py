@@ -280,6 +280,7 @@ class AcmePay:
     event_types: ClassVar[tuple[str, ...]] = ("changed",)
     needs_capture: ClassVar[bool] = False
     takes_instalments: ClassVar[bool] = True
+    reports_payouts: ClassVar[bool] = True
     shortest_page_s: ClassVar[int] = 1800
     longest_page_s: ClassVar[int] = 86400
 

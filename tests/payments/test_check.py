@@ -20,7 +20,7 @@ from onceward.payments.metrics import observe
 from onceward.payments.service import RefundOrder
 from onceward.runtime import FEATURES
 from onceward.telemetry.metrics import REGISTRY
-from tests.payments.test_both_services import Model, started
+from tests.payments.model import Model, started
 
 app = Onceward("checked")
 
@@ -28,7 +28,7 @@ app = Onceward("checked")
 async def check(model: Model) -> CheckedAccount:
     now = datetime.now(UTC)
     options: dict[str, Any] = {"since": now - timedelta(days=7), "settled_until": now + timedelta(minutes=1)}
-    [checked] = await check_accounts(model.engine.db, model.app.services, name=f"main{model.seed}", **options)
+    [checked] = await check_accounts(model.engine, model.app.services, name=model.account, **options)
     return checked
 
 

@@ -32,6 +32,8 @@ with failed as (insert into onceward.payment_refunds (organization_id, payment_i
         failure) values ($1, $2, 'failed', 1000, 'EUR', 'broken chair', 'test', 'account closed') returning id),
      disputed as (insert into onceward.payment_disputes (organization_id, payment_id, reference, status, amount, currency, reason)
         values ($1, $2, 'dp_1', 'won', 5000, 'EUR', 'fraudulent')),
+     many as (insert into onceward.payment_refund_batches (organization_id, reason, per_minute, requested_by, total)
+        values ($1, 'flood', 60, 'test', 1)),
      paid_out as (insert into onceward.payment_payouts (organization_id, account_id, reference, status, amount, currency)
         select $1, account_id, 'po_1', 'paid', 4000, 'EUR' from onceward.payments where id = $2),
      differs as (insert into onceward.payment_differences (organization_id, account_id, kind, reference, detail)
@@ -90,6 +92,7 @@ async def test_operators_find_refund_repeat_and_settle(office: Office) -> None:
     for listing, shown in (
         ("refunds", "account closed"),
         ("disputes", "dp_1"),
+        ("batches", "flood"),
         ("payouts", "po_1"),
         ("differences", "re_9"),
     ):

@@ -150,3 +150,26 @@ async def test_a_page_that_cannot_work_is_refused_at_once(
 ) -> None:
     with pytest.raises(NotPayable, match=says):
         await till.open(amount=amount.amount, currency=amount.currency, **options)
+
+
+async def test_a_large_sale_does_not_keep_newer_payments_waiting(till: Till, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost webhooks are found in bulk by the list of events: nobody waits until every unpaid page was asked about."""
+    monkeypatch.setattr("onceward.payments.due.MOST", 5)
+    await till.open("0")
+    async with till.db.transaction(role="engine") as tx:
+        await tx.execute(ABANDONED, till.organization)
+    page = await till.open("new")
+    till.world.pay(await till.page(page))  # its webhook is lost
+    await enqueue_due(till.db, till.engine.waker)
+    await till.work()
+    assert (await till.payment(page.payment_id)).status == "paid"
+    async with till.db.transaction(role="engine") as tx:
+        assert await tx.fetchval("select count(*) from onceward.payments where status = 'created' and asks = 0") > 10
+
+
+ABANDONED = """
+insert into onceward.payments (organization_id, account_id, subject_type, subject_id, amount, currency, title, expires_at, close_at, ask_at)
+select p.organization_id, p.account_id, 'order', 'abandoned ' || n, p.amount, p.currency, p.title, p.expires_at, p.close_at,
+       onceward.now() - interval '1 hour'
+  from onceward.payments p, generate_series(1, 20) n where p.organization_id = $1
+"""

@@ -11,7 +11,7 @@ from onceward import Engine, Onceward, Tx
 from onceward.db import Database
 from onceward.money import Money
 from onceward.payments import Accept, Books, Dispute, Page, Payment, Return
-from onceward.testing.payments import STORIES, WAYS, payments_test
+from onceward.testing.payments import CASES, WAYS, payments_test
 from onceward.trust import create_organization
 
 TABLE = """
@@ -23,7 +23,8 @@ grant select, insert, update on public.sold to onceward_app;
 def shop(*, is_wrong: bool = False) -> Onceward:
     app = Onceward("kiosk")
     app.payments.books(Books())
-    app.payments.account("kiosk", service="stripe", source="kiosk-stripe")
+    app.payments.account("stripe", service="stripe", source="kiosk-stripe")
+    app.payments.account("paypal", service="paypal", source="kiosk-paypal")
 
     @app.payments.on_paid("chair")
     async def sell(payment: Payment, tx: Tx) -> Accept | Return:
@@ -39,7 +40,7 @@ def shop(*, is_wrong: bool = False) -> Onceward:
     return app
 
 
-async def run(db: Database, app: Onceward, *stories: str) -> list[str]:
+async def run(db: Database, app: Onceward, *cases: str, service: str = "stripe") -> list[str]:
     await db.execute(TABLE)
     async with db.transaction(role="engine") as tx:
         organization = (await create_organization(tx, "kiosk", name="Kiosk", actor="test")).organization_id
@@ -47,7 +48,7 @@ async def run(db: Database, app: Onceward, *stories: str) -> list[str]:
     async def open(tx: Tx) -> Page:
         chair = uuid4().hex
         await tx.execute("insert into public.sold (id) values ($1)", chair)
-        values: dict[str, Any] = {"title": "Chair", "account": "kiosk", "success_url": "https://shop.example/"}
+        values: dict[str, Any] = {"title": "Chair", "account": service, "success_url": "https://shop.example/"}
         return await tx.payments.open("chair", chair, amount=Money(5000, "EUR"), **values)
 
     async def observe(tx: Tx, payment: Payment) -> Any:
@@ -58,17 +59,25 @@ async def run(db: Database, app: Onceward, *stories: str) -> list[str]:
     await engine.start()
     try:
         return await payments_test(
-            engine, app, organization=organization, open=open, observe=observe, stories=stories or STORIES
+            engine, app, organization=organization, open=open, observe=observe, account=service, cases=cases or CASES
         )
     finally:
         await engine.stop()
 
 
-async def test_an_app_that_is_right_passes_every_way(db: Database) -> None:
-    told = await run(db, shop())
-    assert len(told) == len(STORIES) * len(WAYS)
+@pytest.mark.parametrize(("service", "one"), [("stripe", "refunded"), ("paypal", "dispute lost")])
+async def test_an_app_that_is_right_passes_every_way(db: Database, service: str, one: str, thorough: bool) -> None:
+    cases = CASES if thorough else (one,)
+    passed = await run(db, shop(), *cases, service=service)
+    assert len(passed) == len(cases) * len(WAYS)
 
 
-async def test_an_app_that_counts_on_the_order_of_webhooks_is_found(db: Database) -> None:
+@pytest.mark.parametrize("service", ["stripe", "paypal"])
+async def test_an_app_that_counts_on_the_order_of_webhooks_is_found(db: Database, service: str) -> None:
     with pytest.raises(AssertionError, match="dispute won, reversed: the result is"):
-        await run(db, shop(is_wrong=True), "dispute won")
+        await run(db, shop(is_wrong=True), "dispute won", service=service)
+
+
+async def test_an_account_that_the_app_does_not_declare_is_refused(db: Database) -> None:
+    with pytest.raises(AssertionError, match=r"declares no payment account cash: .* it declares stripe, paypal"):
+        await run(db, shop(), service="cash")

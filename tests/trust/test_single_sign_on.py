@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from onceward.db import Database
 from onceward.trust.errors import NotAuthenticated
 from onceward.trust.organizations import set_disabled, set_member
-from onceward.trust.single_sign_on import Provider, ProviderFailed
+from onceward.trust.single_sign_on import ENDPOINTS, Provider, ProviderFailed
 from tests.trust.conftest import Two
 from tests.trust.signing_in import Browser, browser, running
 
@@ -125,7 +125,9 @@ async def test_a_second_factor_of_the_provider_counts_only_if_its_token_says_so(
         assert ann.path == "/dashboard/account", "Ann's token names no second factor, so she must add one here"
 
 
-async def test_a_token_for_another_sign_on_or_of_another_issuer_is_refused(provider: str) -> None:
+async def test_a_token_for_another_sign_on_or_of_another_issuer_is_refused(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ProviderFailed, match="https://"):
         Provider("http://sso.example.org", "onceward")
     with pytest.raises(ProviderFailed, match="names the issuer"):
@@ -133,6 +135,16 @@ async def test_a_token_for_another_sign_on_or_of_another_issuer_is_refused(provi
     with pytest.raises(ProviderFailed, match="did not answer"):
         await Provider("http://127.0.0.1:9", "onceward").begin("http://127.0.0.1/x", back="/")
     one = Provider(provider, "onceward", "secret")
+    described = await one._call(f"{provider}/.well-known/openid-configuration")  # pyright: ignore[reportPrivateUsage]
+    for name in ENDPOINTS:
+
+        async def describe(_url: str, name: str = name) -> dict[str, object]:
+            return {**described, name: "http://sso.example.org/x"}
+
+        careless = Provider(provider, "onceward")
+        monkeypatch.setattr(careless, "_call", describe)
+        with pytest.raises(ProviderFailed, match=f"{name} without https"):
+            await careless.begin("http://127.0.0.1/x", back="/")
     _, url = await one.begin("http://127.0.0.1:9/x", back="/")
     other, _ = await one.begin("http://127.0.0.1:9/x", back="/")
     async with browser("http://127.0.0.1:9") as person:

@@ -11,6 +11,7 @@ import pytest
 from onceward import Job, Onceward, Tx
 from onceward.db import Connection, Database
 from onceward.work.claim import claim_lanes, new_lease
+from onceward.work.lane_turns import Lane, LanePlan
 
 
 class Gauge:
@@ -127,10 +128,10 @@ async def test_twenty_thousand_rows_of_a_blocked_lane_do_not_delay_a_free_one(db
     )
     async with db.acquire() as conn:
         taken = await claim_lanes(
-            conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, cursor="", suspect=True
+            conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, suspect=True
         )
         assert [work.id for work in taken.work] == [20001]
-        assert taken.visited == 2, "one probe passes over the blocked lane"
+        assert taken.turns.visited == 2, "one probe passes over the blocked lane"
 
 
 async def test_a_paused_lane_waits_and_goes_on_when_resumed(bench) -> None:
@@ -201,7 +202,7 @@ async def test_rows_of_a_lane_that_are_not_due_do_not_stand_before_those_that_ar
         for expected in ([20001], []):
             began = time.monotonic()
             taken = await claim_lanes(
-                conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, cursor="", suspect=True
+                conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, suspect=True
             )
             assert [work.id for work in taken.work] == expected
             assert time.monotonic() - began < 0.5
@@ -233,7 +234,7 @@ async def test_a_claimer_that_loses_the_race_for_places_takes_those_that_are_lef
         select n, 'job', 'x', 'default', now() - interval '1 hour', 'a', 6 from generate_series(1, 20) n
         """
     )
-    common: dict[str, Any] = {"queue": "default", "tasks": ["x"], "worker": 1, "cursor": "", "suspect": True}
+    common: dict[str, Any] = {"queue": "default", "tasks": ["x"], "worker": 1, "suspect": True}
     async with db.acquire() as first, db.acquire() as second:
         async with first.transaction():
             taken = await claim_lanes(first, most=4, lease=new_lease(), **common)
@@ -263,7 +264,7 @@ async def test_a_tripped_lane_tries_with_one_only(db: Database) -> None:
         sizes = []
         for _ in range(3):
             taken = await claim_lanes(
-                conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, cursor="", suspect=True
+                conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, suspect=True
             )
             sizes.append(len(taken.work))
         assert sizes == [1, 0, 0]
@@ -288,9 +289,10 @@ async def test_two_claimers_that_come_from_different_lanes_do_not_wait_for_each_
     await db.execute("select onceward.enqueue('t', '{}', lane => l, cap => 1) from unnest(array['a', 'a', 'b', 'b']) l")
     one, other = await db.connect(), await db.connect()
 
-    async def take(conn: Connection, cursor: str) -> list[str | None]:
+    async def take(conn: Connection, after: str) -> list[str | None]:
+        plan = LanePlan(at=Lane(0, after))
         claimed = await claim_lanes(
-            conn, queue="default", tasks=["t"], most=1, lease=new_lease(), worker=1, cursor=cursor, suspect=False
+            conn, queue="default", tasks=["t"], most=1, lease=new_lease(), worker=1, suspect=False, plan=plan
         )
         return [each.lane for each in claimed.work]
 
@@ -300,7 +302,7 @@ async def test_two_claimers_that_come_from_different_lanes_do_not_wait_for_each_
         assert await take(one, "") == ["a"]
         assert await take(other, "a") == ["b"]
         # Without the limit on waiting, one of these two is a deadlock's victim after a second.
-        assert await asyncio.gather(take(one, "a"), take(other, "b")) == [[], []]
+        assert await asyncio.gather(take(one, "a"), take(other, "")) == [[], []]
         await one.execute("commit")
         await other.execute("commit")
     finally:
@@ -319,9 +321,10 @@ async def test_claims_of_many_lanes_from_both_ends_at_once_meet_no_deadlock(db: 
     )
     conns = [await db.connect() for _ in range(3)]
 
-    async def take(conn: Connection, cursor: str) -> int:
+    async def take(conn: Connection, mark: str) -> int:
+        plan = LanePlan(fair=True, at=Lane(0, mark), left=60)  # begins in the middle and ends before it
         claimed = await claim_lanes(
-            conn, queue="default", tasks=["t"], most=60, lease=new_lease(), worker=1, cursor=cursor, suspect=False
+            conn, queue="default", tasks=["t"], most=60, lease=new_lease(), worker=1, suspect=False, plan=plan
         )
         return len(claimed.work)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from onceward import Onceward, Tx
-from onceward.db import Database
+from onceward.db import Database, Transaction, Unavailable
 from onceward.testing import until
+from onceward.work import worker
 from onceward.work.claim import claim_lanes, new_lease
+from onceward.work.claimed import Claimed
+from onceward.work.ready import Ready
 from onceward.work.sharing import Experience
 
 STEPS = (
@@ -37,7 +41,6 @@ async def taken(conn: Any, *, most: int = 8, together: tuple[str, ...] = ("x",))
         most=most,
         lease=new_lease(),
         worker=1,
-        cursor="",
         suspect=True,
         together=together,
     )
@@ -127,6 +130,64 @@ async def test_rows_of_a_lane_share_commits_in_their_order_and_stop_at_a_failure
     assert await here.db.fetchval(f"{others} and (args ->> 'n')::int <> {fails or 0}") == 0, (
         "only the failing row is charged"
     )
+
+
+@pytest.mark.parametrize("error", [Unavailable("no connection"), ConnectionError("broken"), RuntimeError("a bug")])
+async def test_a_row_that_could_not_join_the_transaction_of_its_predecessor_runs_after_it(
+    patient: None, measured: None, bench, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    app = Onceward("t")
+
+    @app.job(retry=[0.0] * 5)
+    async def step(tx: Tx, *, n: int) -> None:
+        await tx.execute("insert into steps (lane, n) values ('a', $1)", n)
+
+    join, joins = Transaction.join, 0
+
+    async def breaks_at_the_third(self: Transaction, other: Transaction) -> None:
+        nonlocal joins
+        joins += 1
+        if joins == 3:
+            raise error
+        await join(self, other)
+
+    monkeypatch.setattr(Transaction, "join", breaks_at_the_third)
+    here = await bench(app)
+    await here.db.execute(STEPS)
+    await here.engine.enqueue_many([step.in_order("a").call(n=n) for n in range(12)])
+    await here.start_worker()
+    await until(lambda: is_idle(here.db), timeout_s=10)
+    assert joins > 3
+    assert [row["n"] for row in await here.db.fetch("select n from steps order by at")] == list(range(12))
+
+
+async def test_work_that_a_live_worker_mislaid_runs_again(
+    patient: None, bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What no slot has, although the process is alive and knows its lease, is found and made pending again."""
+    app, ran = Onceward("t"), list[int]()
+
+    @app.job
+    async def step(*, n: int) -> None:
+        ran.append(n)
+
+    extend, lost = Ready.extend, list[Claimed]()
+
+    def loses_one(self: Ready, works: Iterable[Claimed]) -> None:
+        works = list(works)
+        if works and not lost:
+            lost.append(works.pop())
+        extend(self, works)
+
+    monkeypatch.setattr(Ready, "extend", loses_one)
+    monkeypatch.setattr(worker, "MISLAID_TURNS", 1)
+    here = await bench(app)
+    await here.engine.enqueue_many([step.call(n=n) for n in range(5)])
+    await here.start_worker()
+    await until(lambda: is_idle(here.db), timeout_s=10)
+    assert lost
+    assert sorted(ran) == list(range(5))
+    assert "work.mislaid" in capsys.readouterr().out
 
 
 async def test_a_capped_lane_keeps_its_cap_when_its_rows_share(patient: None, measured: None, bench) -> None:

@@ -68,6 +68,7 @@ class PayPalPayments:
     event_types: ClassVar[tuple[str, ...]] = reports.EVENT_TYPES
     needs_capture: ClassVar[bool] = True
     takes_instalments: ClassVar[bool] = False
+    reports_payouts: ClassVar[bool] = False
     shortest_page_s: ClassVar[int] = 60
     # PayPal forgets an order that nobody approved after three hours.
     longest_page_s: ClassVar[int] = 3 * 3600

@@ -116,6 +116,10 @@ class PayPalSimulator(PayPalMoney):
             self.emit("CHECKOUT.ORDER.APPROVED", "checkout-order", order)
         return order
 
+    def pay(self, order_id: str) -> Json:
+        """Do what the buyer does on the page: approve. The money is taken by a capture."""
+        return self.approve(order_id)
+
     def _capture(self, request: web.Request, _: Json) -> Json:
         order = self.existing(self.books.orders, request.match_info["id"])
         if order["status"] == "COMPLETED":

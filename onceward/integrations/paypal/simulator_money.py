@@ -242,6 +242,16 @@ class PayPalMoney(PayPalRequests):
         self.emit("CUSTOMER.DISPUTE.CREATED", "dispute", dispute)
         return dispute
 
+    def dispute(self, charge: str, *, inquiry: bool = False) -> str:
+        """Open a dispute and return its id, as the simulator of every payment service does."""
+        return self.open_dispute(charge, stage="INQUIRY" if inquiry else "CHARGEBACK")["dispute_id"]
+
+    def returned(self, charge: str) -> int:
+        """Return what went back to the buyer by refunds, in our units."""
+        refunds = [each for each in self.books.refunds.values() if each["capture_id"] == charge]
+        amounts = [each["amount"] for each in refunds if each["status"] == "COMPLETED"]
+        return sum(to_minor(each["value"], each["currency_code"]) for each in amounts)
+
     def escalate_dispute(self, dispute_id: str) -> Json:
         """Turn an inquiry into a claim: PayPal holds what was not refunded until now."""
         dispute = self.existing(self.books.disputes, dispute_id)

@@ -104,6 +104,17 @@ class PayPalRequests(Simulator):
         """Set the webhook of the app, or of a further app with its own client id and webhook id."""
         self._receivers[client_id] = Receiver(url, webhook_id or self.webhook_id)
 
+    def sample_source(self) -> dict[str, Any]:
+        return {"secret": self._signer.key_pem.strip(), "options": self.source_options}
+
+    def break_next(self, count: int = 1, *, act: bool = False) -> None:
+        """Answer the next creating requests with a 500, or with `act` not at all: they are carried out."""
+        for _ in range(count):
+            if act:
+                self.drop_after_send(on="POST /v2/")
+            else:
+                self.fail_next(on="POST /v2/")
+
     def revoke_tokens(self) -> None:
         """Revoke all access tokens before they expire."""
         self.books.tokens.clear()

@@ -282,8 +282,10 @@ _READERS: Final[dict[str, Callable[[Json], Fact | None]]] = {
     "invoice.marked_uncollectible": invoice_report,
     "customer.subscription.updated": subscription_report,
     "customer.subscription.deleted": subscription_report,
+    "payout.created": payout_report,
     "payout.paid": payout_report,
     "payout.failed": payout_report,
+    "payout.canceled": payout_report,
 }
 EVENT_TYPES = tuple(_READERS)
 

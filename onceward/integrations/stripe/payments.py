@@ -58,6 +58,7 @@ class StripePayments:
     event_types: ClassVar[tuple[str, ...]] = reports.EVENT_TYPES
     needs_capture: ClassVar[bool] = False
     takes_instalments: ClassVar[bool] = True
+    reports_payouts: ClassVar[bool] = True
     # Stripe takes 30 minutes to 24 hours from when the call arrives.
     shortest_page_s: ClassVar[int] = 31 * 60
     longest_page_s: ClassVar[int] = 24 * 3600 - 60

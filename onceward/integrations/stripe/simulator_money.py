@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from aiohttp import web
 
+from onceward.integrations.stripe.amounts import from_stripe
 from onceward.integrations.stripe.simulator_balance import DISPUTE_FEE, Balance
 from onceward.integrations.stripe.simulator_objects import Json, StripeError, get_object, make_id, now
 from onceward.integrations.stripe.simulator_requests import DEFAULT_RETRY_DELAYS_S, StripeRequests
@@ -114,6 +115,15 @@ class StripeMoney(StripeRequests):
             self.emit("charge.dispute.created", dispute)
             self.emit("charge.dispute.funds_withdrawn", dispute)
         return dispute
+
+    def dispute(self, charge: str, *, inquiry: bool = False) -> str:
+        """Open a dispute and return its id, as the simulator of every payment service does."""
+        return self.open_dispute(charge, inquiry=inquiry)["id"]
+
+    def returned(self, charge: str) -> int:
+        """Return what went back to the buyer by refunds, in our units."""
+        refunds = [each for each in self.books.refunds.values() if each["payment_intent"] == charge]
+        return sum(from_stripe(each["amount"], each["currency"]) for each in refunds if each["status"] == "succeeded")
 
     def escalate_dispute(self, dispute_id: str) -> Json:
         """Turn an inquiry into a dispute: the bank takes what was not refunded until now."""

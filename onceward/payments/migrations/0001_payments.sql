@@ -10,6 +10,8 @@ create table onceward.payment_accounts (
     cursor text,                                  -- how far the events were listed at the service
     listed_at timestamptz,
     list_at timestamptz not null default onceward.now(),
+    check_at timestamptz not null default onceward.now() + interval '1 day',
+    checked jsonb,                                -- what the last check found
     created_at timestamptz not null default onceward.now(),
     unique nulls not distinct (organization_id, name),
     unique nulls not distinct (source, connected_account)
@@ -56,8 +58,10 @@ create table onceward.payments (
     settled bigint not null default 0 check (settled >= 0),     -- the part of it that was paid another way
     withheld bigint not null default 0 check (withheld >= 0),
     owed bigint not null default 0 check (owed >= 0),           -- what the books owe to the buyer: returned or sent back by the bank
-    fee bigint not null default 0 check (fee >= 0),
+    fee bigint not null default 0,
+    fee_read_at timestamptz,                      -- the fee is that of the balance, not that of a report
     booked_fee bigint not null default 0,
+    fee_bookings int not null default 0,
     plan_id uuid,
     instalment int check (instalment > 0),
     failure text,
@@ -144,6 +148,46 @@ create index payment_refunds_newest on onceward.payment_refunds (organization_id
 create index payment_refunds_to_ask on onceward.payment_refunds (ask_at) where ask_at is not null;
 create index payment_refunds_failed on onceward.payment_refunds (created_at) where status = 'failed';
 select onceward.protect('onceward.payment_refunds');
+
+create table onceward.payment_refund_batches (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    state text not null default 'running' check (state in ('running', 'asked', 'done', 'stopped')),
+    reason text not null,
+    percent int,
+    per_minute int not null check (per_minute > 0),
+    requested_by text not null,
+    key text,
+    total int not null,
+    asked int not null default 0,
+    refused int not null default 0,
+    look_at timestamptz not null default onceward.now() + interval '10 minutes',    -- when its job is looked for
+    ended_at timestamptz,
+    created_at timestamptz not null default onceward.now(),
+    caused_by bigint,
+    unique (organization_id, key),
+    unique (id, organization_id)
+);
+comment on table onceward.payment_refund_batches is 'Many refunds that were requested at once, and are made at a rate.';
+create index payment_refund_batches_newest on onceward.payment_refund_batches (organization_id, created_at, id);
+create index payment_refund_batches_unfinished on onceward.payment_refund_batches (look_at) where state in ('running', 'asked');
+create index payment_refund_batches_caused_by on onceward.payment_refund_batches (caused_by) where caused_by is not null;
+select onceward.protect('onceward.payment_refund_batches');
+
+create table onceward.payment_refund_items (
+    batch_id uuid not null,
+    number int not null,
+    organization_id uuid not null default onceward.organization(),
+    payment_id uuid not null,
+    refund_id uuid,
+    outcome text check (outcome in ('asked', 'refused')),
+    why text,
+    primary key (batch_id, number),
+    foreign key (batch_id, organization_id) references onceward.payment_refund_batches (id, organization_id),
+    foreign key (payment_id, organization_id) references onceward.payments (id, organization_id)
+);
+create index payment_refund_items_left on onceward.payment_refund_items (batch_id, number) where outcome is null;
+select onceward.protect('onceward.payment_refund_items');
 
 create table onceward.payment_disputes (
     id uuid primary key default gen_random_uuid(),
@@ -246,6 +290,21 @@ create table onceward.payment_payouts (
 create index payment_payouts_newest on onceward.payment_payouts (organization_id, created_at, id);
 select onceward.protect('onceward.payment_payouts');
 
+create table onceward.payment_fees (
+    account_id uuid not null references onceward.payment_accounts,
+    reference text not null,                      -- of the movement of the balance
+    organization_id uuid not null default onceward.organization(),
+    payment_id uuid,                              -- null: a fee of the account itself
+    amount bigint not null,
+    currency text not null,
+    taken_at timestamptz not null,
+    primary key (account_id, reference),
+    foreign key (payment_id, organization_id) references onceward.payments (id, organization_id)
+);
+comment on table onceward.payment_fees is 'What the service took, as its balance says, each movement once.';
+create index payment_fees_of_payment on onceward.payment_fees (payment_id);
+select onceward.protect('onceward.payment_fees');
+
 create table onceward.payment_differences (
     id bigint primary key default nextval('onceward.ids'),
     organization_id uuid not null default onceward.organization(),
@@ -268,6 +327,7 @@ declare
     each regclass;
 begin
     foreach each in array array['onceward.payments', 'onceward.payment_names', 'onceward.payment_plans', 'onceward.payment_payouts',
+                                'onceward.payment_fees',
                                 'onceward.payment_differences']::regclass[] loop
         execute format('create trigger own_account before insert or update of account_id, organization_id on %s '
                        'for each row execute function onceward.require_own_account()', each);

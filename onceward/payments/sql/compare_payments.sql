@@ -8,7 +8,7 @@ with chosen as (
 )
 select p.id, p.organization_id, p.charge, p.currency, p.received, p.withheld, p.created_at, c.names,
        p.received - (p.refunded - p.settled) - p.withheld as held,
-       j.cash + p.booked_fee + d.fees as booked,
+       j.cash + p.booked_fee + d.fees as booked, p.booked_fee + d.fees as fees,
        r.refunds, r.unfinished > 0 as is_unfinished, greatest(p.paid_at, r.changed_at, d.changed_at) as changed_at
   from chosen c
   join onceward.payments p on p.id = c.id

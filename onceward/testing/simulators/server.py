@@ -85,6 +85,10 @@ class Simulator(ABC):
             raise RuntimeError(f"{self.__class__.__name__} has not been started")
         return self._url
 
+    def sample_source(self) -> dict[str, Any]:
+        """Return the options of `TestInbox.add_source` for a source that signs as this simulator does."""
+        return {}
+
     def fail_next(self, count: int = 1, *, status: int = 500, on: str = "") -> None:
         """Answer the next requests with an error status, without carrying them out."""
         self._faults.extend([_Fault("fail", status, on=on)] * count)

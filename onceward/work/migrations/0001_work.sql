@@ -51,12 +51,15 @@ create index work_ready on onceward.work (queue, line, sort_at)
     where lease is null and lane is null and dead_reason is null;
 create index work_due on onceward.work (queue, sort_at)
     where line <> 0 and lease is null and lane is null and dead_reason is null;
--- A row in a lane is in exactly one of these two indexes. Ordered lanes run in the order of ids; in other lanes, rows that are
+-- A row in a lane is in exactly one of the next two indexes. Ordered lanes run in the order of ids; in other lanes, rows that are
 -- due later must not delay rows that are due now.
 create index work_lane_ordered on onceward.work (queue, lane, id)
     where lane is not null and ordered and lease is null and dead_reason is null;
 create index work_lane_due on onceward.work (queue, lane, sort_at, id)
     where lane is not null and ordered is not true and lease is null and dead_reason is null;
+-- Claims of lanes: owners take turns, each with its lanes (onceward.claim_lanes).
+create index work_lane_line on onceward.work (queue, line, lane, sort_at, id)
+    where lane is not null and lease is null and dead_reason is null;
 create unique index work_slot on onceward.work (queue, lane, slot) where slot is not null;
 create unique index work_parent_slot on onceward.work (queue, parent, parent_slot) where parent_slot is not null;
 create unique index work_unique on onceward.work (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), unique_key)
@@ -242,6 +245,19 @@ create table onceward.prune_later (
 );
 create index prune_later_due on onceward.prune_later (name, due_at);
 grant select, insert, update, delete on onceward.prune_marks, onceward.prune_later to onceward_engine;
+
+create table onceward.usage (
+    hour timestamptz not null,
+    organization_id uuid,
+    handled bigint not null,               -- attempts that ended
+    work_s double precision not null,      -- time of handlers
+    connections_s double precision not null -- time for which requests and live queries had a database connection
+);
+comment on table onceward.usage is
+    'How much each organization used in an hour. Every process adds the 200 that used most, several times a minute.';
+create unique index usage_hour on onceward.usage (hour, (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'::uuid)));
+select onceward.protect('onceward.usage');
+revoke insert, update, delete on onceward.usage from onceward_app;
 
 -- A vacuum is due after 2 % of the rows have changed, not after the default 20 %: of 100 million rows that would be 20 million,
 -- and the indexes would grow meanwhile.

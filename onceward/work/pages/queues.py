@@ -12,6 +12,7 @@ from onceward.web.dashboard.site import Site
 from onceward.web.exposure import ANYTHING, NOTHING
 from onceward.work import controls
 from onceward.work.statements import QUEUES, WAITING_ORGANIZATIONS
+from onceward.work.usage import USED_LATELY
 
 MOST_WAITING = 20
 SERVED = "select q as queue, count(*) as workers from onceward.workers k, unnest(k.queues) q group by 1"
@@ -26,7 +27,8 @@ async def load(view: View) -> dict[str, Any]:
         queues[name] = {"queue": name, **IDLE}
     rows = [{**queue, "workers": served.get(name, 0)} for name, queue in sorted(queues.items())]
     waiting = await view.conn.fetch(WAITING_ORGANIZATIONS, MOST_WAITING, controls.MOST_COUNTED)
-    return {"title": "Queues", "queues": rows, "waiting": waiting, "most": controls.MOST_COUNTED}
+    used = await view.conn.fetch(USED_LATELY, 24, MOST_WAITING)
+    return {"title": "Queues", "queues": rows, "waiting": waiting, "used": used, "most": controls.MOST_COUNTED}
 
 
 async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:

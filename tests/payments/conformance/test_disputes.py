@@ -34,9 +34,9 @@ async def test_a_dispute_withholds_the_money_until_it_is_decided(world: World, w
     [ended] = listed.listed
     assert ended.state == ("won" if won else "lost")
     assert ended.withheld == (Money(0, "EUR") if won else paid.received)
-    told = [each for each in await world.facts() if isinstance(each, DisputeReport) and each.reference == reference]
-    assert {each.charge for each in told} == {charge}
-    assert ended.state in {each.state for each in told}
+    reported = [each for each in await world.facts() if isinstance(each, DisputeReport) and each.reference == reference]
+    assert {each.charge for each in reported} == {charge}
+    assert ended.state in {each.state for each in reported}
     if world.is_stripe:
         assert ended.fee == Money(1500, "EUR")
 

@@ -63,11 +63,11 @@ async def test_paying_reports_the_charge_and_the_money_once_and_in_every_way(wor
         assert (report.state, report.charge, report.received, report.payment_id) == (
             "paid", paid.charge, paid.received, paid.payment_id,
         )  # fmt: skip
-    told = [fact for fact in await world.facts() if isinstance(fact, PaymentReport) and fact.state == "paid"]
-    assert {(fact.charge, fact.received, fact.payment_id) for fact in told} == {
+    reported = [fact for fact in await world.facts() if isinstance(fact, PaymentReport) and fact.state == "paid"]
+    assert {(fact.charge, fact.received, fact.payment_id) for fact in reported} == {
         (paid.charge, paid.received, paid.payment_id)
     }
-    assert all(fact.at is not None for fact in told)
+    assert all(fact.at is not None for fact in reported)
 
 
 async def test_a_closed_page_cannot_be_paid_and_a_paid_page_is_not_closed(world: World) -> None:

@@ -27,9 +27,9 @@ async def test_refunds_in_part_and_in_full_are_listed_oldest_first(world: World)
     over = await world.refund(paid, Money(1, "EUR"))
     assert isinstance(over, RefundRefused)
     assert over.why == "nothing_left"
-    told = {each.reference: each for each in await world.facts() if isinstance(each, RefundReport)}
-    assert {each.key for each in told.values()} == {"refund:part", "refund:rest"}
-    assert {each.charge for each in told.values()} == {paid.charge}
+    reported = {each.reference: each for each in await world.facts() if isinstance(each, RefundReport)}
+    assert {each.key for each in reported.values()} == {"refund:part", "refund:rest"}
+    assert {each.charge for each in reported.values()} == {paid.charge}
 
 
 async def test_a_refund_at_the_service_lowers_what_remains(world: World) -> None:
@@ -58,8 +58,8 @@ async def test_a_pending_refund_ends_and_a_replay_reports_the_end(world: World, 
     ended = await world.service.refund(order, key="r:1", key_age_s=0.0)
     assert isinstance(ended, RefundReport)
     assert (ended.reference, ended.state) == (waiting.reference, "succeeded" if succeeded else "failed")
-    told = [each for each in await world.facts() if isinstance(each, RefundReport)]
-    assert told[-1].state == ended.state
+    reported = [each for each in await world.facts() if isinstance(each, RefundReport)]
+    assert reported[-1].state == ended.state
     if not succeeded:
         assert ended.failure
         repeat = await world.refund(paid)

@@ -45,8 +45,8 @@ async def test_more_than_a_page_of_events_is_read_to_the_end(world: World) -> No
     paid = await world.paid()
     for _ in range(130):
         await world.refund(paid, Money(1, "EUR"))
-    told = {each.reference for each in await world.facts() if isinstance(each, RefundReport)}
-    assert told == set(world.sim.books.refunds)
+    reported = {each.reference for each in await world.facts() if isinstance(each, RefundReport)}
+    assert reported == set(world.sim.books.refunds)
     listed = await world.service.list_refunds(str(paid.charge))
     assert isinstance(listed, Refunds)
     assert len(listed.listed) == 130

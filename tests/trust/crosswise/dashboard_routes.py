@@ -7,7 +7,7 @@ from tests.trust.crosswise.learning_routes import LEARNING
 from tests.trust.crosswise.routes import CHANGING, INSTANCE, NOTHING, READING, WHY, Ask
 
 D = "/dashboard"
-MONEY = ("payments", "refunds", "disputes", "payouts", "differences")
+MONEY = ("payments", "refunds", "batches", "disputes", "payouts", "differences")
 PAGES: dict[tuple[str, str], Ask] = {
     **desks.PAGES,
     ("GET", "/"): Ask(blank=True),
@@ -49,8 +49,8 @@ PAGES: dict[tuple[str, str], Ask] = {
     **{("GET", f"{D}/{slug}"): Ask() for slug in ("events", "jobs", "messages", "deliveries", "workflows")},
     ("GET", f"{D}/events/{{id}}"): Ask(fill={"id": "$inbox_event"}),
     ("GET", f"{D}/payments"): NOTHING,
-    **{("GET", f"{D}/payments/{name}"): Ask(blank=name not in MONEY[:2]) for name in MONEY},
-    **{("GET", f"{D}/payments/{name}.csv"): Ask(blank=name not in MONEY[:2]) for name in MONEY},
+    **{("GET", f"{D}/payments/{name}"): Ask(blank=name not in MONEY[:3]) for name in MONEY},
+    **{("GET", f"{D}/payments/{name}.csv"): Ask(blank=name not in MONEY[:3]) for name in MONEY},
     **{("GET", f"{D}/payments/{name}.xlsx"): Ask(blank=True) for name in MONEY},
     ("GET", f"{D}/payments/payments/row/{{id}}"): Ask(fill={"id": "$payment"}),
     ("GET", f"{D}/payments/refunds/row/{{id}}"): Ask(fill={"id": "$refund_to_repeat"}),

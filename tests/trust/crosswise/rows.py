@@ -55,6 +55,10 @@ PAYMENT_REFUND = """
 insert into onceward.payment_refunds (organization_id, payment_id, status, amount, currency, reason, requested_by, failure)
 values ($1, $2, 'failed', 1000, 'EUR', $3, $3, $3) returning id
 """
+REFUND_BATCH = """
+insert into onceward.payment_refund_batches (organization_id, reason, per_minute, requested_by, total)
+values ($1, $2, 60, $2, 1) returning id
+"""
 OTHERS = (
     "insert into onceward.recipients (organization_id, ref, email) values ($1, $2, $2 || '@example.org')",
     "insert into onceward.opt_outs (organization_id, recipient, channel, category, source) values ($1, $2, '*', '*', 'test')",
@@ -91,6 +95,7 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
         refunded = await tx.fetchval(PAYMENT, organization, marker, "two", ids["enrollment"])
         for name in ("refund_to_repeat", "refund_to_settle"):
             ids[name] = str(await tx.fetchval(PAYMENT_REFUND, organization, refunded, marker))
+        ids["refund_batch"] = str(await tx.fetchval(REFUND_BATCH, organization, marker))
         for statement in OTHERS:
             await tx.execute(statement, organization, marker)
         ids["audit"] = str(

@@ -59,6 +59,8 @@ COMMANDS: dict[str, str | None] = {
     "payments ls": f"--json {APP}",
     "payments show": f"$payment {APP}",
     "payments refund": f"$payment --reason test {APP}",
+    "payments refund-batch": f"$refund_batch {APP}",
+    "payments refund-many": f"$payment --reason test {APP}",
     "payments repeat": f"$refund_to_repeat {APP}",
     "payments settle": f"$refund_to_settle --note test {APP}",
     "payments accounts add": None,

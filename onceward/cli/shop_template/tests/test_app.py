@@ -18,5 +18,5 @@ async def test_an_order_is_sold_once_whatever_happens_to_webhooks_and_calls(once
     async def observe(tx: Tx, payment: Payment) -> object:
         return await tx.fetchval("select state from orders where id = $1::text::uuid", payment.subject_id)
 
-    told = await payments_test(onceward_engine, app, organization=shop.organization_id, open=open, observe=observe)
-    assert "refunded, late answers" in told
+    passed = await payments_test(onceward_engine, app, organization=shop.organization_id, open=open, observe=observe)
+    assert "refunded, late answers" in passed

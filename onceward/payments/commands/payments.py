@@ -1,8 +1,10 @@
-"""`payments ls|show|refund|repeat|settle|check|accounts`: what operators do with money."""
+"""`payments ls|show|refund|refund-many|repeat|settle|check|accounts`: what operators do with money."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
@@ -12,7 +14,8 @@ from onceward.cli.app_commands import ACTOR, OrganizationOption, transaction_for
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.loading import AppOption, load_app
 from onceward.cli.rendering import JsonOption, complain, document, listing, say
-from onceward.cli.session import configure_process, opened_database, run, settings_here
+from onceward.cli.session import configure_process, run, settings_here
+from onceward.payments.commands.accounts import accounts
 
 if TYPE_CHECKING:
     from onceward.tx import Tx
@@ -30,12 +33,10 @@ COLUMNS = (
     "account",
 )
 DIFFERENCE_COLUMNS = ("account", "kind", "reference", "payment", "detail")
-ACCOUNT_COLUMNS = ("name", "service", "organization_id", "source", "connected_account", "listed_at")
 
 group = typer.Typer(
-    no_args_is_help=True, help="Payments: list, show, refund, repeat or settle a refund; check, accounts."
+    no_args_is_help=True, help="Payments: list, show, refund one or many, repeat or settle a refund; check, accounts."
 )
-accounts = typer.Typer(no_args_is_help=True, help="Accounts at payment services: `add` one, `ls` them.")
 group.add_typer(accounts, name="accounts")
 
 PaymentArgument = Annotated[UUID, typer.Argument(metavar="PAYMENT", help="Id of the payment.")]
@@ -114,6 +115,63 @@ def refund(
     say("nothing is left to refund" if made is None else f"refund {made.id} of {made.amount} is requested")
 
 
+@group.command("refund-many")
+def refund_many(
+    organization: OrganizationOption,
+    reason: Reason,
+    payments: Annotated[list[UUID] | None, typer.Argument(metavar="[PAYMENT]...", help="Ids of payments.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="A file with one payment id in each line; `-` is standard input.")
+    ] = None,
+    percent: Annotated[int | None, typer.Option("--percent", min=1, max=100, help="Of what each buyer paid.")] = None,
+    per_minute: Annotated[int, typer.Option("--per-minute", min=1, max=6000, help="How many each minute.")] = 60,
+    app: AppOption = None,
+) -> None:
+    """Refund many payments at a rate. Accounting gets a report when the service has answered every call."""
+    ids = [*(payments or ()), *(() if file is None else _ids_in(file))]
+
+    async def work() -> Any:
+        async with _acting(app, organization) as tx:
+            options: dict[str, Any] = {"percent": percent, "per_minute": per_minute, "by": ACTOR}
+            return await tx.payments.refund_many(ids, reason=reason, **options)
+
+    made = run(work())
+    say(f"{made.total} refunds start, {per_minute} each minute; see `onceward payments refund-batch {made.id}`")
+
+
+def _ids_in(path: Path) -> list[UUID]:
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(f"{path} cannot be read: {error}") from None
+    ids: list[UUID] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                ids.append(UUID(line.strip()))
+            except ValueError:
+                raise CommandFailed(f"line {number} is not the id of a payment: {line.strip()[:60]!r}") from None
+    return ids
+
+
+@group.command("refund-batch")
+def refund_batch(
+    batch: Annotated[UUID, typer.Argument(metavar="BATCH", help="The id that `refund-many` printed.")],
+    organization: OrganizationOption,
+    stop: Annotated[bool, typer.Option("--stop", help="Ask for no further refunds of it.")] = False,
+    app: AppOption = None,
+) -> None:
+    """Show as JSON how many refunds at once stand, with the payments that could not be refunded."""
+
+    async def work() -> Any:
+        from onceward.payments.batches import summary
+
+        async with _acting(app, organization) as tx:
+            return summary(await tx.payments.refund_batch(batch, stop=stop))
+
+    document(run(work()))
+
+
 @group.command("repeat")
 def repeat(refund: RefundArgument, organization: OrganizationOption, app: AppOption = None) -> None:
     """Ask the service again for a refund that failed, or whose call has stopped."""
@@ -168,7 +226,7 @@ def check(
 
     async def work() -> Any:
         async with loaded.engine(settings=settings) as engine:
-            return await check_accounts(engine.db, loaded.services, name=account, since=begin, settled_until=end)
+            return await check_accounts(engine, loaded.services, name=account, since=begin, settled_until=end)
 
     checked = run(work())
     if account is not None and not checked:
@@ -188,79 +246,10 @@ def check(
     for each in checked:
         owner = "" if each.organization is None else f" of organization {each.organization}"
         counts = f"{each.compared} payments compared, {each.in_progress} in progress, {each.foreign} foreign movements"
+        counts += f", {each.booked} fees and payouts booked"
         if each.failure is not None:
             complain(f"{each.account} ({each.service}){owner} is not checked: {each.failure}")
         elif not as_json:
             say(f"{each.account} ({each.service}){owner}: {counts}")
     if rows or any(each.failure for each in checked):
         raise typer.Exit(Exit.FAILED)
-
-
-@accounts.command("add")
-def add_account(
-    name: Annotated[str, typer.Argument(help="Name of the account, as the app calls it.")],
-    organization: OrganizationOption,
-    service: Annotated[str, typer.Option("--service", "-s", help="The payment service; see `integrations ls`.")],
-    secret: Annotated[
-        str | None, typer.Option("--secret", help="The secret that signs its webhooks; `-` reads standard input.")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", help="PATH=VALUE of the webhook source; the service's page lists them."),
-    ] = None,
-    connected: Annotated[
-        str | None, typer.Option("--connected", help="Id of an account that is connected to the platform's.")
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", help="With --connected: the webhook source of the platform's account.")
-    ] = None,
-) -> None:
-    """Add an account of an organization, with a webhook source of its own. Prints what to enter at the service."""
-    import sys
-
-    from onceward.webhooks.samples import parse_field
-
-    given = sys.stdin.readline().strip() if secret == "-" else secret
-    options = dict(parse_field(each) for each in option or ())
-
-    async def work() -> Any:
-        from onceward.errors import OncewardError
-        from onceward.payments.accounts import add_account as add
-        from onceward.trust import find_organization
-        from onceward.trust.secrets import secret_box
-
-        async with opened_database() as db, db.transaction(role="engine") as tx:
-            owner = await find_organization(tx.conn, organization)
-            try:
-                return await add(
-                    tx,
-                    secret_box(settings_here()),
-                    name=name,
-                    service=service,
-                    organization=owner.organization_id,
-                    slug=owner.slug,
-                    secrets=() if given is None else (given,),
-                    options=options,
-                    connected_account=connected,
-                    source=source,
-                    actor=ACTOR,
-                )
-            except OncewardError as error:
-                raise CommandFailed(str(error)) from error
-
-    added = run(work())
-    say(f"{name} is ready. Enter this address at {service}: {settings_here().url}{added.path}")
-    say(f"It must send: {', '.join(added.event_types)}")
-
-
-@accounts.command("ls")
-def list_accounts(as_json: JsonOption = False) -> None:
-    """List the accounts of all organizations, and those of the installation."""
-
-    async def work() -> list[dict[str, Any]]:
-        from onceward.payments.accounts import list_accounts as listed
-
-        async with opened_database() as db, db.transaction(role="engine") as tx:
-            return await listed(tx, organization=None)
-
-    listing(run(work()), columns=ACCOUNT_COLUMNS, as_json=as_json, empty="no payment accounts")

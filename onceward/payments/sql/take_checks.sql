@@ -1,0 +1,4 @@
+-- Return accounts that should be compared with the service, once a day.
+update onceward.payment_accounts a set check_at = onceward.now() + interval '1 day'
+ where a.id in (select id from onceward.payment_accounts where check_at <= onceward.now() order by check_at limit 50 for update skip locked)
+returning a.id, a.organization_id
