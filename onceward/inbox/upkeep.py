@@ -187,7 +187,7 @@ class Upkeep:
                     metrics.REPLAYED.labels(id, operator).inc(row["times"])
 
     async def prune(self, *, at_once: int = 1000) -> int:
-        """Strip old bodies, then delete events past the duplicate period, if it ends; return how many rows were examined."""
+        """Strip old bodies, then delete events past the duplicate period, if any; return how many rows were examined."""
         looked = 0
         rows = await self._db.fetch(
             "select distinct retention_days from onceward.sources where retention_days is not null"

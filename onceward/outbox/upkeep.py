@@ -95,7 +95,7 @@ def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
 
 
 async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta | None) -> int:
-    """Delete old events and deliveries. An event with an idempotency key stays, without its body, for `keep_keys`, or for ever.
+    """Delete old events and deliveries. An event with an idempotency key stays without its body, for `keep_keys`.
 
     Returns how many old events were examined.
     """

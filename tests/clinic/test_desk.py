@@ -1,4 +1,4 @@
-"""What the staff does on the desk: book by doctor, write to a patient, and read the conversation beside the appointment."""
+"""What the staff does on the desk: book by doctor, write to a patient, read the conversation beside the appointment."""
 
 from __future__ import annotations
 

@@ -15,10 +15,12 @@ from tests.clinic.practice import Practice
 
 FULL = """
 with o as (insert into onceward.organizations (slug, name) values ('full', 'full') returning organization_id),
-p as (insert into clinic.patients (organization_id, name) select organization_id, 'p' from o returning organization_id, id)
+p as (insert into clinic.patients (organization_id, name) select organization_id, 'p' from o
+      returning organization_id, id)
 insert into clinic.appointments (organization_id, patient_id, starts_at, reminder_plan, next_reminder_at)
 select p.organization_id, p.id, t.at, '24,1', t.at - interval '24 hours'
-  from p, generate_series(1, 6000) n, lateral (select onceward.now() + interval '24 hours' + n * interval '1 minute' as at) t
+  from p, generate_series(1, 6000) n,
+       lateral (select onceward.now() + interval '24 hours' + n * interval '1 minute' as at) t
 """
 
 

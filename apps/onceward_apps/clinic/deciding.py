@@ -1,7 +1,7 @@
 """What a message of a person means, and what it does to an appointment.
 
-STOP, START, HELP, CONFIRM and CANCEL say what they ask for. Yes and no count only as the answer to a question of ours: to
-the message that the person quoted, or else to the newest one that they got. What is unclear waits for the staff.
+STOP, START, HELP, CONFIRM and CANCEL say what they ask for. Yes and no count only as the answer to a question of ours:
+to the message that the person quoted, or else to the newest one that they got. What is unclear waits for the staff.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ case when r.room_name is null then 'none' when r.room_url is null then 'creating
      when exists (select from clinic.room_participants n where n.organization_id = r.organization_id
                    and n.room_name = r.room_name and n.left_at is null)
      then case when exists (select from clinic.room_participants n where n.organization_id = r.organization_id
-                             and n.room_name = r.room_name and n.left_at is null and n.is_owner) then 'on' else 'waiting' end
+                             and n.room_name = r.room_name and n.left_at is null and n.is_owner)
+               then 'on' else 'waiting' end
      when r.meeting_ended_at is not null then 'ended' else 'ready' end
 """
 CANCELLED_BY = {"clinic": "The clinic", "patient": "The patient"}
@@ -68,7 +69,8 @@ select h.at, case h.trigger when 'reschedule' then 'Moved to another time' when 
        h.actor as who
   from clinic.appointment_history h where h.appointment_id = $1::text::uuid
 union all
-select o.created_at, coalesce('We wrote: ' || left(m.data->>'text', 200), 'Message to the patient: ' || replace(o.kind, '-', ' ')), ''
+select o.created_at,
+       coalesce('We wrote: ' || left(m.data->>'text', 200), 'Message to the patient: ' || replace(o.kind, '-', ' ')), ''
   from numbers n join clinic.outgoing o on o.organization_id = n.organization_id and o.contact_id = n.contact_id
   left join onceward.messages m on m.id = o.message_id
 union all

@@ -16,7 +16,7 @@ Row = Any
 
 
 async def restore(tx: Tx, id: UUID, *, actor: str) -> Row:
-    """Let a cancelled appointment stand again at its time, with a new video room, and tell the patient.
+    """Let a cancelled appointment stand again at its time, with a new video room, and send the patient a message.
 
     Money that went back stays with the patient: a new payment link asks for it.
     """

@@ -43,7 +43,7 @@ async def _due_reminders(run: Run) -> AsyncIterator[Any]:
 
 
 async def remind(rows: list[Any], tx: Tx) -> BatchResult:
-    """Queue the reminders of a batch. An appointment that needs none is looked at once, and then not before its next one."""
+    """Queue the reminders of a batch. An appointment that needs none is not looked at again before its next one."""
     results = {str(row["id"]): await correspondence.remind(tx, row["id"]) for row in rows}
     return BatchResult(skipped=[id for id, result in results.items() if not result.startswith("reminder-")])
 

@@ -1,4 +1,4 @@
-"""The schedules of engagement: `engagement-daily` at 06:00 UTC, `engagement-weekly` on Mondays at 09:00 UTC, and upkeep."""
+"""The schedules of engagement: `engagement-daily` at 06:00 UTC, `engagement-weekly` on Mondays at 09:00 UTC, counts."""
 
 from onceward_apps.engagement.counting import COUNTS, add_up
 from onceward_apps.engagement.daily import DAILY, run_daily_engagement_job

@@ -12,7 +12,8 @@ from onceward import Tx
 Row = Any
 
 ADD = """
-insert into clinic.appointments (id, patient_id, starts_at, duration_minutes, price, currency, doctor_id, payment_status)
+insert into clinic.appointments
+    (id, patient_id, starts_at, duration_minutes, price, currency, doctor_id, payment_status)
 values ($1, $2, $3, $4, $5::bigint, $6, $7, case when $5::bigint = 0 then 'not_required' else 'unpaid' end)
 on conflict do nothing
 returning *
@@ -22,8 +23,8 @@ update clinic.appointments set status = $2, status_changed_at = onceward.now() w
 """
 MOVE = """
 update clinic.appointments
-   set starts_at = $2, duration_minutes = coalesce($3, duration_minutes), booked_at = onceward.now(), reminder_plan = '',
-       next_reminder_at = null
+   set starts_at = $2, duration_minutes = coalesce($3, duration_minutes), booked_at = onceward.now(),
+       reminder_plan = '', next_reminder_at = null
  where id = $1 returning *
 """
 NOTE = """

@@ -39,7 +39,8 @@ on conflict (message_id) do nothing
 """
 # Which of our messages a person quotes.
 BY_REFERENCE = """
-select o.kind, o.appointment_id from onceward.messages m join clinic.outgoing o on o.message_id = m.id where m.reference = $1
+select o.kind, o.appointment_id from onceward.messages m join clinic.outgoing o on o.message_id = m.id
+ where m.reference = $1
 """
 RECENTLY_SENT = """
 -- What a person got before a moment, the newest first. A few rows of one contact, however long the conversation is.

@@ -11,12 +11,14 @@ from onceward import Tx
 Row = Any
 
 NAMED = """
-insert into clinic.doctors as d (name) values ($1) on conflict (organization_id, name) do update set name = d.name returning *
+insert into clinic.doctors as d (name) values ($1)
+on conflict (organization_id, name) do update set name = d.name returning *
 """
 # An appointment lasts a day at most, so the index finds all that may overlap.
 OVERLAPPING = """
 select id, starts_at from clinic.appointments
- where organization_id = onceward.organization() and doctor_id = $1 and status in ('scheduled', 'confirmed', 'in_progress')
+ where organization_id = onceward.organization() and doctor_id = $1
+   and status in ('scheduled', 'confirmed', 'in_progress')
    and starts_at > $2::timestamptz - interval '1 day' and starts_at < $2 + make_interval(mins => $3)
    and starts_at + make_interval(mins => duration_minutes) > $2 and id is distinct from $4
  limit 1

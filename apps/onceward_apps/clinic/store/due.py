@@ -1,14 +1,15 @@
 """What the schedules look for, over all clinics."""
 
 PLAN_REMINDERS = """
--- Set the time of the first reminder of appointments that are new, were moved, or were planned for other hours ($1, $2).
+-- Set the first reminder of appointments that are new, were moved, or were planned for other hours ($1, $2).
 with stale as (
     (select id from clinic.appointments where status in ('scheduled', 'confirmed') and reminder_plan < $1 limit $3)
     union all
     (select id from clinic.appointments where status in ('scheduled', 'confirmed') and reminder_plan > $1 limit $3)
     limit $3
 ), locked as (
-    select a.id, a.starts_at, a.booked_at from clinic.appointments a join stale using (id) order by a.id for update of a skip locked
+    select a.id, a.starts_at, a.booked_at from clinic.appointments a join stale using (id)
+     order by a.id for update of a skip locked
 ), planned as (
     update clinic.appointments a
        set reminder_plan = $1,
@@ -20,7 +21,7 @@ with stale as (
 select count(*) from planned
 """
 REMINDERS = """
--- The next appointments with a reminder that is due, after those before. Which one it is, is decided under the lock of the appointment.
+-- The next appointments with a due reminder, after ($1, $2). Which reminder it is, is decided under the lock.
 select id, organization_id, next_reminder_at from clinic.appointments
  where status in ('scheduled', 'confirmed') and next_reminder_at is not null and next_reminder_at <= onceward.now()
    and (next_reminder_at, id) > ($1, $2)

@@ -151,7 +151,7 @@ returning s.user_id, s.unreachable_at is not null as unreachable
 # A goodbye that waits (a parked channel, quiet hours) does not expire; one that was sent late expires 48 hours after
 # the send. `unknown` counts as sent: nobody gets a second goodbye.
 MOVE_EXPIRY = """
--- One page of waiting users ($3, $4: after these; $5: no later than this; $6: how many). Return the last one, and how many were read.
+-- One page of waiting users: $6 after ($3, $4), not later than $5. Return the last one, and how many were read.
 with page as (
     select s.user_id, s.goodbye_expires_at, s.goodbye_key from engagement.user_engagement_states s
      where s.organization_id = $1 and s.goodbye_expires_at is not null and s.goodbye_expires_at <= $5
@@ -166,7 +166,8 @@ update engagement.user_engagement_states s
                                     else onceward.now() end as sent_at
       from page p
       join engagement.user_engagement_states s on s.organization_id = $1 and s.user_id = p.user_id
-      join onceward.messages m on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1 and m.key = p.goodbye_key
+      join onceward.messages m
+        on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1 and m.key = p.goodbye_key
      where m.status in ('success', 'unknown', 'pending', 'processing') and m.delivery is distinct from 'failed'
      order by s.user_id for update of s
   ) x
@@ -178,12 +179,14 @@ select count(*) as read, max(goodbye_expires_at) as at,
 """
 
 COUNT_RETURNS = """
--- Count the goodbyes of each day whose last user has had 14 days ($2) to return, and that no run has counted. A day is read by its index.
+-- Count the goodbyes of each day whose users have had 14 days ($2) to return, once. A day is read by its index.
 with days as (
     select d::date as day
-      from generate_series(greatest((select max(day) + 1 from engagement.returns where organization_id = $1)::timestamp,
-                                    (select min(at) at time zone 'UTC' from engagement.transitions where organization_id = $1)::date),
-                           ((onceward.now() - $2::interval) at time zone 'UTC')::date - 1, interval '1 day') d
+      from generate_series(
+               greatest((select max(day) + 1 from engagement.returns where organization_id = $1)::timestamp,
+                        (select min(at) at time zone 'UTC' from engagement.transitions
+                          where organization_id = $1)::date),
+               ((onceward.now() - $2::interval) at time zone 'UTC')::date - 1, interval '1 day') d
 )
 insert into engagement.returns (organization_id, day, held_out, users, returned)
 select $1, days.day, t.held_out, count(*),
@@ -349,7 +352,7 @@ async def goodbye_failed(tx: Tx, users: Sequence[UUID], *, retry: timedelta, mos
 async def move_expiry(
     tx: Tx, answer: timedelta, *, after: tuple[datetime, UUID], until: datetime, size: int
 ) -> tuple[datetime, UUID] | None:
-    """Let a page of goodbyes expire 48 hours after they were really sent. Return after whom to go on, or None at the end.
+    """Let a page of goodbyes expire 48 hours after they were really sent. Return after whom to go on; None at the end.
 
     `until` ends the walk: a goodbye that is moved goes behind the others, and would be met again.
     """
