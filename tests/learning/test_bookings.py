@@ -15,7 +15,8 @@ from onceward.testing import assert_broadcast, assert_enqueued, assert_sent
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import bookings
 from onceward_apps.learning.attendance import correct
-from onceward_apps.learning.bookings import cancel_at_calcom, cancel_bookings
+from onceward_apps.learning.bookings import cancel_bookings
+from onceward_apps.learning.calcom_jobs import cancel_at_calcom
 from onceward_apps.learning.errors import InvalidRequest, NotFound
 from tests.learning.classroom import Classroom
 from tests.learning.school import School

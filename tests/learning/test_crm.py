@@ -1,18 +1,20 @@
-"""The CRM and the daily metrics: nothing is skipped, nothing divided by zero, failures keep the watermark."""
+"""The CRM and the daily metrics: nothing is skipped, nothing divided by zero, a refusal holds up nobody."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from onceward.http import ServiceClient
 from onceward.integrations.ga4 import Ga4, Ga4Simulator
-from onceward.integrations.hubspot import HubSpot, HubSpotSimulator
+from onceward.integrations.hubspot import CrmRecord, HubSpot, HubSpotSimulator
 from onceward.integrations.mixpanel import Mixpanel, MixpanelSimulator
 from onceward.integrations.segment import Segment, SegmentSimulator
+from onceward.services import Refused, ServiceAnswer, Unreachable
 from onceward.testing import assert_sent, drain
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import crm
@@ -88,24 +90,72 @@ async def test_a_transaction_that_was_open_during_a_run_is_sent_by_the_next(
     assert await last_log(school) == (1, 0, 0, True)
 
 
-@pytest.mark.acceptance("crmSync")
-async def test_a_batch_that_fails_in_part_keeps_the_watermark_and_notifies_an_operator(
-    school: School, hubspot: HubSpotSimulator
-) -> None:
+async def add_people(school: School, number: int) -> None:
     await school.db.execute(
         "insert into learning.users (organization_id, email, name)"
-        " select $1, 'student' || n || '@example.org', 'S' from generate_series(1, 150) n",
+        " select $1, 'student' || n || '@example.org', 'S' from generate_series(1, $2) n",
         school.organization,
+        number,
     )
+
+
+@pytest.mark.acceptance("crmSync")
+async def test_a_refused_contact_notifies_an_operator_and_holds_up_no_other(
+    school: School, hubspot: HubSpotSimulator
+) -> None:
+    await add_people(school, 150)
     hubspot.invalid.add("student7@example.org")
     await sync(school)
     assert await last_log(school) == (149, 0, 1, False)
     assert await school.notices() == ["CRM_SYNC_FAILED"]
-    assert (await school.row("crm_sync", kind="contacts"))["watermark"] is None
-    hubspot.invalid.clear()
+    await school.student("Later")
     await sync(school)
-    assert await last_log(school) == (150, 0, 0, True)
-    assert len(hubspot.records["contacts"]) == 150
+    assert await last_log(school) == (1, 0, 0, True), "what was accepted is not sent again"
+    hubspot.invalid.clear()  # repaired in the CRM: nothing changes here
+    await sync(school)
+    assert "student7@example.org" not in hubspot.records["contacts"]
+    await school.later(days=2)
+    await sync(school)
+    assert await last_log(school) == (1, 0, 0, True)
+    assert (len(hubspot.records["contacts"]), await school.count("crm_refused")) == (151, 0)
+
+
+async def test_a_batch_that_is_refused_as_a_whole_is_divided_until_the_guilty_record_is_alone(
+    school: School, hubspot: HubSpotSimulator, http: ServiceClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert = HubSpot.upsert
+
+    async def refuse_all(self: HubSpot, kind: str, records: Sequence[CrmRecord], **more: Any) -> ServiceAnswer:
+        if any(record.id == "student7@example.org" for record in records):
+            return Refused("HTTP 400", permanent=True)
+        return await upsert(self, kind, records, **more)
+
+    monkeypatch.setattr(HubSpot, "upsert", refuse_all)
+    await add_people(school, 20)
+    await sync(school)
+    assert await last_log(school) == (19, 0, 1, False)
+
+
+async def test_an_interrupted_sync_goes_on_where_it_was(
+    school: School, hubspot: HubSpotSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crm, "BATCH", 10)
+    monkeypatch.setattr(crm, "BATCHES_PER_RUN", 2)
+    await add_people(school, 45)
+    upsert, calls = HubSpot.upsert, 0
+
+    async def count(self: HubSpot, kind: str, records: Sequence[CrmRecord], **more: Any) -> ServiceAnswer:
+        nonlocal calls
+        calls += 1
+        return Unreachable("cut") if calls == 2 else await upsert(self, kind, records, **more)
+
+    monkeypatch.setattr(HubSpot, "upsert", count)
+    await sync(school)
+    for _ in range(4):
+        await school.db.execute("update onceward.work set sort_at = now() where lease is null and dead_at is null")
+        await drain(school.engine)
+    assert len(hubspot.records["contacts"]) == 45
+    assert calls == 6, "five batches, and one of them twice"
 
 
 async def test_without_an_account_the_sync_is_skipped(school: School) -> None:

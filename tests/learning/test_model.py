@@ -52,18 +52,25 @@ def test_expiry_applies_an_extension_only_if_it_reaches_beyond_now() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "template"),
+    ("now", "start", "zone", "template"),
     [
-        (timedelta(days=7, seconds=1), None),
-        (timedelta(days=7), "cohort-starting-7days"),
-        (timedelta(days=3), "cohort-starting-7days"),
-        (timedelta(days=1), "cohort-starting-tomorrow"),
-        (timedelta(hours=2), "cohort-starting-tomorrow"),
-        (timedelta(0), None),
+        ("2026-03-01T09:00", "2026-03-09T00:00", "UTC", None),
+        ("2026-03-01T09:00", "2026-03-08T23:00", "UTC", "cohort-starting-7days"),
+        ("2026-03-01T09:00", "2026-03-03T09:00", "UTC", "cohort-starting-7days"),
+        # 24.5 hours before the start, which is the last run before the day of the start.
+        ("2026-03-01T09:00", "2026-03-02T09:30", "UTC", "cohort-starting-tomorrow"),
+        ("2026-03-01T09:00", "2026-03-01T10:00", "UTC", "cohort-starting-tomorrow"),
+        ("2026-03-01T09:00", "2026-03-01T09:00", "UTC", None),
+        # The same moment is the day before in Lisbon, and two days before in Auckland.
+        ("2026-03-01T09:30", "2026-03-02T20:00", "Europe/Lisbon", "cohort-starting-tomorrow"),
+        ("2026-03-01T09:30", "2026-03-02T20:00", "Pacific/Auckland", "cohort-starting-7days"),
     ],
 )
-def test_the_reminder_depends_on_the_time_left(left: timedelta, template: str | None) -> None:
-    assert pre_cohort_template(NOW + left, NOW) == template
+def test_the_reminder_depends_on_the_days_left_in_the_zone_of_the_cohort(
+    now: str, start: str, zone: str, template: str | None
+) -> None:
+    starts_at, moment = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (start, now))
+    assert pre_cohort_template(starts_at, moment, zone) == template
 
 
 def test_nps_is_promoters_minus_detractors() -> None:

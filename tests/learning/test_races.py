@@ -117,10 +117,10 @@ async def test_twin_without_the_lock_of_the_person_only_the_index_prevents_a_sec
 
     async def start() -> None:
         async with school.transaction() as tx:
-            assert await checkouts.started(tx, student, cohort) is None
+            assert await checkouts.started(tx, student, cohort, "") is None
             await both_looked.wait()
             await checkouts.add(
-                tx, checkout_id=uuid4(), user_id=student, cohort_id=cohort, invite_id=None, claim_id=None
+                tx, checkout_id=uuid4(), user_id=student, cohort_id=cohort, invite_id=None, claim_id=None, browser=""
             )
 
     results = await asyncio.gather(start(), start(), return_exceptions=True)

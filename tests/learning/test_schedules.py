@@ -9,6 +9,7 @@ import pytest
 
 from onceward.db import Database
 from onceward.testing import FrozenClock, assert_published, assert_sent
+from onceward_apps.learning.enrollments import move
 from tests.learning.school import School
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -31,12 +32,12 @@ async def buy_extension(school: School, enrollment: UUID, until: datetime) -> No
 @pytest.mark.acceptance("checkAccessExpiry")
 async def test_access_expires_after_missed_days_is_extended_or_reminded_once(school: School, db: Database) -> None:
     async with FrozenClock(db, START) as clock:
-        cohort = await school.cohort()
+        cohort = await school.cohort(extension_price=4900)
         past, today, tomorrow, extended, too_short = [await school.enrol(cohort) for _ in range(5)]
         await clock.move_to(datetime(2026, 6, 10, 2, tzinfo=UTC))
         await set_access_end(school, past, datetime(2026, 6, 5, 8, tzinfo=UTC))
         await set_access_end(school, today, datetime(2026, 6, 10, 18, tzinfo=UTC))
-        await set_access_end(school, tomorrow, datetime(2026, 6, 11, 0, 0, 1, tzinfo=UTC))
+        await set_access_end(school, tomorrow, datetime(2026, 6, 11, 3, 0, 1, tzinfo=UTC))
         await set_access_end(school, extended, datetime(2026, 6, 9, tzinfo=UTC))
         await buy_extension(school, extended, datetime(2026, 7, 9, tzinfo=UTC))
         await set_access_end(school, too_short, datetime(2026, 6, 1, tzinfo=UTC))
@@ -79,7 +80,7 @@ async def test_mails_before_the_start_survive_a_missed_day_and_are_sent_once(sch
         assert mail.data["intakeComplete"] is False
         assert mail.data["calBookingUrl"] is None
 
-        await clock.advance(days=4, hours=12)
+        await clock.advance(days=4, hours=4)
         late = await school.student("Late")
         await school.enrol(cohort, late)
         for _ in range(2):
@@ -170,3 +171,56 @@ async def test_links_sessions_page_views_and_crm_logs_are_deleted_after_30_days(
     ):
         left = await db.fetch(f"select extract(day from onceward.now() - {column})::int as days from learning.{table}")
         assert [row["days"] for row in left] == [29], table
+
+
+async def test_access_that_ends_before_the_next_check_is_reminded_and_extended_without_a_gap(
+    school: School, db: Database
+) -> None:
+    async with FrozenClock(db, START) as clock:
+        cohort = await school.cohort()
+        night, extended = await school.enrol(cohort), await school.enrol(cohort)
+        await clock.move_to(datetime(2026, 6, 10, 2, tzinfo=UTC))
+        end = datetime(2026, 6, 11, 1, 30, tzinfo=UTC)  # before the check of the next day
+        await set_access_end(school, night, end)
+        await set_access_end(school, extended, end)
+        await buy_extension(school, extended, datetime(2026, 7, 11, tzinfo=UTC))
+        await school.schedule("learning.access_expiry")
+        [mail] = await assert_sent(school.engine, "access-expiring-today", count=1)
+        assert mail.data["extendAccessUrl"] is None, "the course sells no extension"
+        assert (await school.row("enrollments", id=extended))["access_expires_at"] == datetime(2026, 7, 11, tzinfo=UTC)
+
+
+async def test_the_mail_before_the_start_waits_for_the_morning_in_the_zone_of_the_cohort(
+    school: School, db: Database
+) -> None:
+    async with FrozenClock(db, START) as clock:
+        cohort = await school.cohort(starts_in_days=3.4, status="CONFIRMED", time_zone="America/Los_Angeles")
+        await school.enrol(cohort)
+        start = (await school.row("cohorts", id=cohort))["starts_at"]
+        assert start == datetime(2026, 3, 4, 21, 36, tzinfo=UTC)  # 13:36 in Los Angeles
+        await clock.move_to(datetime(2026, 3, 3, 16, tzinfo=UTC))  # 08:00
+        await school.schedule("learning.pre_cohort_mails")
+        assert not [each for each, _ in await school.mails() if each == "cohort-starting-tomorrow"]
+        await clock.move_to(datetime(2026, 3, 3, 17, tzinfo=UTC))
+        for _ in range(2):
+            await school.schedule("learning.pre_cohort_mails")
+        await assert_sent(school.engine, "cohort-starting-tomorrow", count=1)
+
+
+async def test_a_student_who_was_moved_is_notified_and_reminded_of_the_new_cohort(school: School, db: Database) -> None:
+    async with FrozenClock(db, START):
+        old = await school.cohort(starts_in_days=3, status="CONFIRMED", name="Old")
+        new = await school.cohort(starts_in_days=5, name="New")
+        enrollment = await school.enrol(old)
+        await school.schedule("learning.pre_cohort_mails")
+        async with school.transaction() as tx:
+            await move(tx, enrollment, new, actor="op", reason="asked")
+        await school.set_status(new, "CONFIRMED")
+        await school.deliver()
+        await school.schedule("learning.pre_cohort_mails")
+        reminders = await assert_sent(school.engine, "cohort-starting-7days", count=2)
+        assert [mail.data["cohortName"] for mail in reminders] == ["Old", "New"]
+        [moved] = await assert_sent(school.engine, "enrollment-moved", count=1)
+        assert (moved.data["oldCohortName"], moved.data["cohortName"]) == ("Old", "New")
+        confirmed = await assert_sent(school.engine, "cohort-confirmed", count=2)
+        assert [mail.data["cohortName"] for mail in confirmed] == ["Old", "New"]

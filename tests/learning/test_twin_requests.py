@@ -164,23 +164,48 @@ async def capacity(stage: Stage) -> Case:
 
 async def session(stage: Stage) -> Case:
     cohort = await stage.cohort()
-    body = dates(title="Workshop")
+    body = session_times(5) | {"title": "Workshop"}
     others = [{**body, "title": f"Workshop {n}"} for n in range(4)]
     return Case(f"{STAFF}/cohorts/{cohort}/sessions", body, others, stage.staff)
 
 
-async def cancel_session(stage: Stage) -> Case:
+def session_times(days: int) -> dict[str, Any]:
+    starts = datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)
+    return {"starts_at": starts.isoformat(), "ends_at": (starts + timedelta(hours=1)).isoformat()}
+
+
+async def planned_session(stage: Stage) -> UUID:
     starts = datetime.now(UTC) + timedelta(days=2)
     new = NewSession(title="Workshop", starts_at=starts, ends_at=starts + timedelta(hours=1))
     cohort = await stage.cohort(sessions=[new])
-    id = await stage.db.fetchval("select id from learning.sessions where cohort_id = $1", cohort)
-    return Case(f"{STAFF}/sessions/{id}/cancel", {}, [{"n": 1}], stage.staff)
+    return await stage.db.fetchval("select id from learning.sessions where cohort_id = $1", cohort)
+
+
+async def cancel_session(stage: Stage) -> Case:
+    return Case(f"{STAFF}/sessions/{await planned_session(stage)}/cancel", {}, [{"n": 1}], stage.staff)
+
+
+async def change_session(stage: Stage) -> Case:
+    body = session_times(5) | {"title": "Workshop"}
+    return Case(f"{STAFF}/sessions/{await planned_session(stage)}", body, [], stage.staff)
+
+
+async def recording(stage: Stage) -> Case:
+    path = f"{STAFF}/sessions/{await planned_session(stage)}/recording"
+    return Case(path, {"url": "https://video.example/1"}, [], stage.staff)
 
 
 async def item(stage: Stage) -> Case:
     cohort = await stage.cohort()
     body = {"kind": "lesson", "title": "Joins"}
     return Case(f"{STAFF}/cohorts/{cohort}/items", body, [{**body, "position": n} for n in range(4)], stage.staff)
+
+
+async def enrol_by_hand(stage: Stage) -> Case:
+    name = stage.new_name()
+    body = {"email": f"{name}@example.org", "name": name, "reason": "scholarship"}
+    path = f"{STAFF}/cohorts/{await stage.cohort(price=PRICE)}/enrollments"
+    return Case(path, body, [{**body, "reason": f"scholarship {n}"} for n in range(4)], stage.staff)
 
 
 async def priority(stage: Stage) -> Case:
@@ -413,7 +438,10 @@ CASES: Cases[Stage] = {
     f"POST {STAFF}/cohorts/{{cohort_id}}/capacity": capacity,
     f"POST {STAFF}/cohorts/{{cohort_id}}/sessions": session,
     f"POST {STAFF}/sessions/{{session_id}}/cancel": cancel_session,
+    f"PUT {STAFF}/sessions/{{session_id}}": change_session,
+    f"PUT {STAFF}/sessions/{{session_id}}/recording": recording,
     f"POST {STAFF}/cohorts/{{cohort_id}}/items": item,
+    f"POST {STAFF}/cohorts/{{cohort_id}}/enrollments": enrol_by_hand,
     f"POST {STAFF}/waitlist/{{entry_id}}/priority": priority,
     f"POST {STAFF}/users": user,
     f"PATCH {STAFF}/users/{{user_id}}": change_user,

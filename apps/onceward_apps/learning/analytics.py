@@ -15,8 +15,8 @@ from onceward.integrations.segment import SegmentCall
 from onceward.messages import MessagesSettings
 from onceward.services import Accepted, AnalyticsEvent, NotSet, ServiceAnswer, Unknown
 from onceward_apps.learning.app import app
-from onceward_apps.learning.bookings import again
 from onceward_apps.learning.kpis import kpis
+from onceward_apps.learning.retry_policy import again
 from onceward_apps.learning.store import analytics as rows
 
 CLIENT = "onceward-learning"

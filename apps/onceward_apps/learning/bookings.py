@@ -1,4 +1,4 @@
-"""Bookings at Cal.com, one row for each enrolment and session: what a webhook changes, and the calls that we make.
+"""Bookings at Cal.com, one row for each enrolment and session: what a webhook changes.
 
 BOOKING_REQUESTED ──▶ REQUESTED ──▶ ACCEPTED ──▶ CANCELLED
 a reschedule keeps the row and gives it the new uid and time
@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID
 
-from onceward import Job, Permanent, Retry, Snooze, Tx
-from onceward.integrations.calcom import Attendee, CalCom
-from onceward.services import Accepted, NotSet, Refused, ServiceAnswer, Throttled, Unknown, Unreachable
+from onceward import Snooze, Tx
 from onceward_apps.learning import activity
 from onceward_apps.learning.app import app
+from onceward_apps.learning.calcom_jobs import broadcast_created, cancel_soon
+from onceward_apps.learning.retry_policy import AGAIN_S
 from onceward_apps.learning.store import bookings as rows
 from onceward_apps.learning.student_mails import mail, preferences_url
 
 PATIENCE = timedelta(minutes=10)
 """A person may book right after paying: how long a booking waits for its enrolment before it is cancelled."""
-AGAIN_S = 30
-ACCOUNT_WAIT_S = 15 * 60
 NOT_ENROLLED = "No active enrollment found"
 
 Result = dict[str, Any]
@@ -41,6 +39,8 @@ class Booking:
     calendar_link: str | None = None
     reschedule_link: str | None = None
     url: str | None = None
+    is_ours: bool = False
+    """Whether our own job booked it. One mail tells about all of those, so they get none here."""
 
 
 async def created(tx: Tx, booking: Booking, *, received_at: datetime) -> Result:
@@ -67,8 +67,11 @@ async def created(tx: Tx, booking: Booking, *, received_at: datetime) -> Result:
         starts_at=booking.starts_at,
         ends_at=booking.ends_at,
         url=booking.url,
+        is_ours=booking.is_ours,
     )
-    if booking.status == "ACCEPTED":
+    if booking.status == "ACCEPTED" and booking.is_ours:
+        await broadcast_created(tx, enrollment["user_id"], booking.uid, booking.starts_at, booking.ends_at)
+    elif booking.status == "ACCEPTED":
         await _tell_confirmed(tx, enrollment, booking, broadcast="BOOKING_CREATED")
     return {"status": "SUCCESS", "bookingUid": booking.uid, "enrollmentId": str(enrollment["id"])}
 
@@ -78,7 +81,7 @@ async def _already_known(tx: Tx, known: Any, booking: Booking) -> Result:
     if known["uid"] == booking.uid and booking.status == "ACCEPTED" and known["status"] != "CANCELLED":
         if await rows.confirm(tx, known["id"]):
             await _tell_confirmed(tx, known, booking, broadcast="BOOKING_CONFIRMED")
-        else:
+        elif not known["is_ours"]:
             await _tell_confirmed(tx, known, booking, broadcast=None)
     return {"status": "SUCCESS", "bookingUid": known["uid"], "enrollmentId": str(known["enrollment_id"])}
 
@@ -141,7 +144,7 @@ async def cancel_bookings(tx: Tx, enrollment_id: UUID, *, reason: str) -> int:
     """Cancel the coming bookings of an enrolment here and at Cal.com. Returns how many there were."""
     uids = await rows.cancel_open(tx, enrollment_id, reason)
     for uid in uids:
-        await tx.enqueue(cancel_at_calcom.unique(f"calcom-cancel:{uid}"), uid=uid, reason=reason)
+        await cancel_soon(tx, uid, reason)
     return len(uids)
 
 
@@ -151,7 +154,7 @@ async def _wait_for(tx: Tx, received_at: datetime, reason: str) -> None:
 
 
 async def _cancel_unenrolled(tx: Tx, booking: Booking) -> Result:
-    await tx.enqueue(cancel_at_calcom.unique(f"calcom-cancel:{booking.uid}"), uid=booking.uid, reason=NOT_ENROLLED)
+    await cancel_soon(tx, booking.uid, NOT_ENROLLED)
     data = {"bookingUid": booking.uid, "reason": NOT_ENROLLED}
     key = f"booking:{booking.uid}:no-enrollment"
     await tx.send("booking-cancelled-no-enrollment", to=booking.email, key=key, data=data)
@@ -173,85 +176,6 @@ async def _tell_confirmed(tx: Tx, student: Any, booking: Booking, *, broadcast: 
         await tx.broadcast(f"user/{student['user_id']}/bookings", news)
 
 
-# -- calls to Cal.com ------------------------------------------------------------------------------------------------
-
-
-@app.job(name="learning.book_sessions", outside=True, timeout=120)
-async def book_sessions(job: Job, *, enrollment_id: UUID) -> dict[str, int]:
-    """Book every coming session of the cohort for a student. Cal.com has no idempotency key: look up before a repeat."""
-    async with job.transaction() as tx:
-        organization = tx.organization
-        sessions = await rows.to_book(tx, enrollment_id)
-    if not sessions:
-        return {"booked": 0}
-    calcom = await app.services.calcom(organization)
-    for session in sessions:
-        key = f"{enrollment_id}:{session['id']}"
-        who = {"attendee_email": session["email"], "event_type_id": session["cal_event_type_id"]}
-        found = await calcom.find_booking(key=key, **who) if job.attempt > 1 else None
-        outcome = found if isinstance(found, Accepted) else await _book(calcom, session, key)
-        if not isinstance(outcome, Accepted):
-            raise again(outcome)
-        async with job.transaction() as tx:
-            uid = str(outcome.reference)
-            await rows.add(
-                tx,
-                enrollment_id,
-                session_id=session["id"],
-                uid=uid,
-                status="REQUESTED" if outcome.detail.get("status") == "pending" else "ACCEPTED",
-                starts_at=session["starts_at"],
-                ends_at=session["ends_at"],
-                url=outcome.detail.get("meetingUrl"),
-            )
-    return {"booked": len(sessions)}
-
-
-async def _book(calcom: CalCom, session: Any, key: str) -> ServiceAnswer:
-    return await calcom.create_booking(
-        key=key,
-        event_type_id=session["cal_event_type_id"],
-        start=session["starts_at"],
-        attendee=Attendee(name=session["user_name"] or session["email"], email=session["email"]),
-        metadata={"cohortId": str(session["cohort_id"]), "enrollmentId": str(session["enrollment_id"])},
-    )
-
-
-@app.job(name="learning.cancel_booking", outside=True, timeout=60)
-async def cancel_at_calcom(job: Job, *, uid: str, reason: str) -> str:
-    """Cancel a booking at Cal.com. Cancelling twice has no further effect there."""
-    async with job.transaction() as tx:
-        organization = tx.organization
-    try:
-        calcom = await app.services.calcom(organization)
-    except NotSet:
-        async with job.transaction() as tx:
-            title = "A booking must be cancelled at Cal.com by hand: the account is not configured"
-            await tx.notify_admins("CALCOM_NOT_CONFIGURED", "warn", title, {"bookingUid": uid, "reason": reason})
-        return "not configured"
-    outcome = await calcom.cancel_booking(uid, reason=reason)
-    if isinstance(outcome, Accepted):
-        return "cancelled"
-    raise again(outcome)
-
-
-def again(outcome: ServiceAnswer) -> Exception:
-    """Return what a job raises after a call that was not accepted."""
-    match outcome:
-        case Refused(reason, permanent=True):
-            return Permanent(f"the service refused the request: {reason}")
-        case Refused(reason):
-            return Retry(f"the service refused the request: {reason}")
-        case Throttled(retry_after_s):
-            return Snooze(retry_after_s or AGAIN_S, "the service asks for a pause")
-        case Unreachable(reason) | Unknown(reason):
-            return Retry(reason)
-        case Accepted():
-            raise AssertionError("the call was accepted")
-        case _:
-            assert_never(outcome)
-
-
 async def observe_meeting_end(
     tx: Tx, uid: str, *, cause: str, duration_s: int | None, recording_url: str | None
 ) -> Result:
@@ -263,6 +187,8 @@ async def observe_meeting_end(
         return {"status": "BOOKING_CANCELLED"}
     if known["uid"] != uid:
         return {"status": "SUPERSEDED", "bookingUid": known["uid"]}
+    if known["session_cancelled_at"] is not None:
+        return {"status": "SESSION_CANCELLED"}  # Cal.com sends the event at the scheduled end in any case
     await rows.end(tx, known["id"])
     if known["session_id"] is not None:
         await rows.observe(

@@ -71,6 +71,7 @@ class BookingPayload(BaseModel):
             calendar_link=self.calendarLink,
             reschedule_link=self.rescheduleLink,
             url=video if isinstance(video, str) else None,
+            is_ours="enrollmentId" in self.metadata,
         )
 
 

@@ -18,6 +18,7 @@ from onceward_apps.learning.errors import NotFound
 from onceward_apps.learning.metrics import CERTIFICATES
 from onceward_apps.learning.progress import Standing
 from onceward_apps.learning.store import certificates as rows
+from onceward_apps.learning.student_mails import mail
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Without I, L, O and U, which are easily misread."""
@@ -78,6 +79,9 @@ async def check(tx: Tx, enrollment_id: UUID) -> str | None:
         "completionPercentage": found.completion,
     }
     await tx.publish("certificate.issued", payload, key=f"certificate:{row['id']}")
+    data = {"name": names["name"], "cohortName": names["cohort_name"], "certificateUrl": url}
+    data["credentialId"] = credential_id
+    await mail(tx, "certificate-issued", names, key=f"certificate:{row['id']}:issued", data=data)
     await activity.record(
         tx, "certificate_issued", cohort_id=ids["cohort_id"], enrollment_id=enrollment_id, user_id=ids["user_id"]
     )
@@ -89,19 +93,13 @@ async def revoke_certificate(tx: Tx, enrollment_id: UUID, *, reason: str) -> boo
     return await rows.revoke(tx, enrollment_id, reason) is not None
 
 
-@app.job(name="learning.certify_cohort", outside=True, timeout=300)
-async def certify_cohort(job: Job, *, cohort_id: UUID) -> dict[str, int]:
-    """Check every student of a completed cohort, each in a transaction of its own."""
-    issued, after = 0, None
-    while True:
-        async with job.transaction() as tx:
-            ids = await rows.candidates(tx, cohort_id, after, BATCH)
-        if not ids:
-            return {"issued": issued}
-        for enrollment_id in ids:
-            async with job.transaction() as tx:
-                issued += await check(tx, enrollment_id) is not None
-        after = ids[-1]
+@app.job(name="learning.certify_cohort", timeout=300)
+async def certify_cohort(tx: Tx, *, cohort_id: UUID, after: UUID | None = None) -> dict[str, int]:
+    """Check the next students of a completed cohort, and enqueue the batch after them."""
+    ids = await rows.candidates(tx, cohort_id, after, BATCH)
+    if len(ids) == BATCH:
+        await tx.enqueue(certify_cohort, cohort_id=cohort_id, after=ids[-1])
+    return {"issued": sum([await check(tx, enrollment_id) is not None for enrollment_id in ids])}
 
 
 @app.job(name="learning.render_certificate", outside=True, timeout=60)

@@ -12,6 +12,9 @@ from onceward_apps.learning.store import chat as rows
 MAX_MESSAGE = 4000
 MAX_EMOJI = 16
 NEWEST = 50
+MAX_NEWEST = 200
+MAX_EMOJIS_OF_MESSAGE = 12
+"""Different emoji under one message. Who reacts counts for nothing in the size of a message: only numbers are sent."""
 
 
 class NotAllowed(LearningError):
@@ -48,11 +51,14 @@ async def delete(tx: Tx, cohort_id: UUID, message_id: int, user_id: UUID) -> Non
 async def react(tx: Tx, cohort_id: UUID, message_id: int, user_id: UUID, emoji: str, *, on: bool) -> None:
     """Add or remove a reaction."""
     await _require_writer(tx, cohort_id, user_id)
-    await _find(tx, cohort_id, message_id)
+    await _find(tx, cohort_id, message_id)  # locked: two students may both see room for one more emoji
     emoji = emoji.strip()
     if not 1 <= len(emoji) <= MAX_EMOJI or any(letter in "<>&\"'" or letter.isalnum() for letter in emoji):
         raise InvalidRequest(f"emoji {emoji[:MAX_EMOJI]!r} must be one emoji")
     if on:
+        others = await rows.other_emojis(tx, message_id, emoji)
+        if others >= MAX_EMOJIS_OF_MESSAGE:
+            raise LearningError(f"the message has {others} different emoji already: use one of them")
         await rows.react(tx, cohort_id, message_id, user_id, emoji)
     else:
         await rows.unreact(tx, message_id, user_id, emoji)

@@ -4,6 +4,9 @@ The place is held and the payment recorded in one transaction, and the page open
 between costs a hold that expires by itself. A person has one started checkout for a cohort: a repeated request, also at
 the same moment, gets the same page. The other way to pay is another page of the same checkout, and the older page
 closes. While a payment takes days, such as a bank debit, no checkout starts.
+
+To know an address is not to be the person: somebody who is not signed in gets a checkout of their own browser, and
+neither sees nor replaces the page of the person.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from onceward import Engine, Tx
-from onceward.capacity import CapacityRefused, Want, claim, extend, release
+from onceward.capacity import CapacityRefused, Want, claim, extend, look, release
 from onceward.money import Money
 from onceward.payments import Instalments, Page
 from onceward_apps.learning import links, waitlist
@@ -56,19 +59,23 @@ async def start_checkout(
     invite_token: str | None = None,
     instalments: bool = False,
     is_known: bool = True,
+    browser: str = "",
+    may_hold: bool = True,
 ) -> StartedCheckout:
     """Hold a place for the person and return the payment page. A free cohort enrols at once.
 
     `is_known` says whether the caller has proven to be this person. Anybody else gets a payment page in any case: an
     answer that depends on the person would tell a stranger who is enrolled. A second payment is refunded when it
-    arrives.
+    arrives. `browser` names the browser of such a caller, so that the form sent twice gets one page. Without
+    `may_hold` the page is opened while places are free, and the place is taken when the payment arrives.
 
     With an invite, the place of the invite is used and held until the page ends. With `instalments`, the page starts a
     plan of monthly payments, if the cohort offers them.
     """
     async with engine.transaction(organization=organization) as tx:
         cohort, user = await _allowed(tx, cohort_id, user_id, is_known=is_known)
-        started = await checkouts.started(tx, user_id, cohort_id)
+        owner = "" if is_known else browser or f"once:{uuid4()}"
+        started = await checkouts.started(tx, user_id, cohort_id, owner)
         # After the lock of the started checkout: its payment may have begun while this request waited for the lock.
         if (is_known or cohort["price"] == 0) and await checkouts.is_waiting(tx, user_id, cohort_id):
             raise _pending(cohort["name"])
@@ -77,7 +84,7 @@ async def start_checkout(
             return StartedCheckout(links.home(enrollment_id), enrollment_id=enrollment_id)
         if instalments and cohort["instalment_count"] == 0:
             raise NotEnrollable(f"{cohort['name']} cannot be paid in instalments")
-        checkout = started or await _hold(tx, cohort, user, invite_token)
+        checkout = started or await _hold(tx, cohort, user, invite_token, owner, may_hold=may_hold)
         page = await _open(tx, checkout, cohort, user, instalments=instalments)
         if started is not None:
             await _keep_place(tx, started, cohort, page)
@@ -145,7 +152,7 @@ async def _open(tx: Tx, checkout: Any, cohort: Any, user: Any, *, instalments: b
         amount=Money(cohort["instalment_price"] if instalments else cohort["price"], cohort["currency"]),
         title=f"{cohort['name']}: {count} instalments" if instalments else cohort["name"],
         account=ACCOUNT,
-        success_url=links.home(),
+        success_url=links.enrolled(checkout["id"]),
         cancel_url=links.cohort(cohort["id"]),
         expires=_lifetime(),
         email=user["email"],
@@ -154,7 +161,7 @@ async def _open(tx: Tx, checkout: Any, cohort: Any, user: Any, *, instalments: b
     )
 
 
-async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None) -> Any:
+async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None, browser: str, *, may_hold: bool) -> Any:
     checkout_id, until = uuid4(), cohort["now"] + _lifetime()
     claim_id: int | None = None
     invite = None if invite_token is None else await waitlist.read_invite(tx, invite_token)
@@ -164,7 +171,10 @@ async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None) -> Any
         await invites.extend_invite(tx, invite["id"], until)
     else:
         invite = None
-        claim_id = await _claim(tx, cohort, checkout_id, until)
+        if may_hold:
+            claim_id = await _claim(tx, cohort, checkout_id, until)
+        elif not await has_place(tx, cohort["id"]):
+            raise _full(cohort)
     return await checkouts.add(
         tx,
         checkout_id=checkout_id,
@@ -172,12 +182,15 @@ async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None) -> Any
         cohort_id=cohort["id"],
         invite_id=None if invite is None else invite["id"],
         claim_id=claim_id,
+        browser=browser,
     )
 
 
 async def _keep_place(tx: Tx, checkout: Any, cohort: Any, page: Page) -> None:
     """Hold the place of a started checkout as long as its page, which may be a new one."""
     held = checkout["claim_id"]
+    if held is None and checkout["invite_id"] is None:
+        return  # it holds no place
     if held is None:
         await invites.extend_invite(tx, checkout["invite_id"], page.expires_at)
         held = (await invites.lock_invite(tx, checkout["invite_id"]))["claim_id"]
@@ -192,8 +205,18 @@ async def _claim(tx: Tx, cohort: Any, checkout_id: UUID, until: Any) -> int:
     try:
         held = await claim(tx, [Want(pool_key(cohort["id"]))], holder=f"checkout:{checkout_id}", until=until)
     except CapacityRefused as refused:
-        raise CohortFull(f"{cohort['name']} is full: join the waitlist") from refused
+        raise _full(cohort) from refused
     return held.ids[0]
+
+
+async def has_place(tx: Tx, cohort_id: UUID) -> bool:
+    """Return whether a place is free now. Nothing is held, so the next moment may take it."""
+    free = (await look(tx, pool_key(cohort_id))).free
+    return free is None or free > 0
+
+
+def _full(cohort: Any) -> CohortFull:
+    return CohortFull(f"{cohort['name']} is full: join the waitlist")
 
 
 async def _visit(

@@ -74,7 +74,8 @@ select format('cohort %s is CANCELLED since %s, but enrolment %s is %s', c.id, c
 union all
 select format('cohort %s is CANCELLED, but people wait for it', c.id)
   from learning.cohorts c
- where c.status = 'CANCELLED' and exists (select from learning.waitlist_entries w
+ where c.status = 'CANCELLED' and c.cancelled_at < onceward.now() - interval '1 day'
+   and exists (select from learning.waitlist_entries w
                                            where w.cohort_id = c.id and w.status in ('ACTIVE', 'INVITED'))
 limit $1
 """

@@ -11,13 +11,24 @@ from uuid import UUID
 from onceward import Tx
 from onceward.capacity import open_pool, resize
 from onceward.integrations.stripe import AMOUNTS
-from onceward_apps.learning import activity, waitlist
+from onceward_apps.learning import activity, links
 from onceward_apps.learning.certificates import certify_cohort
 from onceward_apps.learning.errors import InvalidRequest, InvalidTransition, LearningError, NotFound
-from onceward_apps.learning.jobs import mail_confirmation, promote_soon
-from onceward_apps.learning.model import COHORT_STATUSES, CohortStatus, can_change, pool_key, transitions_from
+from onceward_apps.learning.jobs import ask_for_exit_survey, close_waitlist, mail_confirmation, promote_soon
+from onceward_apps.learning.model import (
+    COHORT_STATUSES,
+    CohortStatus,
+    can_change,
+    known_zone,
+    pool_key,
+    transitions_from,
+)
 from onceward_apps.learning.store import cohorts as rows
+from onceward_apps.learning.store import sessions as sessions_rows
 from onceward_apps.learning.workflows import cancel_cohort
+
+STUDENTS_IN_EVENT = 100
+"""`cohort.started` names this many students, and links to the list of all. An event must not grow with a cohort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +58,7 @@ class NewCohort:
     extension_days: int = 30
     instalment_price: int = 0
     instalment_count: int = 0
+    time_zone: str = "UTC"
     sessions: Sequence[NewSession] = field(default=())
 
     def __post_init__(self) -> None:
@@ -56,6 +68,8 @@ class NewCohort:
             raise InvalidRequest("starts_at and ends_at need a time zone")
         if self.ends_at <= self.starts_at:
             raise InvalidRequest(f"ends_at {self.ends_at} is not after starts_at {self.starts_at}")
+        if known_zone(self.time_zone) is None:
+            raise InvalidRequest(f"time_zone {self.time_zone!r} is not a zone, such as Europe/Lisbon")
         if not 0 <= self.max_capacity <= 1_000_000:
             raise InvalidRequest(f"max_capacity is {self.max_capacity}: 0 to 1000000 are allowed")
         if not 0 <= self.price <= 100_000_000 or not 0 <= self.extension_price <= 100_000_000:
@@ -86,6 +100,7 @@ async def create_cohort(tx: Tx, new: NewCohort, *, actor: str) -> Any:
     order = ("name", "description", "starts_at", "ends_at", "max_capacity", "price", "currency")
     order += ("required_attendance_percentage", "has_live_sessions", "cal_event_type_id", "zoom_link")
     order += ("slack_channel_url", "extension_price", "extension_days", "instalment_price", "instalment_count")
+    order += ("time_zone",)
     cohort = await rows.add(tx, {name: values[name] for name in order})
     if cohort is None:
         raise LearningError(
@@ -93,7 +108,7 @@ async def create_cohort(tx: Tx, new: NewCohort, *, actor: str) -> Any:
         )
     await open_pool(tx, pool_key(cohort["id"]), capacity=new.max_capacity)
     for session in sessions:
-        await rows.add_session(tx, cohort["id"], session["title"], session["starts_at"], session["ends_at"])
+        await sessions_rows.add(tx, cohort["id"], session["title"], session["starts_at"], session["ends_at"])
     await tx.audit("cohort_created", entity_type="Cohort", entity_id=cohort["id"], actor=actor)
     return cohort
 
@@ -150,18 +165,20 @@ async def _follow_up(tx: Tx, cohort: Any) -> None:
         case "CONFIRMED":
             await tx.enqueue(mail_confirmation.unique(f"confirmed:{cohort_id}"), cohort_id=cohort_id)
         case "IN_PROGRESS":
-            await waitlist.close(tx, cohort_id, reason="cohort_started")
-            students = await rows.students(tx, cohort_id)
-            data = {**_dates(cohort), "enrollmentCount": len(students), "students": students}
+            await _close_waitlist(tx, cohort_id, "cohort_started")
+            data = {**_dates(cohort), "enrollmentCount": await rows.count_active(tx, cohort_id)}
+            data["students"] = await rows.students(tx, cohort_id, STUDENTS_IN_EVENT)
+            data["studentsUrl"] = links.students(cohort_id)
             await tx.publish("cohort.started", data, key=f"cohort:{cohort_id}:started")
         case "COMPLETED":
             await tx.enqueue(certify_cohort.unique(f"certify:{cohort_id}"), cohort_id=cohort_id)
+            await tx.enqueue(ask_for_exit_survey.unique(f"exit-survey:{cohort_id}"), cohort_id=cohort_id)
             data = {**_dates(cohort), "enrollmentCount": await rows.count_active(tx, cohort_id)}
             data["completedAt"] = cohort["status_changed_at"]
             await tx.publish("cohort.completed", data, key=f"cohort:{cohort_id}:completed")
         case "CANCELLED":
             await resize(tx, pool_key(cohort_id), capacity=0)  # closed: no place can be claimed or sold
-            await waitlist.close(tx, cohort_id, reason="cohort_cancelled")
+            await _close_waitlist(tx, cohort_id, "cohort_cancelled")
             data = {**_dates(cohort), "enrollmentCount": await rows.count_active(tx, cohort_id)}
             data |= {"cancellationReason": cohort["cancellation_reason"], "cancelledAt": cohort["cancelled_at"]}
             await tx.publish("cohort.cancelled", data, key=f"cohort:{cohort_id}:cancelled")
@@ -169,6 +186,10 @@ async def _follow_up(tx: Tx, cohort: Any) -> None:
             await tx.start_workflow(workflow, cohort_id=cohort_id)
         case _:
             pass
+
+
+async def _close_waitlist(tx: Tx, cohort_id: UUID, reason: str) -> None:
+    await tx.enqueue(close_waitlist.unique(f"close-waitlist:{cohort_id}"), cohort_id=cohort_id, reason=reason)
 
 
 def _dates(cohort: Any) -> dict[str, Any]:

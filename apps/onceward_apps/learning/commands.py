@@ -110,7 +110,7 @@ def list_students(cohort: CohortArgument, organization: OrganizationOption, as_j
 
     async def work() -> list[dict[str, Any]]:
         async with acting(organization) as tx:
-            return [dict(row) for row in await curriculum.enrollments(tx, cohort, 500)]
+            return [dict(row) for row in await curriculum.enrollments(tx, cohort, 500, None)]
 
     columns = ("id", "name", "status", "enrolled_at", "amount_paid", "currency", "access_expires_at", "nps_category")
     listing(run(work()), columns=columns, as_json=as_json)

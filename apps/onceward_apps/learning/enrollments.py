@@ -13,7 +13,8 @@ from onceward.capacity import CapacityRefused, Want, claim, convert, release
 from onceward.money import Money
 from onceward_apps.learning import activity, notices, waitlist
 from onceward_apps.learning.app import settings
-from onceward_apps.learning.bookings import book_sessions, cancel_bookings
+from onceward_apps.learning.bookings import cancel_bookings
+from onceward_apps.learning.calcom_jobs import book_sessions
 from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, LearningError, NotEnrollable, NotFound
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import Refusal, access_end, is_enrollable, pool_key
@@ -47,6 +48,31 @@ async def enrol_free(tx: Tx, cohort_id: UUID, user_id: UUID) -> UUID:
             pass
         case _:
             raise NotEnrollable(f"{cohort['name']} is not open for enrolment")
+    return await _enrol_unpaid(tx, cohort, user)
+
+
+async def enrol_by_hand(tx: Tx, cohort_id: UUID, user_id: UUID, *, reason: str, actor: str) -> UUID:
+    """Enrol a person for an operator: a scholarship, a bank transfer, the seat of a company.
+
+    Nothing is paid here. A cohort that has begun takes people, too. A second call returns the enrolment of the first.
+    """
+    cohort = await cohorts.share(tx, cohort_id)
+    user = await users.lock(tx, user_id)
+    if cohort is None or user is None or user["erased_at"] is not None:
+        raise NotFound(f"there is no cohort {cohort_id}" if cohort is None else f"there is no user {user_id}")
+    known = await enrollments.live(tx, user_id, cohort_id)
+    if known is not None:
+        return known["id"]
+    if cohort["status"] not in ("OPEN", "CONFIRMED", "IN_PROGRESS"):
+        raise NotEnrollable(f"{cohort['name']} is {cohort['status']}: nobody can be enrolled")
+    await users.confirm(tx, user_id)  # the operator knows the person
+    enrollment_id = await _enrol_unpaid(tx, cohort, user)
+    ids = {"entity_type": "Enrollment", "entity_id": enrollment_id}
+    await tx.audit("enrolled_by_hand", **ids, reason=reason, actor=actor)
+    return enrollment_id
+
+
+async def _enrol_unpaid(tx: Tx, cohort: Any, user: Any) -> UUID:
     place = await take_place(tx, cohort, user, None)
     if place is None:
         raise CohortFull(f"{cohort['name']} is full")
@@ -80,7 +106,7 @@ async def move(tx: Tx, enrollment_id: UUID, to_cohort: UUID, *, actor: str, reas
     await waitlist.enrolled(tx, enrollment["user_id"], to_cohort, claim_id=None)
     if cohort["has_live_sessions"]:
         await tx.enqueue(book_sessions.unique(f"book:{enrollment_id}:{to_cohort}"), enrollment_id=enrollment_id)
-    await notices.updated(tx, shown, "moved")
+    await notices.moved(tx, shown, enrollment["cohort_name"])
     await promote_soon(tx, enrollment["cohort_id"])
     moved = {"cohort_id": {"from": str(enrollment["cohort_id"]), "to": str(to_cohort)}}
     await tx.audit(

@@ -65,7 +65,7 @@ class Student(BaseModel):
 
 
 class CohortStarted(BaseModel):
-    """A cohort started."""
+    """A cohort started. `students` has the first 100; `studentsUrl` lists all, page by page."""
 
     cohortId: UUID
     cohortName: str
@@ -73,6 +73,7 @@ class CohortStarted(BaseModel):
     endDate: datetime
     enrollmentCount: int
     students: list[Student]
+    studentsUrl: str
 
 
 class CohortCompleted(BaseModel):
@@ -182,6 +183,7 @@ SAMPLES: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
             **COHORT,
             **DATES,
             "students": [{"userId": USER["userId"], "email": USER["userEmail"], "name": "Ada Lovelace"}],
+            "studentsUrl": f"https://learn.example/api/v1/learning/cohorts/{COHORT['cohortId']}/enrollments",
         },
     ),
     "cohort.completed": (CohortCompleted, {**COHORT, **DATES, "completedAt": END}),

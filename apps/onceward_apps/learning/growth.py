@@ -28,9 +28,10 @@ GROWTH: dict[str, str] = {
     "learning.chat_reads": "kept: one row for each student and cohort",
     "learning.sign_in_links": "deleted by `learning.old_records` 30 days after they expire",
     "learning.student_sessions": "deleted when the student signs out, or by `learning.old_records` 30 days after they expire",
-    "learning.activity_log": "kept: what happened, for the dashboard and the daily numbers",
+    "learning.activity_log": "deleted by `learning.old_records` after 400 days; the daily metrics keep the counts",
     "learning.page_views": "deleted by `learning.old_records` after 30 days; the daily metrics keep the counts",
     "learning.daily_metrics": "kept: one row for each organization and day",
     "learning.crm_sync": "kept: two rows for each organization",
+    "learning.crm_refused": "deleted when the CRM accepts the record: at most one row for each user and enrolment",
     "learning.crm_sync_log": "deleted by `learning.old_records` after 30 days",
 }

@@ -17,6 +17,8 @@ from onceward_apps.learning.store import keys
 
 LINK_DAYS = 180
 """How long a signed link in a mail works."""
+CALENDAR_DAYS = 3 * 365
+"""How long a calendar that a student has subscribed to works: longer than any course."""
 Purpose = Literal["survey", "extension", "ics"]
 
 
@@ -30,10 +32,10 @@ def hash_token(token: str) -> bytes:
     return sha256(token.encode()).digest()
 
 
-async def enrollment_token(tx: Tx, purpose: Purpose, enrollment_id: UUID) -> str:
+async def enrollment_token(tx: Tx, purpose: Purpose, enrollment_id: UUID, *, days: int | None = None) -> str:
     """Return `<enrolment id>.<expiry>.<signature>`. The signature is valid for one purpose and one organization."""
     key = ring_keys(await keys.signing_key(tx))[0]
-    until = await tx.fetchval("select onceward.now()") + timedelta(days=LINK_DAYS)
+    until = await tx.fetchval("select onceward.now()") + timedelta(days=days or LINK_DAYS)
     text = f"{enrollment_id}.{int(until.timestamp())}"
     return f"{text}.{_sign(key, purpose, text)}"
 

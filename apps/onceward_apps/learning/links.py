@@ -31,6 +31,28 @@ def home(enrollment_id: UUID | None = None) -> str:
     return _page("home" if enrollment_id is None else f"home/{enrollment_id}")
 
 
+def enrolled(checkout_id: UUID) -> str:
+    """Return the page that a person sees after paying."""
+    return _page(f"enrolled/{checkout_id}")
+
+
+def calendar(token: str) -> str:
+    return _page(f"calendars/{token}.ics")
+
+
+def check_mail() -> str:
+    return _page("check-mail")
+
+
+def sessions(enrollment_id: UUID) -> str:
+    return _page(f"home/{enrollment_id}#sessions-title")
+
+
+def students(cohort_id: UUID) -> str:
+    """Return the address of the list of a cohort's students, for callers of the API."""
+    return f"{app.services.settings.url}/api/v1/learning/cohorts/{cohort_id}/enrollments"
+
+
 def issuer(organization: UUID) -> str:
     """Return the id of an organization as an issuer of badges."""
     return _page(f"issuers/{organization}")

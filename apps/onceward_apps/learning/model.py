@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 from uuid import UUID
+from zoneinfo import ZoneInfo, available_timezones
 
 CohortStatus = Literal["DRAFT", "OPEN", "CONFIRMED", "IN_PROGRESS", "COMPLETED", "CANCELLED"]
 EnrollmentStatus = Literal["ACTIVE", "REFUND_PENDING", "REFUNDED", "EXPIRED"]
@@ -58,6 +59,11 @@ def access_end(ends_at: datetime, access_days: int) -> datetime:
     return ends_at + timedelta(days=access_days)
 
 
+def known_zone(name: str | None) -> str | None:
+    """Return the name of a time zone, or None if it names none. People write all sorts of things into a survey."""
+    return name if name is not None and name in available_timezones() else None
+
+
 def start_of_next_day(now: datetime) -> datetime:
     """Return the next midnight, UTC."""
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -67,7 +73,7 @@ Expiry = Literal["apply_extension", "expire", "remind"]
 
 
 def expiry_step(access_expires_at: datetime, extends_until: datetime | None, now: datetime) -> Expiry:
-    """Return what the daily check does with an enrolment whose access ends before tomorrow.
+    """Return what the daily check does with an enrolment whose access ends before the next check.
 
     An extension counts only if it reaches beyond now: one that has already passed must not prolong the access.
     """
@@ -88,16 +94,17 @@ class Tuition:
         return self.back >= self.paid
 
 
-def pre_cohort_template(starts_at: datetime, now: datetime, sent: frozenset[str] = frozenset()) -> str | None:
+def pre_cohort_template(starts_at: datetime, now: datetime, zone: str) -> str | None:
     """Return the reminder that is due for an enrolment, or None.
 
-    Within a day of the start only the 1-day mail is sent: who enrols late does not get both.
+    Days are days in the zone of the cohort: a start at 09:30 is announced on the day before it, not half an hour
+    earlier. From that day on only the 1-day mail is sent: who enrols late does not get both.
     """
-    left = starts_at - now
-    if left <= timedelta(0) or left > timedelta(days=7):
+    local = ZoneInfo(zone)
+    days = (starts_at.astimezone(local).date() - now.astimezone(local).date()).days
+    if starts_at <= now or days > 7:
         return None
-    template = "cohort-starting-tomorrow" if left <= timedelta(days=1) else "cohort-starting-7days"
-    return None if template in sent else template
+    return "cohort-starting-tomorrow" if days <= 1 else "cohort-starting-7days"
 
 
 def nps_category(score: int) -> NpsCategory:

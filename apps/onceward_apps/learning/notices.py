@@ -11,7 +11,6 @@ from onceward.capacity import look
 from onceward.payments import Payment
 from onceward_apps.learning import link_tokens, links
 from onceward_apps.learning.model import Refusal, pool_key
-from onceward_apps.learning.store import enrollments as rows
 from onceward_apps.learning.student_mails import mail
 from onceward_apps.learning.surveys import survey_url
 
@@ -39,7 +38,8 @@ async def welcome(tx: Tx, enrollment: Any) -> None:
             "name": enrollment["user_name"],
             "cohortName": enrollment["cohort_name"],
             "startDate": enrollment["starts_at"],
-            "calBookingLink": await rows.booking_url(tx, enrollment["id"]),
+            # Nothing is booked yet: the sessions appear there as soon as they are.
+            "calBookingLink": links.sessions(enrollment["id"]) if enrollment["has_live_sessions"] else None,
             "homeUrl": links.home(enrollment["id"]),
             "intakeSurveyUrl": await survey_url(tx, "intake", enrollment["id"]),
         },
@@ -117,6 +117,20 @@ async def charged_back(tx: Tx, enrollment: Any, payment: Payment) -> None:
     await mail(tx, "dispute-lost", enrollment, key=f"payment:{payment.id}:lost", data=data)
 
 
+async def moved(tx: Tx, enrollment: Any, old_cohort_name: str) -> None:
+    """Mail a student who was moved, and publish it. `enrollment` is the row after the move."""
+    key = f"enrollment:{enrollment['id']}:{enrollment['cohort_id']}:moved:{enrollment['updated_at'].isoformat()}"
+    data = {
+        "name": enrollment["user_name"],
+        "cohortName": enrollment["cohort_name"],
+        "oldCohortName": old_cohort_name,
+        "startDate": enrollment["starts_at"],
+        "homeUrl": links.home(enrollment["id"]),
+    }
+    await mail(tx, "enrollment-moved", enrollment, key=key, data=data)
+    await updated(tx, enrollment, "moved")
+
+
 async def updated(tx: Tx, enrollment: Any, change: str, *, key: str | None = None, **more: Any) -> None:
     """Publish `enrollment.updated`. `enrollment` is a row of `store.enrollments.find`."""
     data = {
@@ -133,7 +147,8 @@ async def updated(tx: Tx, enrollment: Any, change: str, *, key: str | None = Non
 async def access_expiring(tx: Tx, enrollment: Any) -> None:
     """Remind once for each date on which the access ends."""
     until = enrollment["access_expires_at"]
-    token = await link_tokens.enrollment_token(tx, "extension", enrollment["id"])
+    sells = enrollment["extension_price"] > 0
+    token = await link_tokens.enrollment_token(tx, "extension", enrollment["id"]) if sells else None
     await mail(
         tx,
         "access-expiring-today",
@@ -142,7 +157,7 @@ async def access_expiring(tx: Tx, enrollment: Any) -> None:
         data={
             "cohortName": enrollment["cohort_name"],
             "expiresAt": until,
-            "extendAccessUrl": links.extension(token),
+            "extendAccessUrl": None if token is None else links.extension(token),
         },
         expires_at=until,
     )

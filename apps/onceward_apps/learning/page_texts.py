@@ -12,11 +12,19 @@ PT: dict[str, str] = {
     "{percent} % of the course": "{percent} % do curso",
     "{percent} % of the live sessions": "{percent} % das sessões ao vivo",
     "{total} places": "{total} vagas",
+    "A mail is on its way to {address}. It has everything about the course.": (
+        "Enviámos um email para {address}, com tudo sobre o curso."
+    ),
+    "A mail tells you when you are enrolled. You can close this page.": (
+        "Um email avisa-o quando a inscrição estiver confirmada. Pode fechar esta página."
+    ),
     "A place is reserved for you until": "Há uma vaga reservada para si até",
     "Add to calendar (.ics)": "Adicionar ao calendário (.ics)",
+    "Back to the course, if you have not paid": "Voltar ao curso, se não pagou",
     "Certificate": "Certificado",
     "Challenges for advanced students": "Desafios para estudantes avançados",
     "Chat": "Chat",
+    "Check your mail": "Veja o seu email",
     "Completed": "Concluído",
     "Connection lost. Reconnecting…": "Ligação perdida. A ligar de novo…",
     "Connection lost. The places left may have changed. Reconnecting…": (
@@ -57,13 +65,18 @@ PT: dict[str, str] = {
     "No courses are open at the moment.": "De momento não há cursos abertos.",
     "No longer valid": "Já não é válido",
     "Not found": "Não encontrado",
+    "Number": "Número",
+    "On": "Em",
+    "One moment": "Um momento",
     "Open": "Abrir",
     "Open the PDF": "Abrir o PDF",
+    "Paid": "Pago",
     "Pay in {count} instalments": "Pagar em {count} prestações",
     "Preparation": "Preparação",
     "Preparation for beginners": "Preparação para principiantes",
     "Prepare for the course": "Preparar-se para o curso",
     "Prepare for {name}": "Preparar-se para {name}",
+    "Receipt": "Recibo",
     "See all courses": "Ver todos os cursos",
     "Send": "Enviar",
     "Send the link": "Enviar a ligação",
@@ -72,9 +85,18 @@ PT: dict[str, str] = {
     "Sign out": "Sair",
     "Skip to the content": "Saltar para o conteúdo",
     "Student": "Estudante",
+    "Subscribe to the calendar": "Subscrever o calendário",
     "Tell us about yourself": "Fale-nos de si",
+    "Thank you": "Obrigado",
+    "The chat is open while the course runs.": "O chat está aberto enquanto o curso decorre.",
+    "The course is full.": "O curso está cheio.",
+    "The course starts on": "O curso começa em",
     "The link may be incomplete. Copy the whole link from your email, or open it there.": (
         "A ligação pode estar incompleta. Copie-a inteira do seu email, ou abra-a lá."
+    ),
+    "The link works once, for 30 minutes. If no mail arrives, look into the spam folder, or fill in the form again.": (
+        "A ligação funciona uma vez, durante 30 minutos. Se não receber o email, veja a pasta de spam ou preencha"
+        " de novo o formulário."
     ),
     "There is no certificate with the id {id}. Check the id for typing errors.": (
         "Não existe um certificado com o código {id}. Verifique se o código tem erros."
@@ -93,14 +115,32 @@ PT: dict[str, str] = {
         "Esta ligação já foi usada ou é demasiado antiga. Peça uma nova."
     ),
     "This page does not exist": "Esta página não existe",
+    "To see your course, sign in with a link that we send by mail.": (
+        "Para ver o seu curso, entre com uma ligação que enviamos por email."
+    ),
     "To the course": "Ir para o curso",
+    "We book the live sessions for you. One mail lists all of them.": (
+        "Marcamos as sessões ao vivo por si. Um email lista-as todas."
+    ),
+    "We have sent you a mail. Open its link to confirm your address: then your place is yours.": (
+        "Enviámos-lhe um email. Abra a ligação para confirmar o seu endereço: depois disso, a vaga é sua."
+    ),
     "We send you a link by mail. It works once, for 30 minutes.": (
         "Enviamos-lhe uma ligação por email. Funciona uma vez, durante 30 minutos."
     ),
+    "We wait for the payment service to confirm your payment. This page shows it when it is there.": (
+        "Esperamos que o serviço de pagamentos confirme o seu pagamento. Esta página mostra-o quando chegar."
+    ),
+    "What comes next": "Os próximos passos",
+    "You are enrolled": "Está inscrito",
     "You are not enrolled in a course.": "Não está inscrito em nenhum curso.",
+    "You are not enrolled. We return your payment, and a mail says why.": (
+        "Não está inscrito. Devolvemos o seu pagamento, e um email explica porquê."
+    ),
     "Your access ended on": "O seu acesso terminou em",
     "Your access ends on": "O seu acesso termina em",
     "Your access has ended.": "O seu acesso terminou.",
+    "Your payment comes back": "O seu pagamento é devolvido",
     "Your payment for {name} is being processed. If it fails, you can pay again.": (
         "O seu pagamento de {name} está a ser processado. Se falhar, pode pagar de novo."
     ),

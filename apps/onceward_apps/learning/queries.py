@@ -13,6 +13,7 @@ from onceward_apps.learning.model import as_uuid, start_of_next_day, transitions
 from onceward_apps.learning.store import certificates, views
 from onceward_apps.learning.store import chat as chat_rows
 from onceward_apps.learning.student_access import (
+    claimed_user,
     cohort_place,
     enrolled,
     is_signed_in,
@@ -82,14 +83,16 @@ async def cohort_status(q: Query, *, cohort_id: UUID) -> dict[str, Any] | None:
 
 
 @app.query(name="learning.chat", allow=member)
-async def chat(q: Query, *, cohort_id: UUID, access: str = "") -> list[dict[str, Any]]:
-    """Return the 50 newest messages, the newest last, with names, avatars and reactions."""
+async def chat(q: Query, *, cohort_id: UUID, access: str = "", limit: int = chat_rules.NEWEST) -> list[dict[str, Any]]:
+    """Return the newest messages, at most 200, the newest last, with names, avatars and reactions."""
     if not await is_signed_in(q, access):
         return []
     q.watch("learning.chat_messages", cohort_id=cohort_id)
     q.watch("learning.chat_reactions", cohort_id=cohort_id)
     q.ignore("learning.users")  # a changed name appears with the next message
-    return [dict(row) for row in await chat_rows.newest(q, cohort_id, chat_rules.NEWEST)]
+    shown = min(max(limit, 1), chat_rules.MAX_NEWEST)
+    reader = claimed_user(access)
+    return [dict(row) for row in await chat_rows.newest(q, cohort_id, shown, reader=reader)]
 
 
 @app.query(name="learning.unread", allow=member_self)

@@ -114,8 +114,8 @@ async def end_refunded(tx: Tx, enrollment: Any, amount: int, reason: str) -> Non
     await withdraw(tx, enrollment, reason)
     shown = await enrollments.find(tx, enrollment["id"])
     cancelled = enrollment["cohort_status"] == "CANCELLED"
-    # A cancelled cohort sends its own mail, and nobody is invited into it.
-    await notices.refunded(tx, shown, by_mail=not cancelled, by_bank=reason == DISPUTE_LOST)
+    # A cancelled cohort has mailed those whom it refunds. A refund that was under way before has its own mail.
+    await notices.refunded(tx, shown, by_mail=not shown["ended_with_cohort"], by_bank=reason == DISPUTE_LOST)
     if cancelled:
         await cohorts.count_refund(tx, enrollment["cohort_id"])
     else:

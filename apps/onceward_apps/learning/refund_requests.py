@@ -26,10 +26,19 @@ async def refund_enrollment(tx: Tx, enrollment_id: UUID, *, reason: str, actor: 
 
 
 async def give_back(
-    tx: Tx, enrollment: Any, *, reason: str, actor: str, metadata: dict[str, str] | None = None
+    tx: Tx,
+    enrollment: Any,
+    *,
+    reason: str,
+    actor: str,
+    metadata: dict[str, str] | None = None,
+    with_cohort: bool = False,
 ) -> list[Refund]:
-    """Withdraw an enrolment and refund what remains of each payment of it. The caller has locked it."""
-    await enrollments.refund_pending(tx, enrollment["id"], reason)
+    """Withdraw an enrolment and refund what remains of each payment of it. The caller has locked it.
+
+    `with_cohort`: the cohort was cancelled, and the caller mails the student that the money comes back.
+    """
+    await enrollments.refund_pending(tx, enrollment["id"], reason, with_cohort=with_cohort)
     await withdraw(tx, enrollment, reason)
     requested = [
         await tx.payments.refund(payment, reason=reason, by=actor, metadata=metadata)

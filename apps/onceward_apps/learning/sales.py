@@ -53,6 +53,7 @@ async def enrol(payment: Payment, tx: Tx) -> Accept | Return:
         if why != "checkout_replaced":  # the newer page of the same checkout may still be paid
             await end_checkout(tx, checkout["id"])
         if why is None:
+            await users.confirm(tx, user["id"])  # who pays is a person
             await waitlist.add(tx, cohort["id"], user["id"], priority=REFUNDED_PRIORITY)
         return await refuse(tx, payment, why or "cohort_full", cohort, user)
     await users.confirm(tx, user["id"])
@@ -113,8 +114,7 @@ def _student(enrollment: Any) -> dict[str, Any]:
 
 
 async def _end_others(tx: Tx, cohort: Any, user: Any) -> None:
-    """End the other checkout that a person has started, for example while a bank debit was processed."""
-    other = await checkouts.started(tx, user["id"], cohort["id"])
-    if other is not None:
+    """End the other checkouts for a person, for example one that was started while a bank debit was processed."""
+    for other in await checkouts.all_started(tx, user["id"], cohort["id"]):
         await tx.payments.close(ENROLMENT, other["id"])
         await end_checkout(tx, other["id"])

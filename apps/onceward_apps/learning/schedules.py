@@ -1,4 +1,4 @@
-"""Schedules, all in UTC. Each takes everything that is due, so a missed run is made up for by the next one."""
+"""Schedules, in UTC unless a cohort has a zone. Each takes everything that is due, so a missed run costs nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from onceward import Run, Skip, Tx
 from onceward_apps.learning import extensions, links, waitlist
 from onceward_apps.learning.app import app
 from onceward_apps.learning.cohorts import set_status
-from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import pre_cohort_template
 from onceward_apps.learning.store import cohorts, due, enrollments
 from onceward_apps.learning.student_mails import mail
@@ -19,7 +18,7 @@ ACTOR = "schedule:cohort_clock"
 
 @app.cron("0 2 * * *", name="learning.access_expiry")
 async def access_expiry(run: Run) -> None:
-    """End access that is over, apply extensions, remind those whose access ends today."""
+    """End access that is over, apply extensions, remind those whose access ends before the next check."""
     await run.each(await run.fetch(due.ACCESS_ENDS), check_access)
 
 
@@ -28,9 +27,9 @@ async def check_access(row: Any, tx: Tx) -> None:
         raise Skip
 
 
-@app.cron("0 9 * * *", name="learning.pre_cohort_mails")
+@app.cron("0 * * * *", name="learning.pre_cohort_mails")
 async def pre_cohort_mails(run: Run) -> None:
-    """Mail students a week and a day before their cohort starts."""
+    """Mail students a week and a day before their cohort starts, from 09:00 in the zone of the cohort on."""
     await run.each(await run.fetch(due.STARTING), remind)
 
 
@@ -39,7 +38,7 @@ async def remind(row: Any, tx: Tx) -> None:
     now = await tx.fetchval("select onceward.now()")
     template = None
     if enrollment["status"] == "ACTIVE" and enrollment["cohort_status"] == "CONFIRMED":
-        template = pre_cohort_template(enrollment["starts_at"], now)
+        template = pre_cohort_template(enrollment["starts_at"], now, enrollment["time_zone"])
     if template is None:
         raise Skip
     data: dict[str, Any] = {
@@ -61,8 +60,10 @@ async def remind(row: Any, tx: Tx) -> None:
             "zoomLink": enrollment["zoom_link"],
             "slackChannelUrl": enrollment["slack_channel_url"],
         }
-    key = f"enrollment:{enrollment['id']}:{template}"
+    # A student who was moved is reminded of the new cohort, too.
+    key = f"enrollment:{enrollment['id']}:{enrollment['cohort_id']}:{template}"
     await mail(tx, template, enrollment, key=key, data=data, expires_at=enrollment["starts_at"])
+    await enrollments.note_reminder(tx, enrollment["id"], f"{enrollment['cohort_id']}:{template}")
 
 
 @app.cron("0 */6 * * *", name="learning.waitlist_promotion")
@@ -83,9 +84,8 @@ async def invite_cleanup(run: Run) -> None:
 
 
 async def end_invite(row: Any, tx: Tx) -> None:
-    if not await waitlist.expire_invite(tx, row["id"]):
+    if not await waitlist.expire_invite(tx, row["id"], row["cohort_id"]):
         raise Skip
-    await promote_soon(tx, row["cohort_id"])
 
 
 @app.every(300, name="learning.cohort_clock")

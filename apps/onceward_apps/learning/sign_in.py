@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from onceward import Engine, Tx
 from onceward_apps.learning.app import app
-from onceward_apps.learning.errors import LearningError
+from onceward_apps.learning.checkout import has_place
+from onceward_apps.learning.enrollments import enrol_free
+from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, LearningError, NotEnrollable
+from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.link_tokens import hash_token, new_token
-from onceward_apps.learning.store import enrollments, people, users
+from onceward_apps.learning.model import is_enrollable
+from onceward_apps.learning.store import cohorts, enrollments, people, users
 from onceward_apps.learning.student_mails import mail
 
 LINK_MINUTES = 30
@@ -33,6 +38,10 @@ class StudentSession:
     user_id: UUID
     organization: UUID
     expires_at: datetime
+    enrollment_id: UUID | None = None
+    """The place in a free cohort that the link was for."""
+    refused: str | None = None
+    """Why there was no place: the code of the error."""
 
 
 async def send_links(engine: Engine, email: str) -> int:
@@ -62,11 +71,35 @@ async def remind(engine: Engine, organization: UUID, user_id: UUID, cohort_id: U
             await send_link(tx, user_id)
 
 
-async def send_link(tx: Tx, user_id: UUID) -> str:
-    """Mail a sign-in link to a user, and return its token."""
+async def send_confirmation(engine: Engine, organization: UUID, user_id: UUID, cohort_id: UUID) -> None:
+    """Mail a link with which a person takes a place in a free cohort. For who is enrolled it is a sign-in."""
+    async with engine.transaction(organization=organization) as tx:
+        cohort = await cohorts.share(tx, cohort_id)
+        if not is_enrollable(cohort["status"], cohort["starts_at"], cohort["now"]):
+            raise NotEnrollable(f"{cohort['name']} is not open for enrolment")
+        if not await has_place(tx, cohort_id):
+            raise CohortFull(f"{cohort['name']} is full: join the waitlist")
+        await users.lock(tx, user_id)
+        if not await people.has_fresh_link(tx, user_id, cohort_id):
+            await send_link(tx, user_id, confirms=cohort, takes_place=True)
+
+
+async def confirm_for_waitlist(engine: Engine, organization: UUID, user_id: UUID, cohort_id: UUID) -> None:
+    """Mail a link to a person on the waitlist whose address nobody has confirmed: without it there is no invite."""
+    async with engine.transaction(organization=organization) as tx:
+        user = await users.lock(tx, user_id)
+        if user["confirmed_at"] is None and not await people.has_fresh_link(tx, user_id):
+            await send_link(tx, user_id, confirms=await cohorts.find(tx, cohort_id))
+
+
+async def send_link(tx: Tx, user_id: UUID, *, confirms: Any = None, takes_place: bool = False) -> str:
+    """Mail a sign-in link to a user, and return its token.
+
+    `confirms` is the cohort for which a person gave the address; with `takes_place` using the link enrols in it.
+    """
     token = new_token()
     hashed = hash_token(token)
-    await people.add_link(tx, hashed, user_id, LINK_MINUTES)
+    await people.add_link(tx, hashed, user_id, LINK_MINUTES, confirms["id"] if takes_place else None)
     user = await people.user(tx, user_id)
     data = {
         "name": user["name"],
@@ -76,7 +109,11 @@ async def send_link(tx: Tx, user_id: UUID) -> str:
     }
     now: datetime = await tx.fetchval("select onceward.now()")
     expires_at = now + timedelta(minutes=LINK_MINUTES)
-    await mail(tx, "student-sign-in", user, key=f"sign-in:{hashed.hex()}", data=data, expires_at=expires_at)
+    template = "student-sign-in"
+    if confirms is not None:
+        template = "enrollment-confirm"
+        data |= {"cohortName": confirms["name"], "waitlist": not takes_place}
+    await mail(tx, template, user, key=f"sign-in:{hashed.hex()}", data=data, expires_at=expires_at)
     return token
 
 
@@ -86,12 +123,26 @@ async def redeem(engine: Engine, token: str) -> StudentSession:
     if organization is None:
         raise LinkInvalid("this sign-in link is unknown, used or expired: ask for a new one")
     async with engine.transaction(organization=organization) as tx:
-        user_id = await people.use_link(tx, hash_token(token))
-        if user_id is None:
+        link = await people.use_link(tx, hash_token(token))
+        if link is None:
             raise LinkInvalid("this sign-in link is unknown, used or expired: ask for a new one")
-        session = new_token()
+        user_id, session = link["user_id"], new_token()
         row = await people.open_session(tx, hash_token(session), user_id, SESSION_DAYS)
-    return StudentSession(session, row["id"], user_id, organization, row["expires_at"])
+        for cohort_id in await people.waits_for(tx, user_id):
+            await promote_soon(tx, cohort_id)  # the address is confirmed now
+        opened = StudentSession(session, row["id"], user_id, organization, row["expires_at"])
+        return opened if link["cohort_id"] is None else await _take_place(tx, opened, link["cohort_id"])
+
+
+async def _take_place(tx: Tx, session: StudentSession, cohort_id: UUID) -> StudentSession:
+    """Enrol in the free cohort of the link. Who cannot be enrolled is signed in all the same, and reads why."""
+    try:
+        return replace(session, enrollment_id=await enrol_free(tx, cohort_id, session.user_id))
+    except AlreadyEnrolled:
+        known = await enrollments.live(tx, session.user_id, cohort_id)
+        return replace(session, enrollment_id=known["id"])
+    except LearningError as error:
+        return replace(session, refused=error.code)
 
 
 async def is_open(engine: Engine, token: str) -> bool:

@@ -11,7 +11,7 @@ from onceward import Tx
 from onceward.messages import Recipient, Sending, preference_link, save_recipient
 from onceward_apps.learning.store import users
 
-CONFIRMATIONS = frozenset({"student-sign-in", "enrollment-welcome", "waitlist-spot-available"})
+CONFIRMATIONS = frozenset({"student-sign-in", "enrollment-confirm"})
 """The first mail to an address that a stranger entered in a form. Who follows its link confirms the address."""
 
 

@@ -19,7 +19,11 @@ from onceward_apps.learning.link_tokens import hash_token, new_token
 from onceward_apps.learning.model import is_enrollable, pool_key
 from onceward_apps.learning.store import cohorts, enrollments, users
 from onceward_apps.learning.store import waitlist as rows
-from onceward_apps.learning.student_mails import mail
+from onceward_apps.learning.student_mails import mail, mail_many
+
+CLEANED_UP = timedelta(hours=2)
+"""The place of an invite is held until the clean-up ends the invite, and then goes to the next person in the queue.
+If it ended with the invite, a visitor could take it before. Two hours after the start nobody needs it."""
 
 
 async def join(tx: Tx, cohort_id: UUID, user_id: UUID, *, priority: int = 0) -> Any:
@@ -69,6 +73,7 @@ async def promote(tx: Tx, cohort_id: UUID) -> int:
         return 0
     # Invites close at the start of the cohort.
     until = min(cohort["now"] + timedelta(hours=settings().invite_hours), cohort["starts_at"])
+    held_until = cohort["starts_at"] + CLEANED_UP
     invited = 0
     while (entry := await rows.next_entry(tx, cohort_id)) is not None:
         if await enrollments.live(tx, entry["user_id"], cohort_id) is not None:
@@ -76,7 +81,7 @@ async def promote(tx: Tx, cohort_id: UUID) -> int:
             continue
         invite_id = uuid4()
         try:
-            held = await claim(tx, [Want(pool_key(cohort_id))], holder=f"invite:{invite_id}", until=until)
+            held = await claim(tx, [Want(pool_key(cohort_id))], holder=f"invite:{invite_id}", until=held_until)
         except CapacityRefused:
             break
         token = new_token()
@@ -109,8 +114,12 @@ async def read_invite(tx: Tx, token: str) -> Any:
     return invite
 
 
-async def expire_invite(tx: Tx, invite_id: UUID) -> bool:
-    """End an invite whose time is over, free its place, and put the person back. False: it has ended or was extended."""
+async def expire_invite(tx: Tx, invite_id: UUID, cohort_id: UUID) -> bool:
+    """End an invite whose time is over, put the person back, and invite the next one to the place in the same commit.
+
+    False: it has ended or was extended.
+    """
+    await cohorts.lock(tx, cohort_id)  # the order of locks: `promote` needs the cohort
     invite = await rows.lock_invite(tx, invite_id)
     if invite is None or invite["status"] != "SENT" or invite["expires_at"] > invite["now"]:
         return False
@@ -124,6 +133,7 @@ async def expire_invite(tx: Tx, invite_id: UUID) -> bool:
         key = f"waitlist:{entry['id']}:removed"
         await mail(tx, "waitlist-removed", user, key=key, data=data)
         await activity.record(tx, "waitlist_removed", cohort_id=entry["cohort_id"], user_id=entry["user_id"])
+    await promote(tx, cohort_id)
     return True
 
 
@@ -141,12 +151,19 @@ async def enrolled(tx: Tx, user_id: UUID, cohort_id: UUID, *, claim_id: int | No
     await rows.end_entry(tx, entry["id"], "ENROLLED")
 
 
-async def close(tx: Tx, cohort_id: UUID, *, reason: str) -> int:
-    """Revoke every outstanding invite and end the waitlist. Returns the number of invites."""
-    invites = await rows.open_invites(tx, cohort_id)
-    for invite in invites:
-        await rows.end_invite(tx, invite["id"], "REVOKED")
-    if claims := [invite["claim_id"] for invite in invites if invite["claim_id"] is not None]:
+async def close(tx: Tx, cohort_id: UUID, *, reason: str, limit: int) -> int:
+    """End up to `limit` entries of the waitlist with their invites, and tell the people. Returns their number."""
+    entries = await rows.live_entries(tx, cohort_id, limit)
+    ended = await rows.close(tx, [entry["id"] for entry in entries], reason)
+    if claims := [claim_id for claim_id in ended if claim_id is not None]:
         await release(tx, claims)
-    await rows.close(tx, cohort_id, reason)
-    return len(invites)
+    mails = [
+        (
+            entry,
+            f"waitlist:{entry['id']}:closed",
+            {"name": entry["user_name"], "cohortName": entry["cohort_name"], "reason": reason},
+        )
+        for entry in entries
+    ]
+    await mail_many(tx, "waitlist-closed", mails)
+    return len(entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
@@ -52,7 +53,12 @@ async def refund_student(tx: Tx, cohort_id: UUID, enrollment_id: str) -> int:
         return 0  # refunded or moved to another cohort meanwhile
     reason: str = (await cohorts.find(tx, cohort_id))["cancellation_reason"]
     marks = {"cohortId": str(cohort_id), "cohortCancelled": "true", "cancellationReason": reason[:500]}
-    refunds = await give_back(tx, enrollment, reason=reason, actor="workflow:cancel_cohort", metadata=marks)
+    actor = "workflow:cancel_cohort"
+    refunds = await give_back(tx, enrollment, reason=reason, actor=actor, metadata=marks, with_cohort=True)
+    # By currency: a student who was moved may have bought an extension in another one.
+    amounts: Counter[str] = Counter()
+    for each in refunds:
+        amounts[each.amount.currency] += each.amount.amount
     await mail(
         tx,
         "cohort-cancelled-refund",
@@ -61,8 +67,9 @@ async def refund_student(tx: Tx, cohort_id: UUID, enrollment_id: str) -> int:
         data={
             "name": enrollment["user_name"],
             "cohortName": enrollment["cohort_name"],
-            "refundAmount": sum(refund.amount.amount for refund in refunds),
+            "refundAmount": amounts.pop(enrollment["currency"], 0),
             "currency": enrollment["currency"],
+            "alsoRefunded": [{"amount": amount, "currency": currency} for currency, amount in sorted(amounts.items())],
             "cancellationReason": reason,
         },
     )

@@ -37,12 +37,13 @@ async def walk(
     before: int | None = None,
     oldest: int = 0,
     want: int = PAGE,
-    budget_s: float = BUDGET_S,
+    budget_s: float | None = None,
 ) -> Walked:
     """Return rows of `statement`, whose $1, $2 and $3 are an upper id (exclusive), a lower id and a limit."""
     upper = before if before is not None else await conn.fetchval(NEWEST) + 1
     rows: list[Any] = []
     width = FIRST_WINDOW
+    budget_s = BUDGET_S if budget_s is None else budget_s
     began = time.monotonic()
     while len(rows) <= want and upper > oldest:
         lower = max(oldest, upper - width)

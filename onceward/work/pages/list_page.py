@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.web.dashboard.page import Loader, View
-from onceward.web.dashboard.pagination import BUDGET_S, LONGER_S, walk
+from onceward.web.dashboard.pagination import LONGER_S, walk
 from onceward.work.pages.listing import Listing
 
 SPANS = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
@@ -38,7 +38,7 @@ def list_loader(kind: Listing) -> Loader:
             *args,
             before=before,
             oldest=oldest,
-            budget_s=LONGER_S if view.text("longer") else BUDGET_S,
+            budget_s=LONGER_S if view.text("longer") else None,
         )
         filtered = any(view.text(name) for name in ("state", "q", "since", "until", "span", *kind.facets))
         estimate = await view.conn.fetchval(ESTIMATE, kind.table) if view.everything else None

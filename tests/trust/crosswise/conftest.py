@@ -14,6 +14,7 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust.settings import TrustSettings
+from onceward.web.dashboard import pagination
 from onceward.web.settings import WebSettings
 from onceward_apps import all as bundled
 from tests.ticketing.conftest import databases
@@ -23,7 +24,8 @@ __all__ = ["databases"]
 
 
 @pytest.fixture
-async def empty_world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
+async def empty_world(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(pagination, "BUDGET_S", 10.0)  # a list shows all that it may, also on a busy machine
     app = Onceward("crosswise")
     app.include(bundled.app)
     settings = Settings(

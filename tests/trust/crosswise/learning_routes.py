@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from tests.trust.crosswise.routes import Ask
+
+
+def day(number: int) -> str:
+    """Return a time within the cohorts of the organizations, which begin in thirty days."""
+    return (datetime.now(UTC) + timedelta(days=number)).isoformat()
+
 
 L = "/api/v1/learning"
 P = f"{L}/public"
@@ -32,8 +40,15 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", f"{L}/surveys"): Ask(blank=True),
     ("GET", f"{L}/metrics/daily"): Ask(blank=True),
     ("POST", f"{L}/cohorts/{{cohort_id}}/capacity"): Ask(fill=COHORT, json={"max_capacity": 9}),
+    ("POST", f"{L}/cohorts/{{cohort_id}}/enrollments"): Ask(fill=COHORT, json={"email": "scholar@example.org", **WHY}),
     ("POST", f"{L}/cohorts/{{cohort_id}}/sessions"): Ask(
-        fill=COHORT, json={"title": "t", "starts_at": "2031-01-03T09:00:00Z", "ends_at": "2031-01-03T10:00:00Z"}
+        fill=COHORT, json={"title": "t", "starts_at": day(40), "ends_at": day(41)}
+    ),
+    ("PUT", f"{L}/sessions/{{session_id}}"): Ask(
+        fill={"session_id": "$session"}, json={"title": "t", "starts_at": day(42), "ends_at": day(43)}
+    ),
+    ("PUT", f"{L}/sessions/{{session_id}}/recording"): Ask(
+        fill={"session_id": "$session"}, json={"url": "https://video.example/1"}
     ),
     ("POST", f"{L}/sessions/{{session_id}}/cancel"): Ask(fill={"session_id": "$session"}),
     ("POST", f"{L}/cohorts/{{cohort_id}}/items"): Ask(fill=COHORT, json={"kind": "quiz", "title": "t"}),
@@ -68,6 +83,9 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", f"{S}/me"): Ask(headers=AS_STUDENT),
     ("PATCH", f"{S}/me"): Ask(headers=AS_STUDENT, json={"locale": "en"}),
     ("GET", f"{S}/enrollments/{{enrollment_id}}/content"): Ask(fill=ENROLLED, headers=AS_STUDENT),
+    ("GET", f"{S}/enrollments/{{enrollment_id}}/items/{{item_id}}"): Ask(
+        fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT
+    ),
     ("PUT", f"{S}/enrollments/{{enrollment_id}}/items/{{item_id}}"): Ask(
         fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, json={"done": True}
     ),
@@ -101,6 +119,9 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
     ("GET", "/learn/sign-in"): Ask(shows="nothing"),
     ("GET", "/learn/sign-in/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing"),
+    ("GET", "/learn/check-mail"): Ask(shows="nothing"),
+    ("GET", "/learn/enrolled/{checkout_id}"): Ask(fill={"checkout_id": "$enrollment"}, refused=True),
+    ("GET", "/learn/calendars/{token}.ics"): Ask(fill={"token": "$enrollment.forged"}, refused=True),
     ("GET", "/learn/home"): Ask(headers=AS_STUDENT),
     ("GET", "/learn/home/{enrollment_id}"): Ask(fill=ENROLLED, headers=AS_STUDENT),
     ("GET", "/learn/home/{enrollment_id}/calendar.ics"): Ask(fill=ENROLLED, headers=AS_STUDENT),

@@ -1,4 +1,4 @@
--- Return the organization of a cohort, user, enrolment, sign-in link or certificate. Visitors and webhooks belong to no
+-- Return the organization of a cohort, user, enrolment, checkout, sign-in link or certificate. Visitors and webhooks belong to no
 -- organization, so row-level security shows them nothing before this lookup. It reveals only the id of an organization.
 create or replace function learning.organization_of(p_kind text, p_id text) returns uuid
     language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -15,13 +15,14 @@ begin
             return (select organization_id from learning.student_sessions where token_hash = sha256(convert_to(p_id, 'UTF8')));
         when 'booking' then
             return (select organization_id from learning.bookings where uid = p_id or earlier_uids @> array[p_id] limit 1);
-        when 'cohort', 'user', 'enrollment' then
+        when 'cohort', 'user', 'enrollment', 'checkout' then
             if lower(p_id) !~ id_text then
                 return null;
             end if;
             case p_kind
                 when 'cohort' then return (select organization_id from learning.cohorts where id = p_id::uuid);
                 when 'user' then return (select organization_id from learning.users where id = p_id::uuid);
+                when 'checkout' then return (select organization_id from learning.checkouts where id = p_id::uuid);
                 else return (select organization_id from learning.enrollments where id = p_id::uuid);
             end case;
         else raise exception 'kind % is not one that learning.organization_of knows', p_kind;

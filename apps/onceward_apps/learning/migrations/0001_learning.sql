@@ -59,6 +59,7 @@ create table learning.cohorts (
     cal_event_type_id bigint,
     zoom_link text,
     slack_channel_url text,
+    time_zone text not null default 'UTC',                                  -- days and hours of its mails are meant in this zone
     price bigint not null check (price between 0 and 100000000),           -- minor units
     currency text not null check (currency ~ '^[A-Z]{3}$'),
     extension_price bigint not null default 0 check (extension_price between 0 and 100000000),
@@ -105,11 +106,16 @@ create table learning.sessions (
     ends_at timestamptz not null,
     recording_url text,
     cancelled_at timestamptz,
+    cancellation_reason text,
+    revision int not null default 0,        -- grows with each change: calendars take the newest, and each change is mailed once
     check (ends_at > starts_at),
-    unique (cohort_id, starts_at),
     unique (id, organization_id),
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
 );
+create unique index sessions_one_at_a_time on learning.sessions (cohort_id, starts_at) where cancelled_at is null;
+comment on index learning.sessions_one_at_a_time is 'A request that is sent twice adds one session. A cancelled one leaves its time free.';
+create index sessions_by_cohort on learning.sessions (cohort_id, starts_at);
+create index sessions_newest on learning.sessions (organization_id, starts_at, id);
 select onceward.protect('learning.sessions');
 
 create table learning.enrollments (
@@ -128,6 +134,7 @@ create table learning.enrollments (
     refunded_at timestamptz,
     refund_amount bigint check (refund_amount >= 0),
     refund_reason text,
+    ended_with_cohort boolean not null default false,   -- the cohort was cancelled, and its mail says that the money comes back
     partial_refund bigint check (partial_refund >= 0),
     partial_refund_reason text,
     disputed_at timestamptz,                    -- null once no dispute is open
@@ -141,6 +148,7 @@ create table learning.enrollments (
     nps_score int check (nps_score between 0 and 10),
     nps_category text check (nps_category in ('PROMOTER', 'PASSIVE', 'DETRACTOR')),
     moved_from uuid,                            -- the cohort that the student was moved from
+    reminded text,                              -- the last reminder before a start: the cohort and the template
     updated_at timestamptz not null default onceward.now(),
     changed_by xid8 not null default pg_current_xact_id(),
     unique (id, organization_id),
@@ -149,7 +157,9 @@ create table learning.enrollments (
 );
 create unique index enrollments_one_live on learning.enrollments (user_id, cohort_id) where status <> 'REFUNDED';
 comment on index learning.enrollments_one_live is 'A user has at most one enrolment in a cohort that was not refunded.';
-create index enrollments_by_cohort on learning.enrollments (cohort_id, status);
+create index enrollments_by_cohort on learning.enrollments (cohort_id, status, id);
+create index enrollments_of_cohort on learning.enrollments (cohort_id, enrolled_at, id);
+create index enrollments_by_user on learning.enrollments (user_id);
 create index enrollments_to_expire on learning.enrollments (access_expires_at) where status = 'ACTIVE';
 create index enrollments_active_by_day on learning.enrollments (organization_id, enrolled_at) include (amount_paid, currency)
     where status = 'ACTIVE';
@@ -166,7 +176,8 @@ create table learning.checkouts (
     user_id uuid not null,
     cohort_id uuid not null,
     invite_id uuid,
-    claim_id bigint,                            -- the place that it holds; null: the invite's claim
+    browser text not null default '',           -- whose page it is: empty for the person, else the browser of somebody who gave the address
+    claim_id bigint,                            -- the place that it holds; null: the invite's claim, or none
     status text not null default 'started' check (status in ('started', 'waiting', 'ended')),  -- waiting: for a bank debit
     created_at timestamptz not null default onceward.now(),
     ended_at timestamptz,
@@ -174,8 +185,9 @@ create table learning.checkouts (
     foreign key (user_id, organization_id) references learning.users (id, organization_id),
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
 );
-create unique index checkouts_one_started on learning.checkouts (user_id, cohort_id) where status = 'started';
-comment on index learning.checkouts_one_started is 'A person holds one place in a cohort while they pay.';
+create unique index checkouts_one_started on learning.checkouts (user_id, cohort_id, browser) where status = 'started';
+comment on index learning.checkouts_one_started is
+    'A person holds one place in a cohort while they pay. Who only knows the address has a checkout of their own.';
 create index checkouts_waiting on learning.checkouts (user_id, cohort_id) where status = 'waiting';
 select onceward.protect('learning.checkouts');
 

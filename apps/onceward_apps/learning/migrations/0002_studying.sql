@@ -13,6 +13,8 @@ create table learning.bookings (
     starts_at timestamptz not null,
     ends_at timestamptz not null,
     url text,
+    is_ours boolean not null default false,     -- our own job booked it: one mail tells about all of them
+    announced_at timestamptz,                   -- when that mail was written
     confirmed_at timestamptz,
     ended_at timestamptz,                       -- the meeting ended
     cancelled_at timestamptz,
@@ -24,6 +26,7 @@ create table learning.bookings (
     foreign key (session_id, organization_id) references learning.sessions (id, organization_id)
 );
 create index bookings_by_enrollment on learning.bookings (enrollment_id);
+create index bookings_by_session on learning.bookings (session_id, enrollment_id) where status <> 'CANCELLED';
 create index bookings_by_earlier_uid on learning.bookings using gin (earlier_uids);
 create unique index bookings_one_per_session on learning.bookings (enrollment_id, session_id) where status <> 'CANCELLED';
 select onceward.protect('learning.bookings');
@@ -59,6 +62,7 @@ create table learning.content_items (
     position int not null default 0,
     required boolean not null default true,
     is_prep boolean not null default false,     -- shown before the cohort starts
+    resource text check (resource in ('beginner-prep', 'advanced-challenges')),  -- only for students who were assigned it
     unique (id, organization_id),
     unique (cohort_id, kind, title),
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
@@ -189,6 +193,7 @@ create table learning.sign_in_links (
     token_hash bytea primary key check (length(token_hash) = 32),
     organization_id uuid not null default onceward.organization(),
     user_id uuid not null,
+    cohort_id uuid,                             -- the free cohort that the person takes a place in by using the link
     expires_at timestamptz not null,
     used_at timestamptz,
     created_at timestamptz not null default onceward.now(),
@@ -248,14 +253,29 @@ create table learning.daily_metrics (
 select onceward.protect('learning.daily_metrics');
 
 -- How far the CRM has been updated, as a snapshot: the next run takes the rows whose transaction that snapshot did not see.
+-- A run that was interrupted goes on where it was: `upto` is its snapshot, `after` the last record that the CRM answered.
 create table learning.crm_sync (
     organization_id uuid not null default onceward.organization(),
     kind text not null check (kind in ('contacts', 'deals')),
     watermark pg_snapshot,
+    upto pg_snapshot,
+    after uuid,
     synced_at timestamptz,
     primary key (organization_id, kind)
 );
 select onceward.protect('learning.crm_sync');
+
+-- Records that the CRM refused. They are sent again after a day, and when they change; they hold up no other record.
+create table learning.crm_refused (
+    organization_id uuid not null default onceward.organization(),
+    kind text not null check (kind in ('contacts', 'deals')),
+    record_id uuid not null,
+    reason text not null,
+    refused_at timestamptz not null default onceward.now(),
+    primary key (organization_id, kind, record_id)
+);
+create index crm_refused_oldest on learning.crm_refused (organization_id, kind, refused_at);
+select onceward.protect('learning.crm_refused');
 
 create table learning.crm_sync_log (
     id bigint generated always as identity primary key,

@@ -8,9 +8,10 @@ from onceward_apps.learning.routes import (
     pages,
     public,
     refunds,
+    sessions,
     student_pages,
     students,
 )
 
-for module in (operators, refunds, public, students, student_pages, admin_pages, badges, pages):
+for module in (operators, sessions, refunds, public, students, student_pages, admin_pages, badges, pages):
     app.routes(module.router)

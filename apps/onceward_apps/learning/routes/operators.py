@@ -12,27 +12,18 @@ from onceward.web import ANYTHING, AtMost, exposed
 from onceward_apps.learning import attendance, certificates, cohorts, enrollments, users, waitlist
 from onceward_apps.learning.errors import InvalidRequest, LearningError, NotFound
 from onceward_apps.learning.model import CohortStatus, transitions_from
-from onceward_apps.learning.routes.requests import Email, EngineHere, Operator, Viewer, acting
+from onceward_apps.learning.routes.requests import Email, EngineHere, Link, Operator, Reason, Title, Viewer, acting
+from onceward_apps.learning.routes.sessions import SessionIn
 from onceward_apps.learning.store import certificates as certificate_rows
 from onceward_apps.learning.store import curriculum, surveys, views
 
 router = APIRouter(prefix="/api/v1/learning", tags=["learning: operators"])
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-Reason = Annotated[str, Field(min_length=1, max_length=500)]
-Link = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s\"'<>]+$")]
-
-
-class SessionIn(BaseModel):
-    title: Name
-    starts_at: AwareDatetime
-    ends_at: AwareDatetime
-
 
 class CohortIn(BaseModel):
     """`price` is in minor units: 49900 EUR is 499 euros."""
 
-    name: Name
+    name: Title
     description: str = Field("", max_length=5000)
     starts_at: AwareDatetime
     ends_at: AwareDatetime
@@ -48,6 +39,7 @@ class CohortIn(BaseModel):
     extension_days: int = Field(30, ge=1, le=3650)
     instalment_price: int = Field(0, ge=0, le=100_000_000)
     instalment_count: int = Field(0, ge=0, le=60)
+    time_zone: str = Field("UTC", max_length=60, description="Mails count days and hours in this zone.")
     sessions: Annotated[list[SessionIn], AtMost(500)] = Field(default_factory=list[SessionIn])
 
 
@@ -62,12 +54,21 @@ class CapacityIn(BaseModel):
 
 class ItemIn(BaseModel):
     kind: Literal["lesson", "assignment", "quiz"]
-    title: Name
+    title: Title
     body: str | None = Field(None, max_length=100_000)
     url: Link | None = None
     position: int = Field(0, ge=0, le=100_000)
     required: bool = True
     is_prep: bool = False
+    resource: Literal["beginner-prep", "advanced-challenges"] | None = None
+
+
+class EnrolIn(BaseModel):
+    """`reason` says why nothing is paid here: a scholarship, a bank transfer, the seat of a company."""
+
+    email: Email
+    name: str = Field("", max_length=200)
+    reason: Reason
 
 
 class AttendanceIn(BaseModel):
@@ -160,29 +161,6 @@ async def set_capacity(engine: EngineHere, who: Operator, cohort_id: UUID, new: 
     return {"cohort_id": cohort_id, "max_capacity": new.max_capacity}
 
 
-@router.post("/cohorts/{cohort_id}/sessions", status_code=201)
-@exposed("nothing")
-async def add_session(engine: EngineHere, who: Operator, cohort_id: UUID, new: SessionIn) -> dict[str, Any]:
-    async with acting(engine, who.organization) as tx:
-        await _require_cohort(tx, cohort_id)
-        if new.ends_at <= new.starts_at:
-            raise InvalidRequest(f"ends_at {new.ends_at} is not after starts_at {new.starts_at}")
-        return dict(await curriculum.add_session(tx, cohort_id, new.title, new.starts_at, new.ends_at))
-
-
-@router.post("/sessions/{session_id}/cancel")
-@exposed("nothing")
-async def cancel_session(engine: EngineHere, who: Operator, session_id: UUID) -> dict[str, Any]:
-    """Cancel a session. It no longer counts in anybody's attendance."""
-    async with acting(engine, who.organization) as tx:
-        row, is_new = await curriculum.cancel_session(tx, session_id)
-        if row is None:
-            raise NotFound(f"there is no session {session_id}")
-        if is_new:
-            await tx.audit("session_cancelled", entity_type="Session", entity_id=session_id, actor=who.actor)
-        return dict(row)
-
-
 @router.post("/cohorts/{cohort_id}/items", status_code=201)
 @exposed("nothing")
 async def add_item(engine: EngineHere, who: Operator, cohort_id: UUID, new: ItemIn) -> dict[str, Any]:
@@ -196,11 +174,22 @@ async def add_item(engine: EngineHere, who: Operator, cohort_id: UUID, new: Item
 
 @router.get("/cohorts/{cohort_id}/enrollments")
 async def list_enrollments(
-    engine: EngineHere, who: Viewer, cohort_id: UUID, limit: int = Query(200, ge=1, le=1000)
+    engine: EngineHere, who: Viewer, cohort_id: UUID, limit: int = Query(200, ge=1, le=1000), after: UUID | None = None
 ) -> list[dict[str, Any]]:
+    """List the students, the newest first. `after` is the id of the last one of the page before."""
     async with acting(engine, who.organization) as tx:
         await _require_cohort(tx, cohort_id)
-        return [dict(row) for row in await curriculum.enrollments(tx, cohort_id, limit)]
+        return [dict(row) for row in await curriculum.enrollments(tx, cohort_id, limit, after)]
+
+
+@router.post("/cohorts/{cohort_id}/enrollments", status_code=201)
+@exposed("mail", "call")
+async def enrol(engine: EngineHere, who: Operator, cohort_id: UUID, new: EnrolIn) -> dict[str, Any]:
+    """Enrol a person without a payment page. The same person again gets the same enrolment."""
+    async with acting(engine, who.organization) as tx:
+        user = await users.register(tx, email=new.email, name=new.name)
+        enrollment_id = await enrollments.enrol_by_hand(tx, cohort_id, user["id"], reason=new.reason, actor=who.actor)
+    return {"enrollment_id": enrollment_id, "user_id": user["id"]}
 
 
 @router.get("/cohorts/{cohort_id}/waitlist")

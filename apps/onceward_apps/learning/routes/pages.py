@@ -98,9 +98,12 @@ async def show_prep(engine: EngineHere, student: MaybeStudent, cohort_id: UUID) 
         if enrollment is None:
             return missing()
         row = await views.enrollment(tx, enrollment["id"])
-        items = [each for each in await views.items(tx, row) if each["is_prep"]]
-        resources = await views.resources(tx, enrollment["id"])
-    return page("prep.html", enrollment=row, items=items, resources=resources)
+        items = [
+            {**each, "body": await views.text_of(tx, UUID(each["id"]), cohort_id) if each["unlocked"] else ""}
+            for each in await views.items(tx, row)
+            if each["is_prep"] or (each["resource"] and each["unlocked"])
+        ]
+    return page("prep.html", enrollment=row, items=items)
 
 
 @router.get("/learn/invites/{token}")

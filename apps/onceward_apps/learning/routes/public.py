@@ -22,6 +22,8 @@ from onceward_apps.learning.routes.requests import (
     Name,
     Visitor,
     acting,
+    browser_of,
+    has_allowance,
     limit,
     limit_mail,
     owner_of,
@@ -32,6 +34,10 @@ from onceward_apps.learning.store import certificates, views
 
 router = APIRouter(prefix="/api/v1/learning/public", tags=["learning: visitors"])
 
+HOLDS = 5
+HOLDS_PER_S = 31 * 60
+"""How many places one client address may hold in the life of a payment page, without being signed in. A stranger could
+otherwise hold every place of a cohort with invented addresses."""
 LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
 SHOWN = ("id", "name", "description", "status", "starts_at", "ends_at", "max_capacity", "price", "currency")
 SHOWN += ("instalment_price", "instalment_count")
@@ -80,6 +86,9 @@ async def start_checkout(
 ) -> dict[str, Any]:
     """Hold a place and return the address of the payment page. 409 says why it is not possible: `cohort_full`.
 
+    A free cohort needs a confirmed address: a mail with a link is sent, and using the link takes the place. One client
+    address holds a few places; further pages take theirs when they are paid.
+
     Only a signed-in student learns that they are enrolled, or that their payment is being processed (409
     `payment_pending`).
     """
@@ -91,7 +100,15 @@ async def start_checkout(
         user = await users.register(
             tx, email=requested.email, name=requested.name, locale=requested.locale, confirmed=False
         )
+        is_free = await _is_free(tx, cohort_id)
     is_known = visitor is not None and visitor.user_id == user["id"]
+    if is_free and not is_known:
+        try:
+            await sign_in.send_confirmation(engine, organization, user["id"], cohort_id)
+        except LearningError as error:
+            raise problem(error) from error
+        return {"url": links.check_mail()}
+    may_hold = is_known or await has_allowance(engine, request, "hold", number=HOLDS, per_s=HOLDS_PER_S)
     try:
         opened = await checkout.start_checkout(
             engine,
@@ -101,6 +118,8 @@ async def start_checkout(
             invite_token=requested.invite_token,
             instalments=requested.instalments,
             is_known=is_known,
+            browser=browser_of(request),
+            may_hold=may_hold,
         )
     except AlreadyEnrolled:
         # The same answer as for a new enrolment: nobody learns from this form who is enrolled. Their home page asks for
@@ -116,7 +135,7 @@ async def start_checkout(
 @router.post("/cohorts/{cohort_id}/waitlist", status_code=202)
 @exposed("mail", "call", credential=ANYBODY, limit=f"20 a minute per address; {MAILS}")
 async def join_waitlist(engine: EngineHere, request: Request, cohort_id: UUID, requested: SignUpIn) -> dict[str, Any]:
-    """Join the waitlist. A mail invites you when a place is free."""
+    """Join the waitlist. A mail invites you when a place is free, once you have confirmed your address."""
     await limit(engine, request, "waitlist", per_minute=20)
     organization = await owner_of(engine, "cohort", cohort_id)
     await limit_mail(engine, request, requested.email)
@@ -129,7 +148,12 @@ async def join_waitlist(engine: EngineHere, request: Request, cohort_id: UUID, r
             AlreadyEnrolled
         ):  # the same answer as for everybody: nobody learns from this form who is enrolled
             await waitlist.join(tx, cohort_id, user["id"])
+    await sign_in.confirm_for_waitlist(engine, organization, user["id"], cohort_id)
     return {"status": "WAITLISTED"}
+
+
+async def _is_free(tx: Any, cohort_id: UUID) -> bool:
+    return (await views.cohort(tx, cohort_id))["price"] == 0
 
 
 async def _require_public(tx: Any, cohort_id: UUID) -> None:
@@ -186,7 +210,8 @@ async def open_session(engine: EngineHere, request: Request, response: Response,
     except LearningError as error:
         raise problem(error) from error
     set_secret_cookie(request, response, SESSION_COOKIE, session.token, max_age_s=sign_in.SESSION_DAYS * 86400)
-    return {"user_id": session.user_id, "expires_at": session.expires_at}
+    home = links.home(session.enrollment_id)
+    return {"user_id": session.user_id, "expires_at": session.expires_at, "url": home, "refused": session.refused}
 
 
 @router.delete("/session", status_code=204)

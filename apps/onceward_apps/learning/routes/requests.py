@@ -39,6 +39,10 @@ Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s
 Name = Annotated[str, Field(max_length=200), AfterValidator(plain_name)]
 """The name that a person gives in a form. It appears in mails, so it contains no URL."""
 
+Title = Annotated[str, Field(min_length=1, max_length=200)]
+Link = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s\"'<>]+$")]
+Reason = Annotated[str, Field(min_length=1, max_length=500)]
+
 SESSION_COOKIE = "learning_session"
 VISITOR_COOKIE = "learning_visitor"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -85,6 +89,24 @@ async def limit(engine: Engine, request: Request, what: str, *, per_minute: int,
             kind="TooFast",
             headers={"Retry-After": str(wait_s)},
         )
+
+
+async def has_allowance(engine: Engine, request: Request, what: str, *, number: int, per_s: int) -> bool:
+    """Take one from the allowance of a client address. False: it is used up, and the caller does less."""
+    key = f"learning:{what}:{fingerprint(client_of(request)).hex()}"
+    async with engine.db.acquire() as conn:
+        return not await Rate(number, per_s=per_s).take(conn, key)
+
+
+def browser_of(request: Request) -> str:
+    """Return the id of a browser: its visitor cookie, or a hash of its address if it has none yet."""
+    visitor = request.cookies.get(VISITOR_COOKIE, "")
+    return visitor if is_visitor(visitor) else f"address:{fingerprint(client_of(request)).hex()}"
+
+
+def is_visitor(visitor: str) -> bool:
+    """Whether a cookie has the form of the ids that we give."""
+    return 16 <= len(visitor) <= 64 and visitor.isascii() and visitor.replace("-", "").replace("_", "").isalnum()
 
 
 async def limit_mail(engine: Engine, request: Request, to: str) -> None:

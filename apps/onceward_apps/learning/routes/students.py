@@ -96,7 +96,7 @@ async def change_profile(engine: EngineHere, student: SignedIn, changes: Profile
 
 @router.get("/enrollments/{enrollment_id}/content")
 async def content(engine: EngineHere, student: SignedIn, enrollment_id: UUID) -> dict[str, Any]:
-    """Return lessons, assignments and quizzes. Without access, or before the start, only their titles."""
+    """Return lessons, assignments and quizzes, without their texts: `read_item` has those."""
     async with acting(engine, student.organization) as tx:
         row = await own_enrollment(tx, student, enrollment_id)
         items = await views.items(tx, row)
@@ -114,6 +114,15 @@ async def content(engine: EngineHere, student: SignedIn, enrollment_id: UUID) ->
     }
 
 
+@router.get("/enrollments/{enrollment_id}/items/{item_id}")
+async def read_item(engine: EngineHere, student: SignedIn, enrollment_id: UUID, item_id: UUID) -> dict[str, Any]:
+    """Return an item with its text."""
+    async with acting(engine, student.organization) as tx:
+        row = await own_enrollment(tx, student, enrollment_id)
+        item = await _open_item(tx, row, item_id)
+        return {**item, "body": await views.text_of(tx, item_id, row["cohort_id"])}
+
+
 @router.put("/enrollments/{enrollment_id}/items/{item_id}")
 @exposed("mail", "call")
 async def mark_item(
@@ -122,12 +131,7 @@ async def mark_item(
     """Mark an item as done or not done."""
     async with acting(engine, student.organization) as tx:
         row = await own_enrollment(tx, student, enrollment_id)
-        items = {each["id"]: each for each in await views.items(tx, row)}
-        item = items.get(str(item_id))
-        if item is None:
-            raise NotFound("this item does not exist")
-        if not item["unlocked"]:
-            raise NotAllowed("this item is locked: the cohort has not started, or your access has ended")
+        await _open_item(tx, row, item_id)
         changed = await views.mark_done(tx, enrollment_id, item_id, done=marked.done)
         if marked.done and changed:
             ids = {"cohort_id": row["cohort_id"], "enrollment_id": enrollment_id, "user_id": student.user_id}
@@ -136,19 +140,33 @@ async def mark_item(
     return {"done": marked.done, "completion_percentage": None if standing is None else standing.completion}
 
 
+async def _open_item(tx: Tx, enrollment: Any, item_id: UUID) -> dict[str, Any]:
+    item = next((each for each in await views.items(tx, enrollment) if each["id"] == str(item_id)), None)
+    if item is None:
+        raise NotFound("this item does not exist")
+    if not item["unlocked"]:
+        raise NotAllowed("this item is locked: the cohort has not started, or your access has ended")
+    return dict(item)
+
+
 # -- chat --------------------------------------------------------------------------------------------------------------
 
 
 @router.get("/cohorts/{cohort_id}/chat")
 async def messages(
-    engine: EngineHere, student: SignedIn, cohort_id: UUID, before: Annotated[int | None, Query(ge=1, lt=2**63)] = None
+    engine: EngineHere,
+    student: SignedIn,
+    cohort_id: UUID,
+    before: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+    limit: Annotated[int, Query(ge=1, le=chat.MAX_NEWEST)] = chat.NEWEST,
 ) -> list[dict[str, Any]]:
-    """Return 50 messages, the newest last; `before` is the id of the oldest one that the caller has."""
+    """Return messages, the newest last; `before` is the id of the oldest one that the caller has."""
     async with acting(engine, student.organization) as tx:
         row = await chat_rows.writer(tx, cohort_id, student.user_id)
         if row is None or not row["has_access"]:
             raise NotAllowed("you are not enrolled in this cohort, or your access has ended")
-        return [dict(each) for each in await chat_rows.newest(tx, cohort_id, chat.NEWEST, before)]
+        rows = await chat_rows.newest(tx, cohort_id, limit, before, reader=student.user_id)
+        return [dict(each) for each in rows]
 
 
 @router.post("/cohorts/{cohort_id}/chat", status_code=201)
@@ -187,10 +205,16 @@ async def delete_message(engine: EngineHere, student: SignedIn, cohort_id: UUID,
 
 
 @router.post("/cohorts/{cohort_id}/chat/{message_id}/reactions", status_code=204)
-@exposed("nothing")
+@exposed("nothing", limit="60 a minute per student")
 async def react(
-    engine: EngineHere, student: SignedIn, cohort_id: UUID, message_id: MessageId, reaction: ReactionIn
+    engine: EngineHere,
+    request: Request,
+    student: SignedIn,
+    cohort_id: UUID,
+    message_id: MessageId,
+    reaction: ReactionIn,
 ) -> Response:
+    await limit(engine, request, "chat", per_minute=60, who=student.user_id)
     async with acting(engine, student.organization) as tx:
         await chat.react(tx, cohort_id, message_id, student.user_id, reaction.emoji, on=reaction.on)
     return Response(status_code=204)

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from onceward import Engine
 from onceward.web import is_secure
-from onceward_apps.learning.routes.requests import VISITOR_COOKIE
+from onceward_apps.learning.routes.requests import VISITOR_COOKIE, is_visitor
 from onceward_apps.learning.store import people
 
 YEAR_S = 365 * 86400
@@ -18,7 +18,7 @@ YEAR_S = 365 * 86400
 async def note_view(engine: Engine, request: Request, response: Response, organization: UUID, path: str) -> None:
     """Record a view, and give a new visitor an id."""
     visitor = request.cookies.get(VISITOR_COOKIE, "")
-    if not (16 <= len(visitor) <= 64 and visitor.isascii() and visitor.replace("-", "").replace("_", "").isalnum()):
+    if not is_visitor(visitor):
         visitor = secrets.token_urlsafe(16)
         secure = is_secure(request)
         response.set_cookie(VISITOR_COOKIE, visitor, max_age=YEAR_S, httponly=True, samesite="lax", secure=secure)

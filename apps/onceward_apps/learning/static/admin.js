@@ -27,7 +27,7 @@ function cohort(row) {
   });
   const refunds = row.status === "CANCELLED" || row.refunds_pending ? `${row.refunded} of ${row.refunded + row.refunds_pending}` : row.refunded || "–";
   const places = `${row.sold} of ${row.max_capacity}${row.held ? ` (+${row.held} held)` : ""}`;
-  const cells = [element("a", { href: `/learn/cohorts/${row.id}` }, row.name), row.status, places, row.waiting, row.nps_score ?? "–", money(row.revenue, row.currency), refunds];
+  const cells = [element("a", { href: `/learn/cohorts/${row.id}` }, row.name), row.status, places, row.waiting, row.nps_score ?? "–", Object.entries(row.revenue).map(([currency, amount]) => money(amount, currency)).join(" + ") || money(0, row.currency), refunds];
   return element("tr", { "data-cohort": row.id }, ...cells.map((cell) => element("td", {}, cell instanceof Node ? cell : String(cell))), element("td", {}, ...buttons));
 }
 

@@ -15,7 +15,10 @@ live.subscribe("learning.enrollment_count", { cohort_id: cohort }, ({ data }) =>
   if (!data) return;
   document.getElementById("meter").value = data.percentFull;
   document.getElementById("places").textContent = t("{free} of {total} places left", { free: data.spotsRemaining, total: data.maxCapacity });
-  if (wait && !invite) wait.hidden = data.spotsRemaining > 0;
+  if (!form || invite) return;
+  const isFull = data.spotsRemaining <= 0;
+  wait.hidden = !isFull;
+  for (const id of ["pay", "instalments"]) if (document.getElementById(id)) document.getElementById(id).hidden = isFull;
 });
 
 const person = () => ({ email: form.email.value, name: form.elements.name.value, locale: navigator.language });
@@ -26,14 +29,15 @@ const pay = (button, instalments) => act(button, message, async () => {
 });
 form?.addEventListener("submit", (event) => {
   event.preventDefault();
-  pay(document.getElementById("pay"), false);
+  if (document.getElementById("pay").hidden) wait.click();  // the Enter key
+  else pay(document.getElementById("pay"), false);
 });
 document.getElementById("instalments")?.addEventListener("click", ({ target }) => { if (form.reportValidity()) pay(target, true); });
 wait?.addEventListener("click", () => {
   if (!form.reportValidity()) return;
   act(wait, message, async () => {
     await call(`/api/v1/learning/public/cohorts/${cohort}/waitlist`, person());
-    message.textContent = t("You are on the waitlist. We send you a mail when a place is free.");
+    message.textContent = t("You are on the waitlist. If we have sent you a mail now, open its link to confirm your address. Another mail comes when a place is free.");
     message.className = "message good";
   });
 });

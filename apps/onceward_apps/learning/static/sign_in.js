@@ -8,8 +8,8 @@ const ask = document.getElementById("ask");
 
 document.getElementById("go")?.addEventListener("click", (event) =>
   act(event.target, message, async () => {
-    await call("/api/v1/learning/public/session", { token });
-    location.assign("/learn/home");
+    const { url, refused } = await call("/api/v1/learning/public/session", { token });
+    location.assign(refused ? `/learn/home?refused=${encodeURIComponent(refused)}` : new URL(url).pathname);
   }));
 ask?.addEventListener("submit", (event) => {
   event.preventDefault();

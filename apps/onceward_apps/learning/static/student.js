@@ -27,6 +27,10 @@ function show(home) {
   node("zoom").hidden = !/^https?:\/\//.test(home.zoomLink ?? "");
   if (!node("zoom").hidden) node("zoom").href = home.zoomLink;
   certificate(home);
+  // The chat is open while the course runs: outside of that the form says so before somebody writes.
+  const closed = home.cohortStatus !== "IN_PROGRESS" || !home.hasAccess;
+  for (const field of node("post").elements) field.disabled = closed;
+  node("chat-closed").hidden = !closed;
 }
 
 function certificate({ certificate: issued, missingForCertificate: missing }) {
@@ -40,7 +44,23 @@ function item(found) {
   const box = element("input", { type: "checkbox", id: `item-${found.id}`, checked: found.done_at ? "" : null, disabled: found.unlocked ? null : "" });
   box.addEventListener("change", () => act(box, node("state"), () => call(`${api}/enrollments/${enrollment}/items/${found.id}`, { done: box.checked }, { method: "PUT" })));
   const label = element("label", { for: box.id }, ` ${found.title}${found.required ? "" : ` (${t("optional")})`}${found.unlocked ? "" : " 🔒"}`);
-  return element("li", {}, box, label, found.body ? element("p", { class: "text" }, found.body) : null, safeLink(found.url, ` ${t("Open")}`));
+  return element("li", {}, box, label, found.has_text && found.unlocked ? reading(found) : null, safeLink(found.url, ` ${t("Open")}`));
+}
+
+const open = new Map();  // the texts that the student has opened: they stay open when the list is drawn again
+
+function reading(found) {
+  const text = element("p", { class: "text" }, open.get(found.id) ?? "");
+  const details = element("details", { open: open.has(found.id) ? "" : null }, element("summary", {}, t("Read")), text);
+  details.addEventListener("toggle", () => {
+    if (!details.open) open.delete(found.id);
+    else if (!open.has(found.id)) act(details, node("state"), async () => {
+      const { body } = await call(`${api}/enrollments/${enrollment}/items/${found.id}`);
+      open.set(found.id, body);
+      text.textContent = body;
+    });
+  });
+  return details;
 }
 
 function session(found) {
@@ -66,9 +86,8 @@ function message(found) {
 }
 
 function reaction(found, emoji) {
-  const people = found.reactions[emoji] ?? [];
-  const on = people.includes(user);
-  const button = element("button", { type: "button", class: "small", "aria-pressed": String(on), "aria-label": `${emoji}, ${people.length}` }, people.length ? `${emoji} ${people.length}` : emoji);
+  const { count, mine: on } = found.reactions[emoji] ?? { count: 0, mine: false };
+  const button = element("button", { type: "button", class: "small", "aria-pressed": String(on), "aria-label": `${emoji}, ${count}` }, count ? `${emoji} ${count}` : emoji);
   button.addEventListener("click", () => act(button, node("chat-state"), () => call(`${api}/cohorts/${cohort}/chat/${found.id}/reactions`, { emoji, on: !on })));
   return button;
 }

@@ -13,7 +13,7 @@ from onceward import Tx
 
 OF_UID = """
 select b.*, e.user_id, e.cohort_id, e.status as enrollment_status, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name,
-       s.recording_url
+       s.recording_url, s.cancelled_at as session_cancelled_at
   from learning.bookings b
   join learning.enrollments e on e.id = b.enrollment_id
   join learning.users u on u.id = e.user_id
@@ -30,12 +30,15 @@ select e.id, e.user_id, e.cohort_id, e.status, u.email, u.name as user_name, u.l
  where e.user_id = $1 and e.cohort_id = $2 and e.status = 'ACTIVE'
 """
 ADD = """
-insert into learning.bookings (enrollment_id, session_id, uid, status, starts_at, ends_at, url, confirmed_at)
-values ($1, $2, $3, $4, $5, $6, $7, case when $4 = 'ACCEPTED' then onceward.now() end)
+insert into learning.bookings
+       (enrollment_id, session_id, uid, status, starts_at, ends_at, url, is_ours, confirmed_at, cancelled_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, case when $4 = 'ACCEPTED' then onceward.now() end,
+        case when $4 = 'CANCELLED' then onceward.now() end)
 on conflict (organization_id, uid) do nothing returning *
 """
 TO_BOOK = """
-select s.id, s.starts_at, s.ends_at, s.cohort_id, e.id as enrollment_id, u.email, u.name as user_name, u.locale, c.cal_event_type_id
+select s.id, s.starts_at, s.ends_at, s.cohort_id, s.revision, e.id as enrollment_id, e.user_id, u.email,
+       u.name as user_name, u.locale, c.cal_event_type_id, c.time_zone, e.student_profile ->> 'timezone' as student_zone
   from learning.enrollments e
   join learning.users u on u.id = e.user_id
   join learning.cohorts c on c.id = e.cohort_id
@@ -45,6 +48,34 @@ select s.id, s.starts_at, s.ends_at, s.cohort_id, e.id as enrollment_id, u.email
    and not exists (select from learning.bookings b
                     where b.enrollment_id = e.id and b.session_id = s.id and b.status <> 'CANCELLED')
  order by s.starts_at
+"""
+# The lock of the enrolment orders this with a refund or a move, which cancel the bookings that they find.
+STILL_NEEDED = """
+select s.cancelled_at is null and s.starts_at = $3 and e.status = 'ACTIVE' and e.cohort_id = s.cohort_id
+       and not exists (select from learning.bookings b
+                        where b.enrollment_id = e.id and b.session_id = s.id and b.status <> 'CANCELLED'
+                          and b.uid <> $4)
+       and not exists (select from learning.bookings b where b.uid = $4 and b.status = 'CANCELLED')
+  from learning.enrollments e, learning.sessions s where e.id = $1 and s.id = $2 for no key update of e
+"""
+ANNOUNCE = """
+with fresh as (
+    update learning.bookings set announced_at = onceward.now()
+     where enrollment_id = $1 and is_ours and announced_at is null and status = 'ACCEPTED'
+    returning uid, starts_at, session_id
+)
+select f.uid, f.starts_at, coalesce(s.title, '') as title
+  from fresh f left join learning.sessions s on s.id = f.session_id order by f.starts_at
+"""
+STUDENT = """
+select e.id, e.user_id, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name
+  from learning.enrollments e join learning.users u on u.id = e.user_id join learning.cohorts c on c.id = e.cohort_id
+ where e.id = $1
+"""
+OF_SESSION = """
+select b.id, b.uid, b.enrollment_id from learning.bookings b
+ where b.session_id = $1 and b.enrollment_id = any($2::uuid[]) and b.status <> 'CANCELLED' and b.ended_at is null
+   and ($3::timestamptz is null or b.starts_at <> $3)
 """
 OBSERVE = """
 insert into learning.attendance_observations
@@ -97,9 +128,31 @@ async def add(
     starts_at: datetime,
     ends_at: datetime,
     url: str | None,
+    is_ours: bool = False,
 ) -> Any:
     """Add a booking. Returns None if its uid is known."""
-    return await tx.fetchrow(ADD, enrollment_id, session_id, uid, status, starts_at, ends_at, url)
+    return await tx.fetchrow(ADD, enrollment_id, session_id, uid, status, starts_at, ends_at, url, is_ours)
+
+
+async def still_needed(tx: Tx, enrollment_id: UUID, session_id: UUID, starts_at: datetime, uid: str) -> bool:
+    """Lock the enrolment, and return whether a booking with this uid is the one that it needs for the session."""
+    return bool(await tx.fetchval(STILL_NEEDED, enrollment_id, session_id, starts_at, uid))
+
+
+async def announce(tx: Tx, enrollment_id: UUID) -> list[Any]:
+    """Return the bookings of our own jobs that no mail has mentioned, and note that one does now."""
+    return await tx.fetch(ANNOUNCE, enrollment_id)
+
+
+async def student(tx: Tx, enrollment_id: UUID) -> Any:
+    return await tx.fetchrow(STUDENT, enrollment_id)
+
+
+async def of_session(
+    tx: Tx, session_id: UUID, enrollment_ids: list[UUID], *, except_at: datetime | None = None
+) -> list[Any]:
+    """Return the live bookings of a session, without those that are at its time `except_at`."""
+    return await tx.fetch(OF_SESSION, session_id, enrollment_ids, except_at)
 
 
 async def confirm(tx: Tx, booking_id: UUID) -> bool:
@@ -138,6 +191,15 @@ async def cancel(tx: Tx, booking_id: UUID, reason: str | None) -> bool:
             booking_id,
             reason,
         )
+    )
+
+
+async def cancel_uid(tx: Tx, uid: str, reason: str) -> None:
+    await tx.execute(
+        "update learning.bookings set status = 'CANCELLED', cancelled_at = onceward.now(), cancellation_reason = $2"
+        " where uid = $1 and status <> 'CANCELLED'",
+        uid,
+        reason,
     )
 
 

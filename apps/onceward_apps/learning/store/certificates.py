@@ -21,7 +21,9 @@ select e.id, e.user_id, e.cohort_id, e.status as enrollment_status, c.status as 
   cross join lateral (
       select count(*) as required, count(p.item_id) as done
         from learning.content_items i left join learning.progress p on p.item_id = i.id and p.enrollment_id = e.id
-       where i.cohort_id = c.id and i.required) items
+       where i.cohort_id = c.id and i.required
+         and (i.resource is null or exists (select from learning.supplemental_resources r
+                                             where r.enrollment_id = e.id and r.resource = i.resource))) items
   cross join lateral (
       select count(*) as ended, count(*) filter (where seen.attended) as attended
         from learning.sessions s
@@ -43,7 +45,7 @@ insert into learning.certificates (enrollment_id, user_id, cohort_id, credential
 values ($1, $2, $3, $4, $5, $6) on conflict (enrollment_id) do nothing returning id, issued_at
 """
 NAMES = """
-select u.name, u.email, u.locale, c.name as cohort_name, c.starts_at, c.ends_at,
+select u.name, u.email, u.locale, u.erased_at, e.user_id, c.name as cohort_name, c.starts_at, c.ends_at,
        (select o.name from onceward.organizations o where o.organization_id = e.organization_id) as organization_name
   from learning.enrollments e join learning.users u on u.id = e.user_id join learning.cohorts c on c.id = e.cohort_id
  where e.id = $1

@@ -10,8 +10,8 @@ from onceward import Query, Tx
 NEWEST = """
 select m.id, m.user_id::text as user_id, u.name, u.avatar, m.sent_at, m.edited_at, m.deleted_at is not null as deleted,
        case when m.deleted_at is null then m.message else '' end as message,
-       coalesce((select jsonb_object_agg(r.emoji, r.users)
-                   from (select emoji, jsonb_agg(user_id::text order by reacted_at, user_id) as users
+       coalesce((select jsonb_object_agg(r.emoji, jsonb_build_object('count', r.number, 'mine', r.mine))
+                   from (select emoji, count(*) as number, coalesce(bool_or(user_id = $4), false) as mine
                            from learning.chat_reactions where message_id = m.id group by emoji) r), '{}') as reactions
   from (select * from learning.chat_messages where cohort_id = $1 and ($3::bigint is null or id < $3)
          order by id desc limit $2) m
@@ -43,9 +43,20 @@ on conflict (cohort_id, user_id) do update set last_message_id = excluded.last_m
 """
 
 
-async def newest(q: Query | Tx, cohort_id: UUID, limit: int, before: int | None = None) -> list[Any]:
-    """Return the newest messages, the newest last."""
-    return await q.fetch(NEWEST, cohort_id, limit, before)
+async def newest(
+    q: Query | Tx, cohort_id: UUID, limit: int, before: int | None = None, *, reader: UUID | None
+) -> list[Any]:
+    """Return the newest messages, the newest last. `mine` at a reaction says whether it is the reader's."""
+    return await q.fetch(NEWEST, cohort_id, limit, before, reader)
+
+
+async def other_emojis(tx: Tx, message_id: int, emoji: str) -> int:
+    """Return how many different emoji but this one a message has."""
+    return await tx.fetchval(
+        "select count(distinct emoji) from learning.chat_reactions where message_id = $1 and emoji <> $2",
+        message_id,
+        emoji,
+    )
 
 
 async def unread(q: Query | Tx, cohort_id: UUID, user_id: UUID) -> int:

@@ -8,11 +8,18 @@ from uuid import UUID
 from onceward import Tx
 
 ADD = """
-insert into learning.checkouts (id, user_id, cohort_id, invite_id, claim_id) values ($1, $2, $3, $4, $5) returning *
+insert into learning.checkouts (id, user_id, cohort_id, invite_id, claim_id, browser) values ($1, $2, $3, $4, $5, $6)
+returning *
 """
 FIND = "select * from learning.checkouts where id = $1"
 LOCK = "select * from learning.checkouts where id = $1 for update"
-STARTED = "select * from learning.checkouts where user_id = $1 and cohort_id = $2 and status = 'started' for update"
+STARTED = """
+select * from learning.checkouts
+ where user_id = $1 and cohort_id = $2 and browser = $3 and status = 'started' for update
+"""
+ALL_STARTED = """
+select * from learning.checkouts where user_id = $1 and cohort_id = $2 and status = 'started' order by id for update
+"""
 HOLD = "update learning.checkouts set claim_id = $2 where id = $1"
 WAIT = "update learning.checkouts set status = 'waiting' where id = $1 and status = 'started'"
 END = """
@@ -39,9 +46,16 @@ select e.cohort_id, 'extension', c.name, p.created_at
 
 
 async def add(
-    tx: Tx, *, checkout_id: UUID, user_id: UUID, cohort_id: UUID, invite_id: UUID | None, claim_id: int | None
+    tx: Tx,
+    *,
+    checkout_id: UUID,
+    user_id: UUID,
+    cohort_id: UUID,
+    invite_id: UUID | None,
+    claim_id: int | None,
+    browser: str,
 ) -> Any:
-    return await tx.fetchrow(ADD, checkout_id, user_id, cohort_id, invite_id, claim_id)
+    return await tx.fetchrow(ADD, checkout_id, user_id, cohort_id, invite_id, claim_id, browser)
 
 
 async def find(tx: Tx, checkout_id: UUID) -> Any:
@@ -52,9 +66,13 @@ async def lock(tx: Tx, checkout_id: UUID) -> Any:
     return await tx.fetchrow(LOCK, checkout_id)
 
 
-async def started(tx: Tx, user_id: UUID, cohort_id: UUID) -> Any:
-    """Return the checkout that the person has started. The caller has locked the user."""
-    return await tx.fetchrow(STARTED, user_id, cohort_id)
+async def started(tx: Tx, user_id: UUID, cohort_id: UUID, browser: str) -> Any:
+    """Return the checkout that the person, or this browser, has started. The caller has locked the user."""
+    return await tx.fetchrow(STARTED, user_id, cohort_id, browser)
+
+
+async def all_started(tx: Tx, user_id: UUID, cohort_id: UUID) -> list[Any]:
+    return await tx.fetch(ALL_STARTED, user_id, cohort_id)
 
 
 async def hold(tx: Tx, checkout_id: UUID, claim_id: int) -> None:

@@ -1,9 +1,8 @@
-"""SQL for cohorts, their sessions and their status."""
+"""SQL for cohorts and their status."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,12 +12,9 @@ ADD = """
 insert into learning.cohorts
     (name, description, starts_at, ends_at, max_capacity, price, currency, required_attendance_percentage,
      has_live_sessions, cal_event_type_id, zoom_link, slack_channel_url, extension_price, extension_days,
-     instalment_price, instalment_count)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+     instalment_price, instalment_count, time_zone)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 on conflict (organization_id, lower(name), starts_at) where status <> 'CANCELLED' do nothing returning *
-"""
-ADD_SESSION = """
-insert into learning.sessions (cohort_id, title, starts_at, ends_at) values ($1, $2, $3, $4) returning *
 """
 FIND = "select * from learning.cohorts where id = $1"
 # Shared by enrolments, which may run side by side; a change of the status waits for them and they for it.
@@ -38,7 +34,7 @@ update learning.cohorts
 """
 STUDENTS = """
 select u.id as "userId", u.email, u.name from learning.enrollments e join learning.users u on u.id = e.user_id
- where e.cohort_id = $1 and e.status = 'ACTIVE' order by e.enrolled_at, e.id
+ where e.cohort_id = $1 and e.status = 'ACTIVE' order by e.enrolled_at, e.id limit $2
 """
 COUNT = "select count(*) from learning.enrollments where cohort_id = $1 and status = 'ACTIVE'"
 RESIZE = "update learning.cohorts set max_capacity = $2 where id = $1 returning *"
@@ -51,10 +47,6 @@ update learning.cohorts set unstarted_alert_at = onceward.now() where id = $1 an
 async def add(tx: Tx, values: Mapping[str, Any]) -> Any:
     """Insert a cohort. `values` has the columns of `ADD`, in that order. None: there is one of this name and start."""
     return await tx.fetchrow(ADD, *values.values())
-
-
-async def add_session(tx: Tx, cohort_id: UUID, title: str, starts_at: datetime, ends_at: datetime) -> Any:
-    return await tx.fetchrow(ADD_SESSION, cohort_id, title, starts_at, ends_at)
 
 
 async def find(tx: Tx, cohort_id: UUID) -> Any:
@@ -74,8 +66,9 @@ async def set_status(tx: Tx, cohort_id: UUID, status: str, *, actor: str, reason
     return await tx.fetchrow(SET_STATUS, cohort_id, status, actor, reason)
 
 
-async def students(tx: Tx, cohort_id: UUID) -> list[dict[str, Any]]:
-    return [dict(row) for row in await tx.fetch(STUDENTS, cohort_id)]
+async def students(tx: Tx, cohort_id: UUID, limit: int) -> list[dict[str, Any]]:
+    """Return the students who enrolled first."""
+    return [dict(row) for row in await tx.fetch(STUDENTS, cohort_id, limit)]
 
 
 async def count_active(tx: Tx, cohort_id: UUID) -> int:

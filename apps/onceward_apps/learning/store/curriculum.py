@@ -1,47 +1,11 @@
-"""SQL of what a cohort teaches: sessions and content items."""
+"""SQL of what a cohort teaches, and of lists for operators."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from onceward import Tx
-
-
-async def add_session(tx: Tx, cohort_id: UUID, title: str, starts_at: datetime, ends_at: datetime) -> Any:
-    """Add a session. A session of this cohort that starts at the same time is kept instead."""
-    return await tx.fetchrow(
-        "insert into learning.sessions (cohort_id, title, starts_at, ends_at) values ($1, $2, $3, $4)"
-        " on conflict (cohort_id, starts_at) do update set title = excluded.title, ends_at = excluded.ends_at"
-        " returning id, cohort_id, title, starts_at, ends_at",
-        cohort_id,
-        title,
-        starts_at,
-        ends_at,
-    )
-
-
-async def cancel_session(tx: Tx, session_id: UUID) -> tuple[Any, bool]:
-    """Cancel a session. Return it, or None if it does not exist, and whether it was not cancelled before."""
-    cancelled = await tx.fetchrow(
-        "update learning.sessions set cancelled_at = onceward.now() where id = $1 and cancelled_at is null"
-        " returning id, cohort_id, cancelled_at",
-        session_id,
-    )
-    if cancelled is not None:
-        return cancelled, True
-    return await tx.fetchrow(
-        "select id, cohort_id, cancelled_at from learning.sessions where id = $1", session_id
-    ), False
-
-
-async def set_recording(tx: Tx, session_id: UUID, url: str) -> Any:
-    return await tx.fetchrow(
-        "update learning.sessions set recording_url = $2 where id = $1 returning id, cohort_id, recording_url",
-        session_id,
-        url,
-    )
 
 
 async def add_item(
@@ -55,12 +19,13 @@ async def add_item(
     position: int = 0,
     required: bool = True,
     is_prep: bool = False,
+    resource: str | None = None,
 ) -> Any:
     """Add an item. Returns None if the cohort has one of this kind and title."""
     return await tx.fetchrow(
-        "insert into learning.content_items (cohort_id, kind, title, body, url, position, required, is_prep)"
-        " values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (cohort_id, kind, title) do nothing"
-        " returning id, cohort_id, kind, title, position, required, is_prep",
+        "insert into learning.content_items (cohort_id, kind, title, body, url, position, required, is_prep, resource)"
+        " values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (cohort_id, kind, title) do nothing"
+        " returning id, cohort_id, kind, title, position, required, is_prep, resource",
         cohort_id,
         kind,
         title,
@@ -69,16 +34,21 @@ async def add_item(
         position,
         required,
         is_prep,
+        resource,
     )
 
 
-async def enrollments(tx: Tx, cohort_id: UUID, limit: int) -> list[Any]:
+async def enrollments(tx: Tx, cohort_id: UUID, limit: int, after: UUID | None) -> list[Any]:
+    """Return enrolments, the newest first; `after` is the last one of the page before."""
     return await tx.fetch(
         "select e.id, e.user_id, u.email, u.name, e.status, e.enrolled_at, e.amount_paid, e.currency, e.access_expires_at,"
         " e.nps_category from learning.enrollments e join learning.users u on u.id = e.user_id"
-        " where e.cohort_id = $1 order by e.enrolled_at desc limit $2",
+        " where e.cohort_id = $1 and ($3::uuid is null or (e.enrolled_at, e.id) <"
+        "       (select a.enrolled_at, a.id from learning.enrollments a where a.id = $3 and a.cohort_id = $1))"
+        " order by e.enrolled_at desc, e.id desc limit $2",
         cohort_id,
         limit,
+        after,
     )
 
 

@@ -1,15 +1,23 @@
 """SQL of the schedules: what is due and what is over, of all organizations."""
 
+# All that ends before the next daily check, with an hour to spare: no access ends between two checks without a reminder
+# or without its extension.
 ACCESS_ENDS = """
 select id, organization_id from learning.enrollments
- where status = 'ACTIVE' and access_expires_at < (date_trunc('day', onceward.now(), 'UTC') + interval '1 day')
+ where status = 'ACTIVE' and access_expires_at < onceward.now() + interval '25 hours'
  order by access_expires_at
 """
-# Every cohort that starts within a week, so that a missed day costs no mail; the key of the mail says who has had it.
+# Every cohort that starts within a week, from nine o'clock in its zone on, so that a missed hour or day costs no
+# mail. Who has had the mail of a cohort is left out, so that the runs of the same day read nothing again.
 STARTING = """
 select e.id, e.organization_id from learning.cohorts c join learning.enrollments e on e.cohort_id = c.id
- where c.status = 'CONFIRMED' and c.starts_at > onceward.now() and c.starts_at <= onceward.now() + interval '7 days'
+ where c.status = 'CONFIRMED' and c.starts_at > onceward.now() and c.starts_at < onceward.now() + interval '9 days'
+   and (c.starts_at at time zone c.time_zone)::date <= (onceward.now() at time zone c.time_zone)::date + 7
+   and extract(hour from onceward.now() at time zone c.time_zone) >= 9
    and e.status = 'ACTIVE'
+   and e.reminded is distinct from c.id::text || ':' || case
+       when (c.starts_at at time zone c.time_zone)::date <= (onceward.now() at time zone c.time_zone)::date + 1
+       then 'cohort-starting-tomorrow' else 'cohort-starting-7days' end
  order by c.starts_at, e.id
 """
 WITH_WAITLIST = """
@@ -36,17 +44,18 @@ FORGET = """
 with old as (
     delete from learning.{table} where ctid = any(array(
         select x.ctid from (select ctid, {column} from learning.{table} order by {order} limit $1) x
-         where x.{column} < onceward.now() - interval '30 days'))
+         where x.{column} < onceward.now() - interval '{days} days'))
     returning 1)
 select count(*) from old
 """
 OLD_RECORDS = tuple(
-    FORGET.format(table=table, column=column, order=order)
-    for table, column, order in (
-        ("sign_in_links", "expires_at", "expires_at"),
-        ("student_sessions", "expires_at", "expires_at"),
-        ("page_views", "viewed_at", "id"),
-        ("crm_sync_log", "synced_at", "id"),
+    FORGET.format(table=table, column=column, order=order, days=days)
+    for table, column, order, days in (
+        ("sign_in_links", "expires_at", "expires_at", 30),
+        ("student_sessions", "expires_at", "expires_at", 30),
+        ("page_views", "viewed_at", "id", 30),
+        ("crm_sync_log", "synced_at", "id", 30),
+        ("activity_log", "happened_at", "id", 400),
     )
 )
 """Each deletes one batch of rows that nothing reads any more, and returns how many they were."""

@@ -16,7 +16,7 @@ values ($1, $2, $3, $4, $5, $6, $7) returning *
 SHOWN = """
 select e.*, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name, c.starts_at, c.ends_at,
        c.status as cohort_status, c.zoom_link, c.slack_channel_url, c.has_live_sessions, c.extension_price, c.extension_days,
-       c.currency as cohort_currency, onceward.now() as now
+       c.time_zone, c.currency as cohort_currency, onceward.now() as now
   from learning.enrollments e
   join learning.users u on u.id = e.user_id
   join learning.cohorts c on c.id = e.cohort_id
@@ -32,7 +32,7 @@ update learning.enrollments
 """
 REFUND_PENDING = """
 update learning.enrollments
-   set status = 'REFUND_PENDING', refund_reason = $2, claim_id = null,
+   set status = 'REFUND_PENDING', refund_reason = $2, ended_with_cohort = $3, claim_id = null,
        access_expires_at = least(access_expires_at, onceward.now()),
        access_revoked_at = coalesce(access_revoked_at, onceward.now())
  where id = $1 and status in ('ACTIVE', 'EXPIRED') returning *
@@ -71,7 +71,13 @@ TO_CANCEL = """
 select id from learning.enrollments where cohort_id = $1 and status in ('ACTIVE', 'EXPIRED') order by id limit $2
 """
 COUNT = "select count(*) from learning.enrollments where cohort_id = $1"
-ACTIVE_IN = f"{SHOWN} where e.cohort_id = $1 and e.status = 'ACTIVE' order by e.id"
+ACTIVE_IN = f"""
+{SHOWN} where e.cohort_id = $1 and e.status = 'ACTIVE' and ($2::uuid is null or e.id > $2) order by e.id limit $3
+"""
+WITHOUT_EXIT_SURVEY = f"""
+{SHOWN} where e.cohort_id = $1 and e.status in ('ACTIVE', 'EXPIRED') and e.exit_survey_completed_at is null
+   and ($2::uuid is null or e.id > $2) order by e.id limit $3
+"""
 BOOKING_URL = """
 select url from learning.bookings where enrollment_id = $1 and status <> 'CANCELLED' and ends_at > onceward.now()
  order by starts_at limit 1
@@ -119,8 +125,12 @@ async def refund(tx: Tx, enrollment_id: UUID, amount: int, reason: str) -> Any:
     return await tx.fetchrow(REFUND, enrollment_id, amount, reason)
 
 
-async def refund_pending(tx: Tx, enrollment_id: UUID, reason: str) -> Any:
-    return await tx.fetchrow(REFUND_PENDING, enrollment_id, reason)
+async def refund_pending(tx: Tx, enrollment_id: UUID, reason: str, *, with_cohort: bool) -> Any:
+    return await tx.fetchrow(REFUND_PENDING, enrollment_id, reason, with_cohort)
+
+
+async def note_reminder(tx: Tx, enrollment_id: UUID, reminder: str) -> None:
+    await tx.execute("update learning.enrollments set reminded = $2 where id = $1", enrollment_id, reminder)
 
 
 async def refund_failed(tx: Tx, enrollment_id: UUID) -> Any:
@@ -170,8 +180,14 @@ async def count(tx: Tx, cohort_id: UUID) -> int:
     return await tx.fetchval(COUNT, cohort_id)
 
 
-async def active_in(tx: Tx, cohort_id: UUID) -> list[Any]:
-    return await tx.fetch(ACTIVE_IN, cohort_id)
+async def active_in(tx: Tx, cohort_id: UUID, after: UUID | None, limit: int) -> list[Any]:
+    """Return the next active enrolments of a cohort, by id."""
+    return await tx.fetch(ACTIVE_IN, cohort_id, after, limit)
+
+
+async def without_exit_survey(tx: Tx, cohort_id: UUID, after: UUID | None, limit: int) -> list[Any]:
+    """Return the next students of a cohort who have not answered the exit survey, by id."""
+    return await tx.fetch(WITHOUT_EXIT_SURVEY, cohort_id, after, limit)
 
 
 async def booking_url(tx: Tx, enrollment_id: UUID) -> str | None:

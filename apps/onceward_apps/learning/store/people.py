@@ -11,7 +11,7 @@ USE_LINK = """
 update learning.sign_in_links l set used_at = onceward.now()
   from learning.users u
  where l.token_hash = $1 and l.used_at is null and l.expires_at > onceward.now() and u.id = l.user_id and u.erased_at is null
-returning l.user_id
+returning l.user_id, l.cohort_id
 """
 SESSION = """
 select s.id, s.user_id, s.expires_at, u.name, u.email, u.locale
@@ -33,23 +33,33 @@ async def user(tx: Tx, user_id: UUID) -> Any:
     )
 
 
-async def add_link(tx: Tx, token_hash: bytes, user_id: UUID, minutes: int) -> None:
+async def add_link(tx: Tx, token_hash: bytes, user_id: UUID, minutes: int, cohort_id: UUID | None) -> None:
     await tx.execute(
-        "insert into learning.sign_in_links (token_hash, user_id, expires_at)"
-        " values ($1, $2, onceward.now() + make_interval(mins => $3))",
+        "insert into learning.sign_in_links (token_hash, user_id, expires_at, cohort_id)"
+        " values ($1, $2, onceward.now() + make_interval(mins => $3), $4)",
         token_hash,
         user_id,
         minutes,
+        cohort_id,
     )
 
 
-async def has_fresh_link(tx: Tx, user_id: UUID) -> bool:
-    """Whether a link of the last minute waits to be used."""
+async def has_fresh_link(tx: Tx, user_id: UUID, cohort_id: UUID | None = None) -> bool:
+    """Whether a link of the last minute waits to be used, for the same place if it is for one."""
     return await tx.fetchval(
         "select exists (select from learning.sign_in_links where user_id = $1 and used_at is null"
-        " and created_at > onceward.now() - interval '1 minute')",
+        " and created_at > onceward.now() - interval '1 minute' and ($2::uuid is null or cohort_id = $2))",
         user_id,
+        cohort_id,
     )
+
+
+async def waits_for(tx: Tx, user_id: UUID) -> list[UUID]:
+    """Return the cohorts on whose waitlist a person is."""
+    rows = await tx.fetch(
+        "select cohort_id from learning.waitlist_entries where user_id = $1 and status = 'ACTIVE'", user_id
+    )
+    return [row["cohort_id"] for row in rows]
 
 
 async def link_is_open(tx: Tx, token_hash: bytes) -> bool:
@@ -62,9 +72,9 @@ async def link_is_open(tx: Tx, token_hash: bytes) -> bool:
     )
 
 
-async def use_link(tx: Tx, token_hash: bytes) -> UUID | None:
-    """Mark a link as used. Returns None if it is unknown, used or expired."""
-    return await tx.fetchval(USE_LINK, token_hash)
+async def use_link(tx: Tx, token_hash: bytes) -> Any:
+    """Mark a link as used, and return its user and cohort. None: it is unknown, used or expired."""
+    return await tx.fetchrow(USE_LINK, token_hash)
 
 
 async def open_session(tx: Tx, token_hash: bytes, user_id: UUID, days: int) -> Any:

@@ -22,7 +22,6 @@ update learning.users set name = coalesce($2, name), avatar = coalesce($3, avata
        email = coalesce(lower($5), email)
  where id = $1 returning *
 """
-LOGGED_IN = "update learning.users set last_login_at = onceward.now() where id = $1"
 
 
 async def add(tx: Tx, email: str, name: str, avatar: str | None, locale: str | None, *, confirmed: bool) -> Any:
@@ -59,7 +58,3 @@ async def update(
     tx: Tx, user_id: UUID, *, name: str | None, avatar: str | None, locale: str | None, email: str | None
 ) -> Any:
     return await tx.fetchrow(UPDATE, user_id, name, avatar, locale, email)
-
-
-async def logged_in(tx: Tx, user_id: UUID) -> None:
-    await tx.execute(LOGGED_IN, user_id)

@@ -45,8 +45,9 @@ select c.id, c.name, c.status, c.starts_at, c.ends_at, c.max_capacity, c.price, 
        coalesce(p.sold, 0) as sold, coalesce(p.held, 0) as held, m.nps_score, m.satisfaction, m.completion_rate,
        (select count(*) from learning.waitlist_entries w
          where w.cohort_id = c.id and w.status in ('ACTIVE', 'INVITED')) as waiting,
-       (select coalesce(sum(e.amount_paid - coalesce(e.refund_amount, e.partial_refund, 0)), 0)::bigint
-          from learning.enrollments e where e.cohort_id = c.id) as revenue,
+       (select coalesce(jsonb_object_agg(s.currency, s.amount), '{}')
+          from (select e.currency, sum(e.amount_paid - coalesce(e.refund_amount, e.partial_refund, 0))::bigint as amount
+                  from learning.enrollments e where e.cohort_id = c.id group by e.currency) s) as revenue,
        (select count(*) from learning.enrollments e where e.cohort_id = c.id and e.status = 'REFUND_PENDING') as refunds_pending,
        (select count(*) from learning.enrollments e where e.cohort_id = c.id and e.status = 'REFUNDED') as refunded
   from learning.cohorts c
@@ -61,7 +62,8 @@ select c.id, c.name, c.description, c.status, c.starts_at, c.ends_at, c.max_capa
  where c.status in ('OPEN', 'CONFIRMED', 'IN_PROGRESS') order by c.starts_at limit 100
 """
 SESSIONS = """
-select s.id::text, s.title, s.starts_at, s.ends_at, s.recording_url, s.cancelled_at is not null as cancelled,
+select s.id::text, s.title, s.starts_at, s.ends_at, s.recording_url, s.revision,
+       s.cancelled_at is not null as cancelled,
        b.uid as booking_uid, b.status as booking_status, b.url as booking_url, b.starts_at as booked_at, seen.attended
   from learning.sessions s
   left join learning.bookings b on b.session_id = s.id and b.enrollment_id = $2 and b.status <> 'CANCELLED'
@@ -70,15 +72,21 @@ select s.id::text, s.title, s.starts_at, s.ends_at, s.recording_url, s.cancelled
        order by (o.source = 'correction') desc, (o.source = 'no_show') desc, o.id desc limit 1) seen on true
  where s.cohort_id = $1 order by s.starts_at
 """
-# The text of an item is for those who have access now: before the start only preparation, after the start everything.
+# An item is for those who have access now: before the start only preparation, after the start everything. What was
+# assigned after the intake survey is shown to those students only.
 ITEMS = """
 select i.id::text, i.kind, i.title, i.required, i.is_prep, p.done_at, i.position,
-       case when $3 or ($4 and i.is_prep) then i.body end as body, case when $3 or ($4 and i.is_prep) then i.url end as url,
+       i.resource, coalesce(i.body, '') <> '' as has_text, case when $3 or ($4 and i.is_prep) then i.url end as url,
        ($3 or ($4 and i.is_prep)) as unlocked
   from learning.content_items i
   left join learning.progress p on p.item_id = i.id and p.enrollment_id = $2
- where i.cohort_id = $1 order by i.position, i.title
+ where i.cohort_id = $1
+   and (i.resource is null or exists (select from learning.supplemental_resources r
+                                       where r.enrollment_id = $2 and r.resource = i.resource))
+ order by i.position, i.title
 """
+# Texts may be long, so a page asks for one when a student opens it.
+TEXT = "select body from learning.content_items where id = $1 and cohort_id = $2"
 ENROLLMENT = """
 select e.*, e.access_expires_at > onceward.now() and e.status = 'ACTIVE' as has_access, c.name as cohort_name,
        c.status as cohort_status, c.starts_at, c.ends_at, c.zoom_link, c.slack_channel_url, c.content_unlocked_at,
@@ -87,6 +95,21 @@ select e.*, e.access_expires_at > onceward.now() and e.status = 'ACTIVE' as has_
   join learning.cohorts c on c.id = e.cohort_id
   join learning.users u on u.id = e.user_id
  where e.id = $1
+"""
+# What a person sees who comes back from the payment page. The subject of the payments is the checkout.
+CHECKOUT = """
+select k.id, k.status, k.user_id, k.cohort_id, u.email, c.name as cohort_name, c.starts_at, c.ends_at,
+       c.has_live_sessions, e.id as enrollment_id, e.status as enrollment_status,
+       p.received, p.currency, p.paid_at, p.decision, p.id as payment_id
+  from learning.checkouts k
+  join learning.users u on u.id = k.user_id and u.erased_at is null
+  join learning.cohorts c on c.id = k.cohort_id
+  left join learning.enrollments e on e.id = k.id
+  left join lateral (select * from onceward.payments p
+                      where p.organization_id = k.organization_id and p.subject_type = 'enrolment'
+                        and p.subject_id = k.id::text
+                      order by p.paid_at desc nulls last, p.created_at desc limit 1) p on true
+ where k.id = $1
 """
 OF_USER = """
 select e.id, e.status, e.cohort_id, c.name as cohort_name, c.status as cohort_status, c.starts_at, c.ends_at
@@ -148,8 +171,16 @@ async def items(q: Query | Tx, enrollment: Any) -> list[Any]:
     return await q.fetch(ITEMS, enrollment["cohort_id"], enrollment["id"], unlocked, has_access)
 
 
+async def text_of(tx: Tx, item_id: UUID, cohort_id: UUID) -> str:
+    return await tx.fetchval(TEXT, item_id, cohort_id) or ""
+
+
 async def enrollment(q: Query | Tx, enrollment_id: UUID) -> Any:
     return await q.fetchrow(ENROLLMENT, enrollment_id)
+
+
+async def checkout(tx: Tx, checkout_id: UUID) -> Any:
+    return await tx.fetchrow(CHECKOUT, checkout_id)
 
 
 async def enrollments_of(tx: Tx, user_id: UUID) -> list[Any]:

@@ -14,11 +14,12 @@ on conflict (user_id, cohort_id) where status in ('ACTIVE', 'INVITED')
    do update set priority = greatest(w.priority, excluded.priority)
 returning *, (xmax = 0) as is_new
 """
-# By priority, then the fewest expired invites, then the oldest entry.
+# An invite holds a place, so it is for people who have confirmed their address. By priority, then the fewest expired
+# invites, then the oldest entry.
 NEXT = """
 select w.*, u.email, u.name as user_name, u.locale, u.erased_at
   from learning.waitlist_entries w join learning.users u on u.id = w.user_id
- where w.cohort_id = $1 and w.status = 'ACTIVE' and u.erased_at is null
+ where w.cohort_id = $1 and w.status = 'ACTIVE' and u.erased_at is null and u.confirmed_at is not null
  order by w.priority desc, w.expired_invites, w.added_at, w.id limit 1 for update of w
 """
 ENTRY = "select * from learning.waitlist_entries where id = $1 for update"
@@ -56,10 +57,24 @@ update learning.waitlist_invites set status = $2, ended_at = onceward.now(), cla
 EXTEND_INVITE = """
 update learning.waitlist_invites set expires_at = greatest(expires_at, $2) where id = $1 and status = 'SENT'
 """
-OPEN_INVITES = "select * from learning.waitlist_invites where cohort_id = $1 and status = 'SENT' order by id for update"
+LIVE_ENTRIES = """
+select w.id, w.user_id, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name
+  from learning.waitlist_entries w
+  join learning.users u on u.id = w.user_id
+  join learning.cohorts c on c.id = w.cohort_id
+ where w.cohort_id = $1 and w.status in ('ACTIVE', 'INVITED') order by w.id limit $2 for update of w
+"""
 CLOSE = """
-update learning.waitlist_entries set status = 'REMOVED', ended_reason = $2
- where cohort_id = $1 and status in ('ACTIVE', 'INVITED')
+with ended as (
+    update learning.waitlist_entries set status = 'REMOVED', ended_reason = $2 where id = any($1::uuid[])
+), held as (
+    select i.id, i.claim_id from learning.waitlist_invites i
+     where i.waitlist_entry_id = any($1::uuid[]) and i.status = 'SENT'
+), revoked as (
+    update learning.waitlist_invites i set status = 'REVOKED', ended_at = onceward.now(), claim_id = null
+      from held where i.id = held.id
+)
+select claim_id from held
 """
 SET_PRIORITY = "update learning.waitlist_entries set priority = $2 where id = $1 returning *"
 
@@ -122,12 +137,14 @@ async def extend_invite(tx: Tx, invite_id: UUID, until: datetime) -> None:
     await tx.execute(EXTEND_INVITE, invite_id, until)
 
 
-async def open_invites(tx: Tx, cohort_id: UUID) -> list[Any]:
-    return await tx.fetch(OPEN_INVITES, cohort_id)
+async def live_entries(tx: Tx, cohort_id: UUID, limit: int) -> list[Any]:
+    """Return people who wait or are invited, locked."""
+    return await tx.fetch(LIVE_ENTRIES, cohort_id, limit)
 
 
-async def close(tx: Tx, cohort_id: UUID, reason: str) -> None:
-    await tx.execute(CLOSE, cohort_id, reason)
+async def close(tx: Tx, entry_ids: list[UUID], reason: str) -> list[int | None]:
+    """End entries and revoke their invites. Returns the places that the invites held."""
+    return [row["claim_id"] for row in await tx.fetch(CLOSE, entry_ids, reason)]
 
 
 async def set_priority(tx: Tx, entry_id: UUID, priority: int) -> Any:
