@@ -7,7 +7,7 @@ from tests.trust.crosswise.routes import NOTHING, WHY, Ask
 D = "/dashboard"
 LISTS = {
     "learning": ("cohorts", "students", "enrolments", "waitlist", "refunds", "disputes"),
-    "ticketing": ("events", "orders", "tickets", "entries", "coupons"),
+    "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons"),
     "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
     "engagement": ("users", "runs"),
     "coursegen": ("courses", "calls"),
@@ -38,6 +38,10 @@ ROWS = {
 ASKING = {
     "ticketing/events/do/open_sale": "$event",
     "ticketing/events/do/close": "$event",
+    **{f"ticketing/events/do/{name}": "$event" for name in ("edit", "move", "duplicate", "cancel")},
+    **{f"ticketing/orders/do/{name}": "$checkout" for name in ("resend", "correct", "refund")},
+    "ticketing/sections/do/change_section": "$section",
+    "ticketing/coupons/do/change_coupon": "$coupon",
     "ticketing/tickets/do/void": "$ticket",
     **{
         f"clinic/appointments/do/{name}": "$visit"
@@ -105,6 +109,21 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/clinic/inbox/do/close"): run("$question"),
     ("POST", f"{D}/ticketing/events/do/close"): attempt("$event"),
     ("POST", f"{D}/ticketing/events/do/open_sale"): attempt("$event"),
+    ("POST", f"{D}/ticketing/events/do/edit"): attempt("$event", name="x", most_per_order="9"),
+    ("POST", f"{D}/ticketing/events/do/move"): attempt(
+        "$event", starts_at="2032-01-01T18:00", ends_at="2032-01-01T21:00", **WHY
+    ),
+    ("POST", f"{D}/ticketing/events/do/duplicate"): attempt(
+        "$event", starts_at="2032-01-01T18:00", times="1", every_days="7"
+    ),
+    ("POST", f"{D}/ticketing/events/do/cancel"): attempt("$event", **WHY),
+    ("POST", f"{D}/ticketing/sections/do/change_section"): Ask(
+        form={"ids": "$section", "step": "try", "price": "10", "price.currency": "EUR"}, blank=True
+    ),
+    ("POST", f"{D}/ticketing/coupons/do/change_coupon"): attempt("$coupon", most_uses="9"),
+    ("POST", f"{D}/ticketing/orders/do/resend"): attempt("$checkout"),
+    ("POST", f"{D}/ticketing/orders/do/correct"): attempt("$checkout", email="x@example.org"),
+    ("POST", f"{D}/ticketing/orders/do/refund"): attempt("$checkout", **WHY),
     ("POST", f"{D}/ticketing/tickets/do/void"): attempt("$ticket", **WHY),
     ("POST", f"{D}/ticketing/coupons/do/add_coupon"): Ask(form={"code": "AUTUMN", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/engagement/users/do/stop"): attempt("$engaged"),

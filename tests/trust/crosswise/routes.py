@@ -253,6 +253,17 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/messages/resolve"): Ask(json={"ids": ["$message"], "verdict": "sent", **WHY}),
     ("PUT", f"{API}/limits/global"): Ask(json={"at_most": 5}, shows="instance"),
     ("POST", f"{TICKETING}/venues"): Ask(json={"name": "v"}),
+    ("PATCH", f"{TICKETING}/events/{{event_id}}"): Ask(fill=EVENT, json={"most_per_order": 9}),
+    ("POST", f"{TICKETING}/events/{{event_id}}/duplicate"): Ask(
+        fill=EVENT, json={"starts_at": ["2032-01-01T18:00:00Z"], "name": "x"}
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/sections"): Ask(
+        fill=EVENT, json={"name": "Lawn", "price_cents": 100, "places": 5}
+    ),
+    ("PATCH", f"{TICKETING}/sections/{{section_id}}"): Ask(fill={"section_id": "$section"}, json={"price_cents": 1000}),
+    ("PATCH", f"{TICKETING}/coupons/{{coupon_id}}"): Ask(
+        fill={"coupon_id": "$coupon"}, json={"most_uses": 1000, "valid_until": None}
+    ),
     ("POST", f"{TICKETING}/events"): Ask(json=NEW_EVENT),
     ("POST", f"{TICKETING}/coupons"): Ask(json={"code": "MINE-10", "event_id": "$event", "percent_bps": 10_000}),
     ("POST", f"{TICKETING}/events/{{event_id}}/block"): Ask(fill=EVENT, json={"labels": ["$label"]}),
@@ -272,6 +283,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
         fill={"checkout_id": "$started"}, json={"token": "@started_token"}
     ),
     ("POST", "/orders/{checkout_id}/resend"): Ask(fill=CHECKOUT, json={"token": "@order_token"}),
+    ("POST", "/orders/{checkout_id}/refund"): Ask(fill=CHECKOUT, json={"token": "@order_token"}, refused=True),
     ("POST", "/orders/{checkout_id}/tickets/{ticket_id}/transfer"): Ask(
         fill={"checkout_id": "@checkout"} | TICKET, json={"token": "@order_token", **BUYER}
     ),
@@ -289,6 +301,9 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{TICKETING}/orders/{{checkout_id}}/refund"): Ask(fill=CHECKOUT, json={**WHY, "used_too": True}),
     ("POST", f"{TICKETING}/refunds/{{refund_id}}/settle"): Ask(
         fill={"refund_id": "$unpaid_refund"}, json={"note": "bank transfer"}
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/move"): Ask(
+        fill=EVENT, json={"starts_at": "2032-01-01T18:00:00Z", "ends_at": "2032-01-01T21:00:00Z", **WHY}
     ),
     ("POST", f"{TICKETING}/events/{{event_id}}/status"): Ask(fill=EVENT, json={"status": "closed"}),
     ("POST", f"{TICKETING}/events/{{event_id}}/cancel"): Ask(fill=EVENT, json=WHY),

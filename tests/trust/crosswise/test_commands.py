@@ -68,6 +68,7 @@ COMMANDS: dict[str, str | None] = {
     "ledger statement": "$account --currency EUR",
     "ticketing rotate-key": "",
     "ticketing venue": None,
+    "ticketing fee": None,
     "ticketing event": "new --venue $venue --starts 2031-06-21T18:00:00+02:00 --currency EUR --places L:100:5",
     "ticketing events": "--json",
     "ticketing orders": "$event --json",

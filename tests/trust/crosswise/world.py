@@ -250,8 +250,10 @@ class World:
         )
         event_id = event["id"]
         await self.own(org, "POST", f"/api/v1/ticketing/events/{event_id}/status", json={"status": "on_sale"})
-        await self.own(org, "POST", "/api/v1/ticketing/coupons", json={"code": org.private.upper(), "percent_bps": 100})
+        new = {"code": org.private.upper(), "percent_bps": 100}
+        org.ids["coupon"] = (await self.own(org, "POST", "/api/v1/ticketing/coupons", json=new))["id"]
         shown = await self.own(org, "GET", f"{PUBLIC}/events/{event_id}")
+        org.ids["section"] = shown["sections"][0]["id"]
         row = shown["sections"][0]["rows"][0]
         seats = [f"{row['label']}{n + 1}" for n in range(row["seats"])]
         org.ids |= {"venue": venue["id"], "event": event_id, "seat": seats[5], "free": seats[6]}
