@@ -9,6 +9,6 @@ GROWTH: dict[str, str] = {
     "onceward.webhook_counts": "deleted by `webhook counts` every 5 s",
     "onceward.webhook_rejects": "a ring of 5,000 slots",
     "onceward.unhandled_types": "kept: one row for each type without a handler",
-    "onceward.worker_logins": "kept: configuration",
+    "onceward.webhook_side_effects": "kept for ever: one row for each event, against a second effect",
     "onceward.sql_claim_expiry": "one row",
 }

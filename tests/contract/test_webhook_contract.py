@@ -26,9 +26,9 @@ from onceward import Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox.finding import EventFilter
 from onceward.inbox.replay import replay
-from onceward.inbox.worker_logins import add_login, remove_login
 from onceward.telemetry.metrics import REGISTRY, render
 from onceward.testing import until
+from onceward.trust.sql_logins import add_login, remove_login
 from onceward.webhooks.registry import get_provider
 from tests.child import end_all
 from tests.inbox.conftest import Office, call
@@ -404,7 +404,7 @@ async def test_the_worker_of_an_organization_handles_its_own_events_only(db: Dat
             assert await conn.execute("update webhook_side_effects set external_id = 'x'") == "UPDATE 2"
         finally:
             await conn.close()
-    owners = await db.fetch("select * from clinic.webhook_side_effects where event_id = 'evt-1'")
+    owners = await db.fetch("select * from onceward.webhook_side_effects where event_id = 'evt-1'")
     assert {row["webhook_id"]: (row["provider"], row["organization_id"]) for row in owners} == {
         sources[slug]: ("node", organizations[slug]) for slug in ("a", "b")
     }
@@ -448,7 +448,7 @@ async def test_every_statement_of_the_seed_runs_as_the_least_privileged_role(db:
             assert status is not None
             assert tuple(status) == ("pending", 0, None)
             for forbidden in (
-                "select * from clinic.patients",
+                "select * from onceward.recipients",
                 "delete from webhook_side_effects",
                 "select * from audit.audit_logs",
                 "select * from onceward.sources",
@@ -473,7 +473,7 @@ async def test_a_side_effect_gets_the_organization_of_its_event(db: Database, of
             await conn.execute(SIDE_EFFECT, "lab", "evt-of-nobody", "{}")
         finally:
             await conn.close()
-    rows = await db.fetch("select event_id, organization_id from clinic.webhook_side_effects order by event_id")
+    rows = await db.fetch("select event_id, organization_id from onceward.webhook_side_effects order by event_id")
     assert [tuple(row) for row in rows] == [("evt-1", clinic), ("evt-of-nobody", None)]
 
 
@@ -504,5 +504,5 @@ async def test_two_senders_with_the_same_event_id_cause_two_effects(db: Database
                 await conn.execute(SIDE_EFFECT, "node", "1001", "{}")
         finally:
             await conn.close()
-    rows = await db.fetch("select webhook_id, payload from clinic.webhook_side_effects")
+    rows = await db.fetch("select webhook_id, payload from onceward.webhook_side_effects")
     assert {row["webhook_id"]: row["payload"]["of"] for row in rows} == dict(zip(sources, "ab", strict=True))

@@ -16,5 +16,4 @@ GROWTH: dict[str, str] = {
     "clinic.meetings": "kept: one row for each meeting in a room",
     "clinic.room_participants": "kept: one row for each person in a meeting; an erasure removes the names",
     "clinic.recordings": "kept: one row for each recording, also after the file was deleted; an error that came before its recording is deleted when the recording takes it over",
-    "clinic.webhook_side_effects": "kept for ever: one row for each event, against a second effect",
 }

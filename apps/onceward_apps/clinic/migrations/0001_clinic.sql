@@ -221,35 +221,6 @@ create table clinic.recordings (
 create index recordings_room on clinic.recordings (organization_id, room_name);
 select onceward.protect('clinic.recordings');
 
--- Side effects of workers in other languages: one row per source, provider and event, whoever claims the event again.
-create table clinic.webhook_side_effects (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid,                   -- of the source, filled in
-    webhook_id uuid,                        -- the source of the event: named by the worker, or found by the event id
-    provider text not null,
-    effect_key text not null,               -- provider and source: two senders may use the same event id
-    event_id text not null,
-    external_id text,
-    payload jsonb,
-    created_at timestamptz not null default onceward.now(),
-    unique (effect_key, event_id)
-);
-select onceward.protect('clinic.webhook_side_effects');
-revoke insert, update, delete on clinic.webhook_side_effects from onceward_app;
-grant select, insert on clinic.webhook_side_effects to onceward_sql_worker, onceward_organization_worker;
-grant update (external_id, payload) on clinic.webhook_side_effects to onceward_sql_worker, onceward_organization_worker;
-create policy sql_worker on clinic.webhook_side_effects for all to onceward_sql_worker using (true) with check (true);
-create policy organization_worker on clinic.webhook_side_effects for all to onceward_organization_worker
-    using (organization_id = (select onceward.worker_organization())) with check (organization_id = (select onceward.worker_organization()));
-
-
-do $$
-begin
-    if to_regclass('public.webhook_side_effects') is not null then
-        raise exception 'public.webhook_side_effects exists and does not belong to the clinic: rename it, then migrate again';
-    end if;
-end
-$$;
 select onceward.watch('clinic.appointments');
 select onceward.watch('clinic.inbound_messages');
 select onceward.watch('clinic.outgoing');

@@ -1,8 +1,8 @@
 -- Give a side effect its source, its organization and the key that contains them.
-create or replace function clinic.fill_side_effect() returns trigger
+create or replace function onceward.fill_side_effect() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_worker uuid := onceward.worker_organization();    -- null: a worker of the whole installation
+    v_worker uuid := onceward.login_organization();    -- null: a worker of the whole installation
     v_found uuid[];
 begin
     new.provider := coalesce(new.provider, new.effect_key);
@@ -29,6 +29,6 @@ begin
     return new;
 end
 $$;
-revoke all on function clinic.fill_side_effect() from public;
-create or replace trigger fill_side_effect before insert on clinic.webhook_side_effects
-    for each row execute function clinic.fill_side_effect();
+revoke all on function onceward.fill_side_effect() from public;
+create or replace trigger fill_side_effect before insert on onceward.webhook_side_effects
+    for each row execute function onceward.fill_side_effect();
