@@ -2,6 +2,7 @@
 
 BENCHES = (
     "work",
+    "neighbour",
     "ingest",
     "outbound",
     "live",

@@ -23,13 +23,13 @@ class Server:
     """One of the servers, with a method that puts load on it."""
 
     def __init__(self, port: int) -> None:
-        self._port = port
+        self.port = port
 
     async def load(
         self, for_s: float, *, path: str = "/webhooks/stripe", prepared: int | None = None, **more: Any
     ) -> dict[str, Any]:
         options = {
-            "port": self._port,
+            "port": self.port,
             "path": path,
             "secret": SECRET,
             "connections": CONNECTIONS,

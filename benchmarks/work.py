@@ -9,7 +9,6 @@ from benchmarks.measure import Measurement, Size, compare, pgbench
 from benchmarks.peer import peer
 from benchmarks.work_drain import DRAINS
 from benchmarks.work_latency import LATENCIES
-from benchmarks.work_neighbour import NEIGHBOURS
 from benchmarks.work_organizations import ORGANIZATIONS
 from benchmarks.work_rig import ARGUMENT, BASELINE, PEERS, Case, Rig, against, noop, on_peers
 from benchmarks.work_sql import WRITERS_THROUGH_SQL
@@ -118,7 +117,6 @@ CASES: dict[str, Case] = {
     "bulk-1000": bulk_1000,
     **DRAINS,
     **LATENCIES,
-    **NEIGHBOURS,
     **ORGANIZATIONS,
     **WRITERS_THROUGH_SQL,
 }

@@ -260,8 +260,9 @@ class Tx(Transaction):
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
         actor: str | None = None,
+        user_id: str | None = None,
     ) -> None:
-        """Write an audit entry. The default `actor` is the cause of the transaction."""
+        """Write an audit entry. The default `actor` is the cause of the transaction; `user_id` is the person behind."""
         await trust.record(
             self,
             action,
@@ -271,6 +272,7 @@ class Tx(Transaction):
             metadata=metadata,
             reason=reason,
             actor=actor,
+            user_id=user_id,
         )
 
     async def audit_many(

@@ -10,5 +10,6 @@ GROWTH: dict[str, str] = {
     "onceward.ledger_drawn": "kept for ever: bookkeeping",
     "onceward.ledger_bounds": "kept: one row for each account with a limit",
     "onceward.ledger_horizon": "one row",
+    "onceward.ledger_marks": "kept: one row for each 1,000 entries of an account",
     "onceward.ledger_checkpoints": "kept for ever: proven balances of the bookkeeping",
 }

@@ -181,7 +181,7 @@ class TxPayments:
         key: str | None = None,
         by: str = "app",
     ) -> RefundBatch:
-        """Refund many payments by a job, so many each minute, each once. The same `key` twice is one batch.
+        """Refund many payments by a job, `per_minute` of them each minute, each once. The same `key` twice is one batch.
 
         When the service has answered every call, accounting gets a report. `refund_batch` returns how it stands.
         """

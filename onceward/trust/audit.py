@@ -50,15 +50,16 @@ async def record(
     changes: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
     actor: str | Identity | None = None,
+    user_id: str | None = None,
     reason: str | None = None,
     organization: UUID | None = None,
 ) -> None:
     """Append an entry that exists if and only if this transaction commits.
 
-    The default `actor` is the cause of the transaction (`event:17`), or `system`. Only the engine may give an
-    `organization` other than the transaction's own.
+    The default `actor` is the cause of the transaction (`event:17`), or `system`; `user_id` is the person behind it, by
+    default that of the identity. Only the engine may give an `organization` other than the transaction's own.
     """
-    name, user_id = _who(tx, actor)
+    name, person = _who(tx, actor)
     await tx.execute(
         INSERT,
         organization,
@@ -66,7 +67,7 @@ async def record(
         entity_type,
         None if entity_id is None else str(entity_id),
         name,
-        user_id,
+        user_id or person,
         reason,
         changes,
         metadata,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.web.exposure import ANYBODY, ANYTHING, NOTHING, exposed, grants
     from onceward.web.fields import AtMost
     from onceward.web.login import log_in_with_link
+    from onceward.web.paging import link_next
     from onceward.web.problems import Problem, request_id_of
     from onceward.web.server import WebServer
     from onceward.web.settings import WebSettings
@@ -56,6 +57,7 @@ __all__ = [
     "exposed",
     "grants",
     "is_secure",
+    "link_next",
     "log_in_with_link",
     "request_id_of",
     "request_transaction",

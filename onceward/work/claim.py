@@ -152,26 +152,20 @@ async def claim_lanes(
         by_id = {each.id: each for each in work}
         for each, row in zip(work, rows, strict=False):
             each.after = by_id.get(row["follows"])
-    first = rows[0]
-    turns = LanesTaken(
-        len(work),
-        first["visited"],
-        Lane(first["last_line"], first["last_lane"]),
-        first["unused"],
-        _lanes(first["mark_lines"], first["mark_lanes"]),
-        _lanes(first["missed_lines"], first["missed_lanes"]),
-    )
+    told = rows[0]["claim"]
+    marks, missed = _lanes(told["marks"]), _lanes(told["missed"])
+    turns = LanesTaken(len(work), told["visited"], Lane(*told["at"]), told["left"], marks, missed)
     if work:
         work = _in_turn([row["line"] for row in rows], work)
-    return LaneClaim(lease, work, turns, first["resume_s"], first["plain"])
+    return LaneClaim(lease, work, turns, told["resume_s"], told["plain"])
 
 
 def _columns(lanes: Sequence[Lane]) -> tuple[list[int], list[str]]:
     return [each.line for each in lanes], [each.lane for each in lanes]
 
 
-def _lanes(lines: Sequence[int] | None, names: Sequence[str] | None) -> list[Lane]:
-    return [Lane(line, name) for line, name in zip(lines or (), names or (), strict=True)]
+def _lanes(found: Sequence[tuple[int, str]] | None) -> list[Lane]:
+    return [Lane(line, name) for line, name in found or ()]
 
 
 def _in_turn(lines: Sequence[int], work: list[Claimed]) -> list[Claimed]:

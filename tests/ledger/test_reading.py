@@ -23,6 +23,7 @@ from onceward.ledger import (
     statement,
     trial_balance,
 )
+from onceward.ledger.accounts import STATEMENT
 from tests.ledger.conftest import sale
 
 
@@ -177,3 +178,29 @@ async def test_a_million_entries_are_checked_within_ten_seconds(db: Database, bo
         started = time.monotonic()
         assert (await balance(tx, "a7", currency="EUR")).debits == 10_000 * 4
         assert time.monotonic() - started < 1
+
+
+async def test_a_page_of_a_statement_starts_from_the_last_mark(db: Database, books: UUID) -> None:
+    """Otherwise each page, which the dashboard reads every few seconds, would add up all earlier entries."""
+    async with db.transaction(organization=books) as tx:
+        await post(tx, [Entry("cash", "revenue", 2, "EUR")] * 600, key="first")
+    await _fold(db, 600)
+    assert await db.fetchval("select count(*) from onceward.ledger_marks") == 0
+    async with db.transaction(organization=books) as tx:
+        await post(tx, [Entry("cash", "revenue", 2, "EUR")] * 600, key="second")
+    await _fold(db, 600)
+    assert await db.fetchval("select count(*) from onceward.ledger_marks") == 2  # one for each account
+    async with db.transaction(organization=books) as tx:
+        await post(tx, [Entry("cash", "revenue", 5, "EUR"), Entry("fees", "cash", 1, "EUR")], key="third")
+        last = (await statement(tx, "cash", currency="EUR", limit=1200))[-1]
+        assert last.balance == 2400
+        after = await statement(tx, "cash", currency="EUR", after=last.entry_id)
+        assert [line.balance for line in after] == [2405, 2404]
+        [line] = await statement(tx, "revenue", currency="EUR", after=last.entry_id)
+        assert line.balance == 2405
+        plan = await tx.fetch(f"explain {STATEMENT}", books, "cash", "EUR", last.entry_id, 100)
+        assert "ledger_entries_debit" in "".join(row[0] for row in plan)
+    await db.execute("update onceward.ledger_marks set debits = debits + 7")
+    async with db.transaction(organization=books) as tx:
+        [line, _] = await statement(tx, "cash", currency="EUR", after=last.entry_id)
+        assert line.balance == 2412  # the mark counts, and the entries before it are not read again

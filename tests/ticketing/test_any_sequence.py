@@ -18,9 +18,9 @@ from onceward.capacity import CHECKS as CAPACITY
 from onceward.db import Database
 from onceward.ledger import check
 from onceward.trust import verify
-from onceward_apps.ticketing import after_sale, baskets, scans
+from onceward_apps.ticketing import after_sale, baskets, coupons, scans
 from onceward_apps.ticketing.errors import TicketingError
-from onceward_apps.ticketing.event_setup import Section, add_coupon
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.model import Policy
 from tests.state_machines import ALL_HEALTH_CHECKS
 from tests.ticketing.office import CHECKS, Office, Show, charge
@@ -175,7 +175,7 @@ async def gather_crowd(office: Office, seed: int, policy: Policy) -> Crowd:
         == 0
     ):
         async with office.engine.transaction(organization=show.organization) as tx:
-            await add_coupon(tx, "HALF-OFF", percent_bps=5000, actor="test")
+            await coupons.add(tx, "HALF-OFF", percent_bps=5000, actor="test")
     seats = [row["id"] for row in await office.db.fetch("select id from ticketing.seats where event_id = $1", show.id)]
     lawn = await office.db.fetchval(
         "select id from ticketing.sections where event_id = $1 and kind = 'general'", show.id

@@ -12,8 +12,9 @@ from pypdf import PdfReader
 from onceward.integrations.paypal import to_minor
 from onceward.integrations.stripe import from_stripe
 from onceward.money import exponent
-from onceward_apps.ticketing import after_sale, checkout_payments, documents, event_setup
+from onceward_apps.ticketing import after_sale, checkout_payments, documents
 from onceward_apps.ticketing.currencies import PAYPAL, STRIPE, is_taken_by, step
+from onceward_apps.ticketing.errors import Invalid
 from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.store import views
@@ -112,7 +113,7 @@ async def test_an_event_that_nobody_could_pay_for_is_refused(
     office: Office, currency: str, price_cents: int, says: str
 ) -> None:
     section = Section(name="Hall", price_cents=price_cents, rows={"A": 1})
-    with pytest.raises(event_setup.Invalid, match=says):
+    with pytest.raises(Invalid, match=says):
         await office.show(currency=currency, sections=(section,))
 
 

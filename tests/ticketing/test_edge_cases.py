@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from onceward_apps.ticketing import baskets, jobs
-from onceward_apps.ticketing.event_setup import Section, add_coupon
+from onceward_apps.ticketing import baskets, coupons, jobs
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.store import sales
 from tests.ticketing.office import Office, Show, charge
 
@@ -277,7 +277,7 @@ async def test_accounting_is_notified_of_missing_ledger_accounts_and_the_sale_is
     await office.source()
     show = await office.show()
     async with office.engine.transaction(organization=show.organization) as tx:
-        await add_coupon(tx, "tenths", percent_bps=1000, actor="test")
+        await coupons.add(tx, "tenths", percent_bps=1000, actor="test")
     checkout = await office.checkout(show, "Stalls A1", coupon="TENTHS")
     await office.db.execute(
         "update ticketing.checkouts set currency = 'NOK' where id = $1", checkout["id"]

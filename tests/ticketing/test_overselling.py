@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 
 from onceward.trust import verify
-from onceward_apps.ticketing import baskets, checkout_payments, checks
+from onceward_apps.ticketing import baskets, checkout_payments, checks, coupons
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.errors import BadCoupon, SeatTaken, TicketingError, TooMany
-from onceward_apps.ticketing.event_setup import Section, add_coupon
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.store import baskets as rows
-from onceward_apps.ticketing.store import coupons
+from onceward_apps.ticketing.store import coupons as coupon_rows
 from tests.ticketing.office import Office, Show
 from tests.ticketing.test_edge_cases import paid_at_stripe
 
@@ -220,7 +220,7 @@ async def test_the_same_places_asked_for_five_times_are_held_once(office: Office
 
 async def last_use(office: Office, show: Show) -> None:
     async with office.engine.transaction(organization=show.organization) as tx:
-        await add_coupon(tx, "only-once", percent_bps=1000, most_uses=1, actor="test")
+        await coupons.add(tx, "only-once", percent_bps=1000, most_uses=1, actor="test")
 
 
 async def use_at_once(office: Office) -> list[Any]:
@@ -254,8 +254,8 @@ async def test_counting_in_the_statement_that_locks_gives_the_last_use_to_severa
     async def count_of_the_lock(tx: Any, coupon_id: UUID, **_: Any) -> int:
         return counted[coupon_id]
 
-    monkeypatch.setattr(coupons, "lock_by_code", lock_and_count)
-    monkeypatch.setattr(coupons, "uses", count_of_the_lock)
+    monkeypatch.setattr(coupon_rows, "lock_by_code", lock_and_count)
+    monkeypatch.setattr(coupon_rows, "uses", count_of_the_lock)
     found = await use_at_once(office)
     assert sum(not isinstance(each, BadCoupon) for each in found) > 1
 

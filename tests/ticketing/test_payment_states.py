@@ -115,3 +115,13 @@ async def test_a_payment_is_recorded_once_or_not_at_all(office: Office) -> None:
         assert (await paypal_webhook(office, "PAYMENT.CAPTURE.COMPLETED", forged)).status == 200
         assert (await office.tickets(other), await office.status(other)) == ([], "started")
     await assert_the_books_are_right(sold, cash=sold[2]["total_cents"])
+
+
+@pytest.mark.acceptance("hole-3")
+@pytest.mark.parametrize("unpaid", [{"status": "pending"}, {"status": "failed"}, {"captured": False}])
+async def test_a_charge_that_has_no_money_yet_sells_nothing(office: Office, unpaid: dict[str, Any]) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    assert (await office.pay(checkout, **unpaid)).status == 200
+    assert (await office.status(checkout), await office.tickets(checkout)) == ("started", [])

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from onceward.ledger import statement
-from onceward_apps.ticketing import checkout_payments
-from onceward_apps.ticketing.event_setup import Section, add_coupon
+from onceward_apps.ticketing import checkout_payments, coupons
+from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.model import Policy, revenue_account
 from tests.ticketing.office import Office, Show
 
@@ -131,7 +131,8 @@ async def test_broadcast_has_the_seats_and_totals_read_in_the_transaction(sold: 
     }
 
 
-async def test_audit_log_has_the_sale_with_the_real_number_of_jobs(sold: Sold) -> None:
+@pytest.mark.acceptance("hole-11")
+async def test_audit_log_has_the_sale_with_the_real_number_of_jobs_and_entries(sold: Sold) -> None:
     office, _, checkout, payload = sold
     row = await office.db.fetchrow("select * from onceward.audit_log where action = 'checkout_completed'")
     assert row is not None
@@ -140,6 +141,9 @@ async def test_audit_log_has_the_sale_with_the_real_number_of_jobs(sold: Sold) -
     assert row["changes"]["payment_reference"] == payload["id"]
     assert row["metadata"]["jobs_scheduled"] == 5
     assert row["metadata"]["payment_processor"] == "stripe"
+    entries = await office.db.fetchval("select count(*) from onceward.ledger_entries")
+    assert row["metadata"]["ledger_entries"] == entries > 0
+    assert row["user_id"] == checkout["user_id"]
 
 
 async def test_outbound_event_is_published_once(sold: Sold) -> None:
@@ -159,7 +163,7 @@ async def test_every_check_of_verify_is_green_after_a_sale(sold: Sold) -> None:
 async def test_an_order_that_costs_nothing_completes_without_a_payment_service(office: Office) -> None:
     show = await office.show()
     async with office.engine.transaction(organization=show.organization) as tx:
-        await add_coupon(tx, "friends", percent_bps=10_000, actor="test")
+        await coupons.add(tx, "friends", percent_bps=10_000, actor="test")
     checkout = await office.checkout(show, "Stalls A1", coupon="FRIENDS")
     assert checkout["total_cents"] == 0
     opened = await checkout_payments.open_payment(office.engine, show.organization, checkout["id"], "stripe")

@@ -56,6 +56,29 @@ async def refund(
     return made
 
 
+async def refund_moved(tx: Tx, checkout_id: UUID) -> Refund | None:
+    """Refund an order for its buyer, because the event was moved afterwards. Tickets that the buyer gave away stay."""
+    checkout = await sales.lock(tx, checkout_id)
+    order = await views.order(tx, checkout_id)
+    if checkout is None or not may_take_back(order):
+        raise NotRefundable("this order cannot be cancelled here: contact the organizer")
+    own = [row["id"] for row in await views.tickets(tx, checkout_id) if row["status"] == "active"]
+    if not own:
+        raise NotRefundable("no ticket of this order is left to refund")
+    return await refund(tx, checkout_id, tickets=own, reason="event moved", actor="buyer")
+
+
+def may_take_back(order: Any) -> bool:
+    """Return whether the buyer of an order may take the money back: the date was changed after the purchase."""
+    return (
+        order["status"] == "completed"
+        and order["event_status"] != "cancelled"
+        and order["refund_until"] is not None
+        and order["now"] < order["refund_until"]
+        and order["completed_at"] <= order["moved_at"]
+    )
+
+
 async def cancel_order(tx: Tx, checkout_id: UUID, *, reason: str, actor: str) -> int:
     """Void the tickets of an order, used ones too, refund what they cost, and email buyer and holders. Returns the amount.
 

@@ -24,6 +24,12 @@ class TicketingSettings(FeatureSettings):
     holds_per_minute: int = Field(
         60, ge=0, description="Seats that one client address may hold per minute in one event; 0 means no limit."
     )
+    fee_bps: int = Field(
+        250,
+        ge=0,
+        le=10_000,
+        description="The platform's fee of a sale in basis points, for organizations without a fee of their own.",
+    )
 
 
 SIGNING_KEY = SealedColumn("ticketing.signing_keys", "organization_id", "key")
@@ -110,6 +116,18 @@ class EventCancelled(BaseModel):
     timestamp: datetime
 
 
+class EventMoved(BaseModel):
+    """`event.moved`: an event has another date. Its tickets stay valid."""
+
+    event_id: UUID
+    organization_id: UUID
+    name: str
+    moved_from: datetime
+    starts_at: datetime
+    ends_at: datetime
+    reason: str
+
+
 ORGANIZATION = "0198c0de-0000-7000-8000-000000000001"
 EVENT = "0198c0de-0000-7000-8000-000000000002"
 ORDER = "0198c0de-0000-7000-8000-000000000003"
@@ -175,6 +193,20 @@ app.event_type(
         "name": "Midsummer Night",
         "reason": "The stage was flooded.",
         "timestamp": SOLD_AT,
+    },
+)
+app.event_type(
+    "event.moved",
+    EventMoved,
+    description="An event has another date; its tickets stay valid.",
+    sample={
+        "event_id": EVENT,
+        "organization_id": ORGANIZATION,
+        "name": "Midsummer Night",
+        "moved_from": SOLD_AT,
+        "starts_at": "2031-09-12T18:00:00Z",
+        "ends_at": "2031-09-12T21:00:00Z",
+        "reason": "The stage was flooded.",
     },
 )
 app.event_type(

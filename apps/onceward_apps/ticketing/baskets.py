@@ -27,6 +27,7 @@ from onceward_apps.ticketing.store import baskets, coupons, setup
 
 UNPAID = ("started", "failed", "expired")
 """States from which a checkout can end unpaid."""
+SHORTEST_CHECKOUT = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ async def hold(
 ) -> Held:
     """Hold all of these seats and places for this basket, or none, for the event's `hold_s` seconds.
 
-    Seats are given by id or by label. `places` gives the total number of places that the basket holds in a section afterwards, so a repeat adds nothing.
-    A request never releases places: use `let_go` for that.
+    Seats are given by id or by label. `places` gives the number of places that the basket holds in a section afterwards.
+    A repeat adds nothing, and no time either. A request never releases places: use `let_go` for that.
     """
     event = await _on_sale(tx, event_id)
     name = basket_name(basket)
@@ -71,8 +72,7 @@ async def hold(
     wants = await _wants(tx, event_id, seats, places or {}, before)
     if not wants:
         return _held(before)
-    already = {row["seat_id"] for row in before if row["seat_id"] is not None}
-    count = len(before) + len(wants) - len(already & set(seats))
+    count = len(before) + len(wants)
     if count > event["most_per_order"]:
         raise TooMany(f"an order may have at most {event['most_per_order']} tickets, and this one would have {count}")
     try:
@@ -80,8 +80,17 @@ async def hold(
     except CapacityRefused as refused:
         taken = tuple(each.unit or each.pool for each in refused.refusals)
         raise SeatTaken(str(refused), taken) from None
-    await baskets.take(tx, claimed.ids, name)
+    if await baskets.take(tx, claimed.ids, name) < len(claimed.ids):
+        raise SeatTaken("these seats were sold a moment ago, to an order of this basket: choose other seats")
     return _held(await baskets.holds(tx, name, event_id))
+
+
+def missing(held: Held, labels: Sequence[str], places: Mapping[UUID, int]) -> int:
+    """Return how many of these seats and places the basket does not hold yet."""
+    own = {row["label"] for row in held.holds}
+    return len(set(labels) - own) + sum(
+        max(0, number - sum(row["section_id"] == section for row in held.holds)) for section, number in places.items()
+    )
 
 
 async def held(tx: Tx, event_id: UUID, basket: str) -> Held:
@@ -122,7 +131,7 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
         if checkout["expires_at"] > checkout["now"] and _is_same(checkout, holds, buyer, code):
             return await baskets.checkout(tx, checkout["id"])
         await end(tx, checkout["id"], "abandoned", of=UNPAID)
-    coupon_row = await _coupon(tx, code, event_id) if code else None
+    coupon_row = await _coupon(tx, code, event) if code else None
     until = await _extend(tx, event, holds)
     priced = _quote(event, holds, coupon_row)
     return await baskets.add_checkout(
@@ -224,18 +233,32 @@ def _columns(holds: Sequence[Any], priced: Quote) -> list[list[Any]]:
 
 
 async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
+    """Extend the holds to the end of the checkout, and return that time.
+
+    A hold lasts for the time to choose and the time to pay, counted once from its beginning, however often the buyer
+    starts a checkout.
+    """
+    last = min(row["created_at"] for row in holds) + timedelta(seconds=event["hold_s"] + event["checkout_s"])
+    until = min(event["now"] + timedelta(seconds=event["checkout_s"]), last)
+    if until < event["now"] + SHORTEST_CHECKOUT:
+        raise NothingHeld("the time for these seats is over: choose seats again")
     try:
-        extended = await extend(tx, [row["claim_id"] for row in holds], until=timedelta(seconds=event["checkout_s"]))
+        extended = await extend(tx, [row["claim_id"] for row in holds], until=until)
     except CapacityRefused as refused:
         raise SeatTaken(str(refused), tuple(each.unit or each.pool for each in refused.refusals)) from None
     assert extended.until is not None
     return extended.until
 
 
-async def _coupon(tx: Tx, code: str, event_id: UUID) -> Any:
-    coupon_row = await coupons.lock_by_code(tx, code, event_id)
+async def _coupon(tx: Tx, code: str, event: Any) -> Any:
+    coupon_row = await coupons.lock_by_code(tx, code, event["id"])
     if coupon_row is None:
         raise BadCoupon(f"there is no coupon {code!r} for this event")
+    if coupon_row["currency"] not in (None, event["currency"]):
+        raise BadCoupon(
+            f"coupon {code!r} takes off an amount in {coupon_row['currency']},"
+            f" and this event is sold in {event['currency']}"
+        )
     if coupon_row["valid_until"] is not None and coupon_row["valid_until"] <= await baskets.clock(tx):
         raise BadCoupon(f"coupon {code!r} is over")
     if coupon_row["most_uses"] is not None and await coupons.uses(tx, coupon_row["id"]) >= coupon_row["most_uses"]:
@@ -269,10 +292,11 @@ async def _wants(
     rows = await baskets.seats(tx, event_id, seats) if seats else []
     if len(rows) != len(set(seats)):
         raise NotFound("some of these seats do not belong to this event")
-    blocked = tuple(seat["label"] for seat in rows if seat["status"] == "blocked")
-    if blocked:
-        raise SeatTaken(f"not for sale: {', '.join(blocked)}", blocked)
-    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in rows]
+    gone = tuple(seat["label"] for seat in rows if seat["status"] in ("blocked", "sold"))
+    if gone:
+        raise SeatTaken(f"not for sale: {', '.join(gone)}", gone)
+    own = {row["seat_id"] for row in before}
+    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in rows if seat["id"] not in own]
     pools = await baskets.general(tx, event_id, list(places)) if places else {}
     for section, number in places.items():
         if section not in pools:

@@ -22,6 +22,14 @@ select format('row %s of pool %s shows %s, its seats are %s', p.row_name, p.pool
  where p.states is distinct from s.states
 limit $1
 """
+BLOCKED = """
+select format('event %s counts %s blocked seats, %s are', e.id, e.blocked, coalesce(s.number, 0))
+  from ticketing.events e
+  left join (select event_id, count(*) as number from ticketing.seats where status = 'blocked' group by event_id) s
+    on s.event_id = e.id
+ where e.blocked <> coalesce(s.number, 0)
+limit $1
+"""
 CLAIMS = """
 select format('ticket %s is valid, its claim %s is %s', t.id, c.id, c.state)
   from ticketing.tickets t
@@ -144,6 +152,7 @@ limit $1
 CHECKS: tuple[Check, ...] = (
     finds_nothing("ticketing.sold_seats_and_tickets_agree", SEATS, table="ticketing.tickets"),
     finds_nothing("ticketing.seat_map_shows_the_seats", SEAT_MAP, table="ticketing.tickets"),
+    finds_nothing("ticketing.blocked_seats_are_counted", BLOCKED, table="ticketing.tickets"),
     finds_nothing("ticketing.tickets_and_claims_agree", CLAIMS, table="ticketing.tickets"),
     finds_nothing("ticketing.paid_checkouts_have_their_tickets", TICKETS, table="ticketing.tickets"),
     finds_nothing("ticketing.totals_add_up", TOTALS, table="ticketing.tickets"),

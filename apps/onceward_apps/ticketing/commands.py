@@ -16,6 +16,7 @@ from onceward.cli import (
     JsonOption,
     OrganizationOption,
     document,
+    engine_for,
     listing,
     run,
     say,
@@ -23,9 +24,9 @@ from onceward.cli import (
 )
 
 group = typer.Typer(no_args_is_help=True, help="The ticket shop: events, seats, orders and refunds.")
-acting = partial(
-    transaction_for, "onceward_apps.ticketing:app", refusals="onceward_apps.ticketing.errors:TicketingError"
-)
+APP = "onceward_apps.ticketing:app"
+REFUSALS = "onceward_apps.ticketing.errors:TicketingError"
+acting = partial(transaction_for, APP, refusals=REFUSALS)
 """Open a transaction for an organization, given by slug or id."""
 
 RefundArgument = Annotated[UUID, typer.Argument(metavar="REFUND", help="Id of the refund.")]
@@ -71,7 +72,6 @@ def add_event(
     hours: Annotated[float, typer.Option("--hours", help="Duration in hours.")] = 3.0,
     tax_bps: Annotated[int, typer.Option("--tax-bps", help="Tax in basis points; 1500 is 15 %.")] = 0,
     tax_included: Annotated[bool, typer.Option("--tax-included", help="Prices include the tax.")] = False,
-    fee_bps: Annotated[int, typer.Option("--fee-bps", help="Platform fee in basis points.")] = 250,
     fee_by_organizer: Annotated[
         bool, typer.Option("--fee-by-organizer", help="The organizer pays the fee, not the buyers.")
     ] = False,
@@ -80,30 +80,53 @@ def add_event(
     from onceward_apps.ticketing import event_setup
     from onceward_apps.ticketing.model import Policy
 
-    begins = datetime.fromisoformat(starts)
+    try:
+        begins = datetime.fromisoformat(starts)
+    except ValueError:
+        raise CommandFailed(f"--starts {starts!r}: use the form 2031-06-21T18:00:00+02:00", Exit.USAGE) from None
     sections = [_seated(text) for text in seats or ()] + [_general(text) for text in places or ()]
-    new = event_setup.NewEvent(
-        venue_id=venue,
-        name=name,
-        starts_at=begins,
-        ends_at=begins + timedelta(hours=hours),
-        currency=currency.upper(),
-        sections=sections,
-        policy=Policy(
-            fee_bps=fee_bps,
-            fee_paid_by="organizer" if fee_by_organizer else "buyer",
-            tax_bps=tax_bps,
-            tax_included=tax_included,
-        ),
-    )
 
     async def work() -> Any:
         async with acting(organization) as tx:
+            new = event_setup.NewEvent(
+                venue_id=venue,
+                name=name,
+                starts_at=begins,
+                ends_at=begins + timedelta(hours=hours),
+                currency=currency.upper(),
+                sections=sections,
+                policy=Policy(
+                    fee_bps=await event_setup.platform_fee(tx),
+                    fee_paid_by="organizer" if fee_by_organizer else "buyer",
+                    tax_bps=tax_bps,
+                    tax_included=tax_included,
+                ),
+            )
             event = await event_setup.add_event(tx, new, actor=ACTOR)
             return await event_setup.set_status(tx, event["id"], "on_sale", actor=ACTOR)
 
     event = run(work())
     say(f"event {name} is on sale: /events/{event['id']}")
+
+
+@group.command("fee")
+def set_fee(
+    bps: Annotated[int, typer.Argument(metavar="BPS", help="Fee in basis points; 250 is 2.5 %.", min=0, max=10_000)],
+    organization: OrganizationOption,
+) -> None:
+    """Set the platform's fee for new events of an organization. Events that exist keep theirs."""
+    from onceward_apps.ticketing.store import setup
+
+    async def work() -> None:
+        async with engine_for(APP, organization, refusals=REFUSALS) as (engine, owner):
+            async with engine.transaction(organization=owner) as tx:
+                changes = {"fee_bps": bps}
+                await tx.audit("fee_set", entity_type="organization", entity_id=owner, changes=changes, actor=ACTOR)
+            async with engine.db.transaction(role="engine") as tx:  # the app itself may not change its fee
+                await setup.set_fee(tx, owner, bps)
+
+    run(work())
+    say(f"the fee of new events is {bps} basis points")
 
 
 @group.command("events")

@@ -22,7 +22,7 @@ from onceward.integrations.paypal import PayPalSimulator
 from onceward.integrations.stripe import StripeSimulator
 from onceward.trust import create_organization
 from onceward.web import WebServer
-from onceward_apps.ticketing import after_sale, baskets, checkout_payments, event_setup
+from onceward_apps.ticketing import after_sale, baskets, checkout_payments, coupons, event_setup
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.errors import TicketingError
@@ -158,7 +158,7 @@ class TicketingDemo:
             )
             await event_setup.set_status(tx, event["id"], "on_sale", actor="demo")
             self.events[name] = event["id"]
-        await event_setup.add_coupon(tx, "RIVER10", percent_bps=1000, actor="demo")
+        await coupons.add(tx, "RIVER10", percent_bps=1000, actor="demo")
 
     # -- the buyers --------------------------------------------------------------------------------------------------
 

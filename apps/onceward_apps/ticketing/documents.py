@@ -53,15 +53,21 @@ def money(cents: int, currency: str, locale: str = "en") -> str:
 
 
 def calendar(order: Any, *, url: str) -> bytes:
-    """Return a calendar entry. Its uid depends only on the order, so that a second import replaces the first."""
+    """Return a calendar entry. Its uid depends only on the order, and its sequence grows with each change of the date.
+
+    So a second import replaces the first one.
+    """
     from icalendar import Calendar, Event
 
     event = Event()
     event.add("uid", f"checkout-{order['id']}@onceward")
+    event.add("sequence", order["date_version"])
+    event.add("status", "CANCELLED" if order["event_status"] == "cancelled" else "CONFIRMED")
     event.add("summary", order["event_name"])
     event.add("dtstart", order["starts_at"].astimezone(ZoneInfo(order["timezone"])))
     event.add("dtend", order["ends_at"].astimezone(ZoneInfo(order["timezone"])))
-    event.add("dtstamp", (order["completed_at"] or datetime.now(UTC)).astimezone(UTC))
+    changed = order["moved_at"] or order["completed_at"] or datetime.now(UTC)
+    event.add("dtstamp", changed.astimezone(UTC))
     event.add("location", ", ".join(part for part in (order["venue_name"], order["venue_address"]) if part))
     event.add("url", url)
     calendar_file = Calendar()

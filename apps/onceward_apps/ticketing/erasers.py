@@ -44,7 +44,13 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="event pages",
         table="ticketing.events",
-        columns={"name": "text", "description": "text", "support_contact": "text", "cancel_reason": "text"},
+        columns={
+            "name": "text",
+            "description": "text",
+            "support_contact": "text",
+            "cancel_reason": "text",
+            "move_reason": "text",
+        },
         kept="The organizer publishes these texts: change the event.",
     ),
     Eraser(

@@ -4,6 +4,8 @@ TicketingError
 ├── NotFound          the event, order or ticket does not exist in this organization
 ├── NotOnSale         the event is not on sale
 ├── SeatTaken         another buyer has the seat; the message says which seat and until when
+├── Invalid           a value is not valid; the message names the field and the value
+├── Exists            an object with this name exists already
 ├── TooMany           more tickets than an order may have
 ├── TooFast           more holds in a minute than one client address may request
 ├── NothingHeld       the basket holds no seats
@@ -79,3 +81,13 @@ class CurrencyNotTaken(NotPayable):
 
 class NotRefundable(TicketingError):
     pass
+
+
+class Invalid(TicketingError):
+    """A value is not valid. The message names the field and the value."""
+
+    status = 422
+
+
+class Exists(TicketingError):
+    """An object with this name exists already."""

@@ -1,4 +1,4 @@
-"""Actions of an organizer: add an event with seat map and ledger accounts, put it on sale, block seats, add coupons."""
+"""Actions of an organizer: add an event with seat map and ledger accounts, put it on sale, block seats."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import asyncpg
 from onceward import Tx
 from onceward.capacity import CapacityRefused, Want, claim, held_by, open_pool, release
 from onceward.ledger import open_account
+from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.currencies import SERVICES, is_taken_by, step
-from onceward_apps.ticketing.errors import NotFound, NotOnSale, SeatTaken, TicketingError
+from onceward_apps.ticketing.errors import Exists, Invalid, NotFound, NotOnSale, SeatTaken
 from onceward_apps.ticketing.model import ACCOUNTS, Policy, pool_group, revenue_account, seat_label
 from onceward_apps.ticketing.store import keys, setup
 
@@ -27,16 +28,6 @@ TRANSITIONS = {
     "closed": {"on_sale"},
     "cancelled": set[str](),
 }
-
-
-class Invalid(TicketingError):
-    """A value is not valid. The message names the field and the value."""
-
-    status = 422
-
-
-class Exists(TicketingError):
-    """An object with this name exists already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +74,6 @@ class NewEvent:
     support_contact: str = ""
 
 
-SHORTEST_COUPON = 6
-
-
 async def add_venue(tx: Tx, name: str, *, address: str = "", timezone: str = "UTC", actor: str) -> Any:
     try:
         ZoneInfo(timezone)
@@ -105,8 +93,7 @@ async def add_venue(tx: Tx, name: str, *, address: str = "", timezone: str = "UT
 
 async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
     """Add the event, its seats and pools, and every ledger account that a sale may need."""
-    if new.ends_at <= new.starts_at:
-        raise Invalid(f"ends_at {new.ends_at} must be after starts_at {new.starts_at}")
+    check_times(new.starts_at, new.ends_at)
     _check_prices(new)
     await keys.signing_key(tx)
     policy = new.policy
@@ -146,17 +133,39 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
     return await setup.event(tx, event["id"])
 
 
+async def platform_fee(tx: Tx) -> int:
+    """Return the platform's fee for new events of the organization in basis points. The organizer cannot choose it."""
+    agreed = await setup.fee_bps(tx)
+    return app.settings(TicketingSettings).fee_bps if agreed is None else agreed
+
+
+def check_times(starts_at: datetime, ends_at: datetime) -> None:
+    """Refuse an end before the start, and times without an offset: the server's zone is not the organizer's."""
+    check_offset("starts_at", starts_at)
+    check_offset("ends_at", ends_at)
+    if ends_at <= starts_at:
+        raise Invalid(f"ends_at {ends_at} must be after starts_at {starts_at}")
+
+
+def check_offset(name: str, at: datetime) -> None:
+    if at.utcoffset() is None:
+        raise Invalid(f"{name} {at.isoformat()} has no offset from UTC: write {at.isoformat()}+02:00, or Z for UTC")
+
+
 def _check_prices(new: NewEvent) -> None:
     """Refuse a currency that no payment service accepts, and prices that none accepts in that currency."""
     if not any(is_taken_by(service, new.currency) for service in SERVICES):
         raise Invalid(f"currency {new.currency!r}: neither Stripe nor PayPal accepts it; choose another currency")
-    multiple = step(new.currency)
     for section in new.sections:
-        if section.price_cents % multiple:
-            raise Invalid(
-                f"section {section.name!r}: price_cents is {section.price_cents}; in {new.currency} it must be a multiple"
-                f" of {multiple}, because payment services accept no smaller unit"
-            )
+        check_amount(f"section {section.name!r}: price_cents", section.price_cents, new.currency)
+
+
+def check_amount(what: str, cents: int, currency: str) -> None:
+    if cents % step(currency):
+        raise Invalid(
+            f"{what} is {cents}; in {currency} it must be a multiple of {step(currency)}, because payment services"
+            " accept no smaller unit"
+        )
 
 
 async def open_books(tx: Tx, event_id: UUID, currency: str) -> None:
@@ -207,31 +216,6 @@ async def set_status(tx: Tx, event_id: UUID, status: str, *, actor: str) -> Any:
     return await setup.event(tx, event_id)
 
 
-async def add_coupon(
-    tx: Tx,
-    code: str,
-    *,
-    event_id: UUID | None = None,
-    percent_bps: int | None = None,
-    amount_cents: int | None = None,
-    most_uses: int | None = None,
-    valid_until: datetime | None = None,
-    actor: str,
-) -> Any:
-    if (percent_bps is None) == (amount_cents is None):
-        raise Invalid(f"coupon {code!r}: give either percent_bps or amount_cents")
-    if len(code.strip()) < SHORTEST_COUPON:
-        raise Invalid(f"coupon {code!r}: a code needs {SHORTEST_COUPON} characters, so that nobody guesses it")
-    try:
-        coupon = await setup.add_coupon(
-            tx, event_id, code.strip().upper(), percent_bps, amount_cents, most_uses, valid_until
-        )
-    except asyncpg.UniqueViolationError:
-        raise Invalid(f"there is already a coupon {code.upper()!r}") from None
-    await tx.audit("coupon_added", entity_type="Coupon", entity_id=coupon["id"], changes={"code": code}, actor=actor)
-    return coupon
-
-
 async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
     """Take seats off sale. Seats that a buyer holds or has bought do not change."""
     # Before the seats are read: of two equal requests at the same time, one blocks the seats.
@@ -245,7 +229,7 @@ async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: s
     except CapacityRefused as refused:
         taken = tuple(refusal.unit or refusal.pool for refusal in refused.refusals)
         raise SeatTaken(str(refused), taken) from None
-    await setup.block(tx, [seat["id"] for seat in seats])
+    await setup.block(tx, event_id, [seat["id"] for seat in seats])
     await tx.audit(
         "seats_blocked", entity_type="Event", entity_id=event_id, changes={"seats": list(labels)}, actor=actor
     )
@@ -261,7 +245,7 @@ async def unblock_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor:
     if not claims:
         return
     await release(tx, claims)
-    await setup.unblock(tx, [seat["id"] for seat in seats if seat["label"] in blocked])
+    await setup.unblock(tx, event_id, [seat["id"] for seat in seats if seat["label"] in blocked])
     await tx.audit(
         "seats_unblocked", entity_type="Event", entity_id=event_id, changes={"seats": sorted(blocked)}, actor=actor
     )

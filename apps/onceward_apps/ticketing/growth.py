@@ -4,6 +4,7 @@ from __future__ import annotations
 
 GROWTH: dict[str, str] = {
     "ticketing.signing_keys": "kept: one row for each organization",
+    "ticketing.fees": "kept: at most one row for each organization",
     "ticketing.venues": "kept: one row for each venue",
     "ticketing.events": "kept: one row for each event",
     "ticketing.sections": "kept: a few rows for each event",

@@ -33,12 +33,17 @@ def order_url(engine: Engine, checkout: Any) -> str:
     return f"{app.services.settings.url}/orders/{checkout['id']}?access={token}"
 
 
+def buyer_of(order: Any) -> dict[str, Any]:
+    """Return the buyer as a recipient: times in the mail are those at the venue."""
+    return {"email": order["email"], "locale": order["locale"], "timezone": order["timezone"]}
+
+
 async def ticket_received(tx: Tx, ticket: Any) -> None:
     """Email the ticket to the person who received it by transfer, with the link to its page."""
     token = holder_token(keys.key_of(tx.engine, ticket), ticket["id"])
     await tx.send(
         "ticket-transferred",
-        to=ticket["holder_email"],
+        to={"email": ticket["holder_email"], "timezone": ticket["timezone"]},
         key=f"ticket:{ticket['id']}:transferred",
         data={
             "name": ticket["holder_name"],
@@ -55,7 +60,7 @@ async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again
     """Send the order's email. `again` is part of the unique key and makes it a new message."""
     await tx.send(
         "order-confirmation",
-        to={"email": checkout["email"], "locale": checkout["locale"]},
+        to=buyer_of(checkout),
         key=f"checkout:{checkout['id']}:confirmation" + (f":{again}" if again else ""),
         data={
             "name": checkout["name"],
@@ -181,6 +186,40 @@ async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Seq
                 to=ticket["holder_email"],
                 key=f"ticket:{ticket['id']}:event-cancelled",
                 data={**data, "name": ticket["holder_name"], "amount_cents": 0, "codes": [ticket["ticket_code"]]},
+            )
+
+
+async def event_moved(tx: Tx, order: Any, tickets: Sequence[Any]) -> None:
+    """Email the new date to the buyer, who may get a refund, and to everybody who received a ticket by transfer."""
+    data = {
+        "event": order["event_name"],
+        "moved_from": order["moved_from"],
+        "starts_at": order["starts_at"],
+        "timezone": order["timezone"],
+        "venue": order["venue_name"],
+        "reason": order["move_reason"] or "",
+        "support_contact": order["support_contact"],
+    }
+    version, url = order["date_version"], order_url(tx.engine, order)
+    await tx.send(
+        "event-moved",
+        to=buyer_of(order),
+        key=f"checkout:{order['id']}:moved:{version}",
+        data={
+            **data,
+            "name": order["name"],
+            "order_url": url,
+            "calendar_url": url.replace("?access=", "/calendar.ics?access="),
+            "refund_until": order["refund_until"],
+        },
+    )
+    for ticket in tickets:
+        if ticket["holder_email"] and ticket["holder_email"] != order["email"]:
+            await tx.send(
+                "event-moved",
+                to={"email": ticket["holder_email"], "timezone": order["timezone"]},
+                key=f"ticket:{ticket['id']}:moved:{version}",
+                data={**data, "name": ticket["holder_name"], "order_url": "", "calendar_url": "", "refund_until": None},
             )
 
 

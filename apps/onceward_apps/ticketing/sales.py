@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from onceward import Reply, Retry, Tx
-from onceward.ledger import UnknownAccount
+from onceward.ledger import Entry, UnknownAccount
 from onceward.payments import Accept, Payment, Return
 from onceward_apps.ticketing import jobs, metrics, notices
 from onceward_apps.ticketing.app import CHECKOUT, app
@@ -197,12 +197,7 @@ async def _write(tx: Tx, checkout: Any, tickets: list[NewTicket], paid: Paid, re
     Notifies accounting if a ledger account is missing.
     """
     items = [ticket.item for ticket in tickets]
-    entries = other_entries(
-        _share(items),
-        event_id=checkout["event_id"],
-        currency=checkout["currency"],
-        fee_paid_by=checkout["fee_paid_by"],
-    )
+    entries = _other_entries(checkout, items)
     versions: dict[UUID, int] = {item["seat_id"]: item["version"] for item in items}
     for attempt in range(TRIES):
         if attempt:
@@ -256,6 +251,15 @@ def _share(items: list[Any]) -> Share:
     )
 
 
+def _other_entries(checkout: Any, items: list[Any]) -> list[Entry]:
+    return other_entries(
+        _share(items),
+        event_id=checkout["event_id"],
+        currency=checkout["currency"],
+        fee_paid_by=checkout["fee_paid_by"],
+    )
+
+
 def _shares(checkout: Any, items: list[Any]) -> Any:
     return cash_shares(
         _share(items),
@@ -263,6 +267,11 @@ def _shares(checkout: Any, items: list[Any]) -> Any:
         fee_paid_by=checkout["fee_paid_by"],
         tax_included=checkout["tax_included"],
     )
+
+
+def _entries(checkout: Any, items: list[Any]) -> int:
+    """Return how many ledger entries the sale causes: those of the money and those that move none."""
+    return len(_shares(checkout, items)) + len(_other_entries(checkout, items))
 
 
 async def _tell(tx: Tx, checkout: Any, paid: Paid, tickets: list[NewTicket], occupancy: Occupancy) -> None:
@@ -315,9 +324,11 @@ async def _tell(tx: Tx, checkout: Any, paid: Paid, tickets: list[NewTicket], occ
             "payment_processor": paid.provider,
             "webhook_event_id": paid.reference,
             "tickets_created": len(tickets),
+            "ledger_entries": _entries(checkout, [ticket.item for ticket in tickets]),
             "jobs_scheduled": len(tickets) + 3,
         },
         actor=_actor(tx),
+        user_id=checkout["user_id"],
     )
 
 

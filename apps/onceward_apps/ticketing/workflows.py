@@ -1,4 +1,4 @@
-"""Work longer than one transaction: refund a cancelled event, order by order, through any number of crashes."""
+"""Work longer than one transaction, order by order, despite crashes: refund a cancelled event, announce a new date."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward import StepFailed, Tx, Workflow
-from onceward_apps.ticketing import after_sale, baskets
+from onceward_apps.ticketing import after_sale, baskets, notices
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.store import baskets as rows
-from onceward_apps.ticketing.store import cancellations
+from onceward_apps.ticketing.store import cancellations, refunds, views
 
 PAGE = 200
 """Orders per workflow history; after that the workflow continues in a new one."""
@@ -52,7 +52,7 @@ async def _open_checkouts(tx: Tx, event_id: UUID, after: UUID | None) -> list[UU
 
 
 async def _orders_to_refund(tx: Tx, event_id: UUID, after: UUID | None) -> list[UUID]:
-    return await cancellations.orders_to_refund(tx, event_id, after, PAGE)
+    return await cancellations.orders_with_tickets(tx, event_id, after, PAGE)
 
 
 async def close_checkout(tx: Tx, checkout_id: UUID) -> bool:
@@ -85,3 +85,22 @@ async def report(tx: Tx, event_id: UUID, missed: list[str]) -> dict[str, Any]:
         "EVENT_CANCELLED", "info" if whole else "error", title, details, audience="admin" if whole else "accounting"
     )
     return result
+
+
+@app.workflow(name="ticketing.tell_moved")
+async def tell_moved(wf: Workflow, *, event_id: UUID, version: int, after: UUID | None = None) -> None:
+    """Mail the new date of an event to everybody who has a ticket. Each order is one step and one commit."""
+    page = await wf.step(_orders_to_refund, event_id, after)
+    for checkout_id in page:
+        await wf.options(key=checkout_id).step(tell_order, checkout_id, version)
+    if len(page) == PAGE:
+        wf.continue_as_new(event_id=event_id, version=version, after=page[-1])
+
+
+async def tell_order(tx: Tx, checkout_id: UUID, version: int) -> bool:
+    """Mail the buyer and the holders of an order. Return False if the date has changed again: then another workflow does."""
+    order = await views.order(tx, checkout_id)
+    if order is None or order["date_version"] != version or order["event_status"] == "cancelled":
+        return False
+    await notices.event_moved(tx, order, await refunds.live_tickets(tx, checkout_id))
+    return True

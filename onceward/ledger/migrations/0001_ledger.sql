@@ -111,15 +111,29 @@ create table onceward.ledger_checkpoints (
     account_id bigint primary key,
     organization_id uuid not null,
     debits numeric not null,
-    credits numeric not null
+    credits numeric not null,
+    unmarked bigint not null                      -- entries since the last mark of the account
 );
 comment on table onceward.ledger_checkpoints is 'The sums of the posted entries of each account, up to the horizon.';
 select onceward.protect('onceward.ledger_checkpoints');
 
+create table onceward.ledger_marks (
+    account_id bigint not null,
+    through bigint not null,                      -- the sums contain all entries of the account up to this id
+    organization_id uuid not null,
+    debits numeric not null,
+    credits numeric not null,
+    primary key (account_id, through)
+);
+comment on table onceward.ledger_marks is
+    'The sums of an account after about every 1,000 entries, so that a page of its statement does not read all that came before.';
+select onceward.protect('onceward.ledger_marks');
+
 -- The app role can read these tables; only the functions of this package write to them.
 
 revoke insert, update, delete on onceward.ledger_accounts, onceward.ledger_journals, onceward.ledger_entries,
-    onceward.ledger_pending, onceward.ledger_drawn, onceward.ledger_bounds, onceward.ledger_checkpoints
+    onceward.ledger_pending, onceward.ledger_drawn, onceward.ledger_bounds, onceward.ledger_checkpoints,
+    onceward.ledger_marks
     from onceward_app, onceward_engine;
 
 -- `onceward trace` finds rows by their cause, and must not read the whole table.

@@ -5,8 +5,9 @@
 -- of the room. Owners that missed their turn because others had taken all slots of a lane come first (p_missed).
 -- Without p_fair, the claim visits all lanes in the order of line and name after (p_line, p_lane). onceward/work/lane_turns.py chooses.
 -- The unique index on (queue, lane, slot) makes caps exact: a claimer that loses the race for a slot leaves the lane alone.
--- Without due work the function returns one row with a null id. resume_s is the time until a skipped lane may continue; `plain` says
--- whether work outside lanes is due. A paused queue has no lanes, and all lanes of a paused source are skipped with one probe.
+-- Without due work the function returns one row with a null id. The column `claim` of the first row tells about the claim: `visited`
+-- lanes; `resume_s` until a skipped lane may continue; whether work outside lanes is due (`plain`); where the next claim begins. A paused
+-- queue has no lanes, and all lanes of a paused source are skipped with one probe.
 -- The function locks rows lane by lane and updates them together at the end, because every update opens all indexes.
 -- From an ordered lane it claims one row, or a run of rows if the tasks of all of them are in p_together: the caller runs them one after
 -- the other, and `follows` is the row before each. The rows of a run have the slots 1, 2, 3 and so on.
@@ -15,9 +16,7 @@ create or replace function onceward.claim_lanes(
     p_line bigint, p_lane text, p_left int, p_mark_lines bigint[], p_mark_lanes text[], p_missed_lines bigint[], p_missed_lanes text[]
 ) returns table (
     id bigint, kind text, task text, organization_id uuid, attempts smallint, crashes smallint, max_attempts smallint,
-    bundle bigint, lane text, sort_at timestamptz, args jsonb, caused_by bigint, tags text[], visited int, resume_s float8, context jsonb,
-    plain boolean, follows bigint, line bigint, last_line bigint, last_lane text, unused int,
-    mark_lines bigint[], mark_lanes text[], missed_lines bigint[], missed_lanes text[]
+    bundle bigint, lane text, args jsonb, caused_by bigint, tags text[], context jsonb, line bigint, follows bigint, claim jsonb
 ) language plpgsql
     -- One plan for a table of any size: planning each probe again cost as much as everything else.
     set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -36,6 +35,9 @@ declare
     v_quota int := 0;                -- how many rows the owner may take, and up to which number of visits
     v_until int := 0;
     v_weighed boolean := false;      -- its weight is in the quota
+    v_is_last boolean;
+    v_first bigint;
+    v_claim jsonb;
     v_from_mark boolean := false;    -- its turn began in the middle of its lanes and has found nothing yet
     v_taken int := 0;
     v_charged boolean := false;      -- the last visit was part of a turn
@@ -69,6 +71,7 @@ declare
     v_cap int;
     v_take int;
     v_here bigint[];
+    v_held bigint;         -- the first row of an ordered lane that has a slot
     v_run bigint[];        -- the rows after the first one of an ordered lane that are claimed with it
     v_plain boolean;       -- no row has a parent or is a suspect, so no check row by row is needed
     v_ids bigint[] := '{}';          -- already claimed
@@ -139,9 +142,10 @@ begin
                 v_again := true;
             else
                 v_owner := onceward.owner_of(v_line);
-                v_quota := v_base;
-                v_until := v_visited + 32;
-                v_weighed := false;
+                v_is_last := v_more = cardinality(v_more_lines);       -- nobody else has more
+                v_quota := case when v_is_last then p_limit else v_base end;
+                v_until := v_visited + case when v_is_last then 500 else 32 end;
+                v_weighed := v_is_last;
                 v_at_line := v_line;
                 v_at_lane := v_lane;
                 continue;
@@ -206,8 +210,10 @@ begin
                 end if;
             end if;
             if p_fair and v_quota <= 0 and not v_weighed then
-                v_quota := v_quota + v_base * (coalesce(
-                    (select o.weight from onceward.organizations o where o.organization_id = v_next.organization_id), 1) - 1);
+                if v_next.organization_id is not null then
+                    v_quota := v_quota + v_base * (coalesce((
+                        select o.weight from onceward.organizations o where o.organization_id = v_next.organization_id), 1) - 1);
+                end if;
                 v_weighed := true;
             end if;
             if p_fair and (v_quota <= 0 or v_visited >= v_until) then    -- the next owner's turn
@@ -226,11 +232,11 @@ begin
         v_line := v_next.line;
         v_lane := v_next.lane;
         v_cap := v_next.cap;
-        v_seen := v_lane = any(v_shared);
+        v_is_ordered := coalesce(v_next.ordered, false);
+        v_seen := not v_is_ordered and v_lane = any(v_shared);
         if v_walks and not v_exact then
             v_met := v_line;
         end if;
-        v_is_ordered := coalesce(v_next.ordered, false);
         v_visited := v_visited + 1;
         if cardinality(v_paused) > 0 and left(v_lane, 43) = any(v_paused) then
             -- The lanes of a source are `source:<id>` and `source:<id>:<subject>`. In the collation "C", `;` follows `:`.
@@ -264,7 +270,11 @@ begin
         end if;
         v_cap := case when v_is_ordered or v_config.open_until is not null then 1   -- open breaker: one trial
                       else coalesce(v_config.cap, v_cap) end;
-        if v_cap is not null then
+        if v_is_ordered then
+            continue when exists (
+                select from onceward.work w where w.queue = p_queue and w.lane = v_lane and w.slot = 1);
+            v_slots := '{1}';
+        elsif v_cap is not null then
             v_slots := array(
                 select s.n from generate_series(1, v_cap) s(n)
                  where s.n not in (
@@ -292,10 +302,8 @@ begin
                 v_resume := least(v_resume, v_clock + (v_row.sort_at - v_now));
                 continue;
             end if;
-            continue when exists (                 -- an earlier row is held or is being claimed
-                select from onceward.work w
-                 where w.queue = p_queue and w.lane = v_lane and w.slot is not null and w.id < v_row.id)
-              or exists (
+            v_held := (select min(w.id) from onceward.work w where w.queue = p_queue and w.lane = v_lane and w.slot is not null);
+            continue when v_held < v_row.id or exists (     -- an earlier row is held or is being claimed
                 select from onceward.work w
                  where w.queue = p_queue and w.lane = v_lane and w.ordered and w.lease is null
                    and w.dead_reason is null and w.id < v_row.id);
@@ -305,7 +313,7 @@ begin
             if v_row.leads and v_take > 0 and v_config.rate_per_s is null and coalesce(v_config.failures, 0) = 0
                and v_config.open_until is null
                -- A later row that is still held, until its worker gives it back, would be passed by.
-               and not exists (select from onceward.work w where w.queue = p_queue and w.lane = v_lane and w.slot is not null) then
+               and v_held is null then
                 v_run := array(
                     select c.id from (
                         select w.id, bool_and(w.task = any(p_together) and w.attempts = 0 and w.crashes = 0 and w.sort_at <= v_now
@@ -347,7 +355,8 @@ begin
         end if;
         if v_plain then
             v_later := v_later || v_here;
-            v_later_lanes := v_later_lanes || array_fill(v_lane, array[cardinality(v_here)]);
+            v_later_lanes := v_later_lanes || case when cardinality(v_here) = 1 then array[v_lane]
+                                                   else array_fill(v_lane, array[cardinality(v_here)]) end;
             v_later_slots := v_later_slots || case when v_cap is null then array_fill(null::smallint, array[cardinality(v_here)])
                                                    else v_slots[:cardinality(v_here)] end;
         else
@@ -370,13 +379,14 @@ begin
             v_ids := v_ids || v_here;
         end if;
     end loop;
-    -- In the order of lanes, whoever had the first turn: then two claimers wait for each other in one direction only.
-    select array_agg(t.id order by t.n), array_agg(t.slot order by t.n) into v_later, v_later_slots
-      from (select t.id, t.slot, row_number() over (order by t.lane collate "C", t.slot, t.n) as n
-              from unnest(v_later, v_later_slots, v_later_lanes) with ordinality t (id, slot, lane, n)) t;
-    if v_later is not null then
-        v_ids := v_ids || onceward.hold_together(v_later, v_later_slots, p_lease);
+    if cardinality(v_shared) > 1 then
+        -- In the order of lanes: then two claimers wait for each other's slots in one direction only. Two claimers never want the same
+        -- slot of an ordered lane, because one of them has locked its first row.
+        select array_agg(t.id order by t.n), array_agg(t.slot order by t.n) into v_later, v_later_slots
+          from (select t.id, t.slot, row_number() over (order by t.lane collate "C", t.slot, t.n) as n
+                  from unnest(v_later, v_later_slots, v_later_lanes) with ordinality t (id, slot, lane, n)) t;
     end if;
+    v_ids := v_ids || onceward.hold_together(coalesce(v_later, '{}'), v_later_slots, p_lease);
     if p_fair and v_walks and v_owner is not null then     -- the claim was full in the middle of a turn, or has visited enough
         if v_quota <= 0 and not v_weighed and p_limit < 128 then
             v_quota := v_quota + v_base * (coalesce((
@@ -392,25 +402,36 @@ begin
         v_more_lanes := v_more_lanes || v_at_lane;
         v_more_again := v_more_again || false;
     end if;
+    if v_missed < cardinality(p_missed_lines) then
+        v_still_lines := v_still_lines || p_missed_lines[v_missed + 1:];
+        v_still_lanes := v_still_lanes || p_missed_lanes[v_missed + 1:];
+    end if;
+    v_first := (select min(i) from unnest(v_ids) i);
+    v_claim := jsonb_build_object(
+        'visited', v_visited, 'resume_s', extract(epoch from v_resume - clock_timestamp())::float8,
+        'plain', v_open and (exists (select from onceward.work d
+                                      where d.queue = p_queue and d.line = 0 and d.lease is null and d.lane is null
+                                        and d.dead_reason is null and d.sort_at <= v_now)
+                          or exists (select from onceward.work d
+                                      where d.queue = p_queue and d.line <> 0 and d.lease is null and d.lane is null
+                                        and d.dead_reason is null and d.sort_at <= v_now)),
+        'at', jsonb_build_array(
+            case when p_fair and v_left = 0 then coalesce(v_served, v_met, p_line) else v_at_line end, v_at_lane),
+        'left', v_left,
+        'marks', (select jsonb_agg(jsonb_build_array(k.line, k.lane))
+                    from (select k.line, k.lane from unnest(p_mark_lines, p_mark_lanes, v_marked) k (line, lane, owner)
+                           where k.owner is not null
+                          union all
+                          select k.line, k.lane
+                            from unnest(v_more_lines, v_more_lanes, v_more_again) with ordinality k (line, lane, again, n)
+                           where k.n > v_more and not k.again) k),
+        'missed', (select jsonb_agg(jsonb_build_array(k.line, k.lane)) from unnest(v_still_lines, v_still_lanes) k (line, lane)));
     return query
-        select w.id, w.kind, w.task, w.organization_id, w.attempts, w.crashes, w.max_attempts, w.bundle, w.lane, w.sort_at,
-               j.args, j.caused_by, j.tags, v_visited, extract(epoch from v_resume - clock_timestamp())::float8, j.context,
-               v_open and (exists (select from onceward.work d
-                                    where d.queue = p_queue and d.line = 0 and d.lease is null and d.lane is null
-                                      and d.dead_reason is null and d.sort_at <= v_now)
-                        or exists (select from onceward.work d
-                                    where d.queue = p_queue and d.line <> 0 and d.lease is null and d.lane is null
-                                      and d.dead_reason is null and d.sort_at <= v_now)),
-               case when w.ordered then lag(w.id) over (partition by w.lane, w.ordered order by w.id) end, w.line,
-               case when p_fair and v_left = 0 then coalesce(v_served, v_met, p_line) else v_at_line end, v_at_lane, v_left,
-               m.lines, m.lanes,
-               v_still_lines || p_missed_lines[v_missed + 1:], v_still_lanes || p_missed_lanes[v_missed + 1:]
-          from (select array_agg(k.line) as lines, array_agg(k.lane) as lanes
-                  from (select k.line, k.lane from unnest(p_mark_lines, p_mark_lanes, v_marked) k (line, lane, owner)
-                         where k.owner is not null
-                        union all
-                        select k.line, k.lane from unnest(v_more_lines, v_more_lanes, v_more_again) with ordinality k (line, lane, again, n)
-                         where k.n > v_more and not k.again) k) m
+        select w.id, w.kind, w.task, w.organization_id, w.attempts, w.crashes, w.max_attempts, w.bundle, w.lane,
+               j.args, j.caused_by, j.tags, j.context, w.line,
+               case when w.ordered then lag(w.id) over (partition by w.lane, w.ordered order by w.id) end,
+               case when w.id is not distinct from v_first then v_claim end
+          from (select) one
           left join onceward.work w on w.id = any(v_ids) and w.lease = p_lease
           left join onceward.jobs j on j.id = w.id and w.kind = 'job'
          order by w.id;

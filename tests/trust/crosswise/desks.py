@@ -7,8 +7,8 @@ from tests.trust.crosswise.routes import NOTHING, WHY, Ask
 D = "/dashboard"
 LISTS = {
     "learning": ("cohorts", "sessions", "items", "students", "enrolments", "waitlist", "refunds", "disputes"),
-    "ticketing": ("events", "orders", "tickets", "entries", "coupons"),
-    "clinic": ("appointments", "payments", "patients", "inbox"),
+    "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons"),
+    "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
     "engagement": ("users", "runs"),
     "coursegen": ("courses", "calls"),
 }
@@ -32,6 +32,7 @@ ROWS = {
     "ticketing/tickets": "$ticket",
     "clinic/appointments": "$appointment",
     "clinic/patients": "$patient",
+    "clinic/doctors": "$doctor",
     "clinic/inbox": "$inbound",
     "engagement/users": "$engaged",
     "coursegen/courses": "$course",
@@ -42,12 +43,17 @@ ASKING = {
     "learning/items/do/remove_item": "$item",
     "ticketing/events/do/open_sale": "$event",
     "ticketing/events/do/close": "$event",
+    **{f"ticketing/events/do/{name}": "$event" for name in ("edit", "move", "duplicate", "cancel")},
+    **{f"ticketing/orders/do/{name}": "$checkout" for name in ("resend", "correct", "refund")},
+    "ticketing/sections/do/change_section": "$section",
+    "ticketing/coupons/do/change_coupon": "$coupon",
     "ticketing/tickets/do/void": "$ticket",
     **{
         f"clinic/appointments/do/{name}": "$visit"
-        for name in ("confirm", "no_show", "cancel", "create_room", "send_link")
+        for name in ("confirm", "no_show", "cancel", "restore", "write", "create_room", "send_link")
     },
     "clinic/appointments/do/refund": "$visit",
+    "clinic/patients/do/book": "$patient",
     "clinic/inbox/do/answer": "$question",
     "clinic/inbox/do/close": "$question",
     "engagement/users/do/stop": "$engaged",
@@ -78,6 +84,8 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/enrolments/do/move"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
     ("GET", f"{D}/learning/refunds/do/repeat"): Ask(query={"ids": "$course_refund"}, shows="nothing"),
     ("GET", f"{D}/ticketing/coupons/do/add_coupon"): NOTHING,
+    ("GET", f"{D}/clinic/patients/do/add_patient"): NOTHING,
+    ("GET", f"{D}/clinic/doctors/do/add_doctor"): NOTHING,
     ("GET", f"{D}/clinic/appointments/do/move"): Ask(query={"ids": "$visit"}, blank=True),
     ("GET", f"{D}/clinic/patients/do/edit"): Ask(query={"ids": "$patient"}),
 }
@@ -100,11 +108,31 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/clinic/appointments/do/refund"): run("$visit", **WHY),
     ("POST", f"{D}/clinic/appointments/do/cancel"): run("$visit", reason="a test"),
     ("POST", f"{D}/clinic/appointments/do/no_show"): run("$visit"),
+    ("POST", f"{D}/clinic/appointments/do/restore"): attempt("$visit"),
+    ("POST", f"{D}/clinic/appointments/do/write"): attempt("$visit", text="x"),
+    ("POST", f"{D}/clinic/patients/do/book"): attempt("$patient", starts_at="2031-06-25T09:30", duration_minutes="30"),
+    ("POST", f"{D}/clinic/patients/do/add_patient"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/clinic/doctors/do/add_doctor"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/clinic/patients/do/edit"): run("$patient", name="x"),
     ("POST", f"{D}/clinic/inbox/do/answer"): attempt("$question", text="x"),
     ("POST", f"{D}/clinic/inbox/do/close"): run("$question"),
     ("POST", f"{D}/ticketing/events/do/close"): attempt("$event"),
     ("POST", f"{D}/ticketing/events/do/open_sale"): attempt("$event"),
+    ("POST", f"{D}/ticketing/events/do/edit"): attempt("$event", name="x", most_per_order="9"),
+    ("POST", f"{D}/ticketing/events/do/move"): attempt(
+        "$event", starts_at="2032-01-01T18:00", ends_at="2032-01-01T21:00", **WHY
+    ),
+    ("POST", f"{D}/ticketing/events/do/duplicate"): attempt(
+        "$event", starts_at="2032-01-01T18:00", times="1", every_days="7"
+    ),
+    ("POST", f"{D}/ticketing/events/do/cancel"): attempt("$event", **WHY),
+    ("POST", f"{D}/ticketing/sections/do/change_section"): Ask(
+        form={"ids": "$section", "step": "try", "price": "10", "price.currency": "EUR"}, blank=True
+    ),
+    ("POST", f"{D}/ticketing/coupons/do/change_coupon"): attempt("$coupon", most_uses="9"),
+    ("POST", f"{D}/ticketing/orders/do/resend"): attempt("$checkout"),
+    ("POST", f"{D}/ticketing/orders/do/correct"): attempt("$checkout", email="x@example.org"),
+    ("POST", f"{D}/ticketing/orders/do/refund"): attempt("$checkout", **WHY),
     ("POST", f"{D}/ticketing/tickets/do/void"): attempt("$ticket", **WHY),
     ("POST", f"{D}/ticketing/coupons/do/add_coupon"): Ask(form={"code": "AUTUMN", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/engagement/users/do/stop"): attempt("$engaged"),

@@ -110,6 +110,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/dead-letters/groups"): Ask(),
     ("GET", f"{API}/dead-letters/{{id}}"): Ask(fill={"id": "$dead"}),
     ("GET", f"{API}/jobs"): Ask(),
+    ("GET", f"{API}/tasks"): NOTHING,
     ("GET", f"{API}/jobs/{{id}}"): Ask(fill={"id": "$job"}),
     ("GET", f"{API}/queues"): INSTANCE,
     ("GET", f"{API}/workers"): INSTANCE,
@@ -234,6 +235,11 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/dead-letters/discard"): Ask(json={"ids": ["$dead_event"], **WHY}),
     ("POST", f"{API}/dead-letters/{{id}}/replay"): Ask(fill={"id": "$dead_api"}, json=WHY),
     ("POST", f"{API}/dead-letters/{{id}}/discard"): Ask(fill={"id": "$dead_api_too"}, json=WHY),
+    # The apps offer no job or workflow over HTTP. A message with a key of another organization is a message of one's own.
+    ("POST", f"{API}/jobs"): Ask(json={"task": "$job", "args": {}}, refused=True),
+    ("POST", f"{API}/jobs/many"): Ask(json={"jobs": [{"task": "$job", "args": {}}]}, refused=True),
+    ("POST", f"{API}/workflows"): Ask(json={"name": "$workflow", "args": {}}, refused=True),
+    ("POST", f"{API}/messages"): Ask(json={"template": "$message_key", "to": "a@b.example", "key": "k"}, refused=True),
     ("POST", f"{API}/jobs/{{id}}/cancel"): Ask(fill={"id": "$job_api"}, json=WHY),
     ("POST", f"{API}/queues/{{name}}/pause"): Ask(fill={"name": "nobody"}, json={}, shows="instance"),
     ("POST", f"{API}/queues/{{name}}/resume"): Ask(fill={"name": "nobody"}, shows="instance"),
@@ -253,6 +259,17 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/messages/resolve"): Ask(json={"ids": ["$message"], "verdict": "sent", **WHY}),
     ("PUT", f"{API}/limits/global"): Ask(json={"at_most": 5}, shows="instance"),
     ("POST", f"{TICKETING}/venues"): Ask(json={"name": "v"}),
+    ("PATCH", f"{TICKETING}/events/{{event_id}}"): Ask(fill=EVENT, json={"most_per_order": 9}),
+    ("POST", f"{TICKETING}/events/{{event_id}}/duplicate"): Ask(
+        fill=EVENT, json={"starts_at": ["2032-01-01T18:00:00Z"], "name": "x"}
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/sections"): Ask(
+        fill=EVENT, json={"name": "Lawn", "price_cents": 100, "places": 5}
+    ),
+    ("PATCH", f"{TICKETING}/sections/{{section_id}}"): Ask(fill={"section_id": "$section"}, json={"price_cents": 1000}),
+    ("PATCH", f"{TICKETING}/coupons/{{coupon_id}}"): Ask(
+        fill={"coupon_id": "$coupon"}, json={"most_uses": 1000, "valid_until": None}
+    ),
     ("POST", f"{TICKETING}/events"): Ask(json=NEW_EVENT),
     ("POST", f"{TICKETING}/coupons"): Ask(json={"code": "MINE-10", "event_id": "$event", "percent_bps": 10_000}),
     ("POST", f"{TICKETING}/events/{{event_id}}/block"): Ask(fill=EVENT, json={"labels": ["$label"]}),
@@ -272,6 +289,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
         fill={"checkout_id": "$started"}, json={"token": "@started_token"}
     ),
     ("POST", "/orders/{checkout_id}/resend"): Ask(fill=CHECKOUT, json={"token": "@order_token"}),
+    ("POST", "/orders/{checkout_id}/refund"): Ask(fill=CHECKOUT, json={"token": "@order_token"}, refused=True),
     ("POST", "/orders/{checkout_id}/tickets/{ticket_id}/transfer"): Ask(
         fill={"checkout_id": "@checkout"} | TICKET, json={"token": "@order_token", **BUYER}
     ),
@@ -289,6 +307,9 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{TICKETING}/orders/{{checkout_id}}/refund"): Ask(fill=CHECKOUT, json={**WHY, "used_too": True}),
     ("POST", f"{TICKETING}/refunds/{{refund_id}}/settle"): Ask(
         fill={"refund_id": "$unpaid_refund"}, json={"note": "bank transfer"}
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/move"): Ask(
+        fill=EVENT, json={"starts_at": "2032-01-01T18:00:00Z", "ends_at": "2032-01-01T21:00:00Z", **WHY}
     ),
     ("POST", f"{TICKETING}/events/{{event_id}}/status"): Ask(fill=EVENT, json={"status": "closed"}),
     ("POST", f"{TICKETING}/events/{{event_id}}/cancel"): Ask(fill=EVENT, json=WHY),

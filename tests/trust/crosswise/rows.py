@@ -117,7 +117,7 @@ select c.oid::regclass::text as name,
          where i.indrelid = c.oid and i.indisprimary) as key
 from pg_class c join pg_attribute o on o.attrelid = c.oid and o.attname = 'organization_id' and not o.attisdropped
 where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace::regnamespace::text in ('onceward', 'ticketing', 'engagement', 'coursegen', 'learning', 'clinic')
-  and c.relname <> 'page_views'  -- a visit of a public page counts for the organization that is visited
+  and c.relname not in ('page_views', 'usage')  -- a visit of a public page counts for the organization that is visited
 order by 1
 """
 LARGE = 6_000_000_000_000

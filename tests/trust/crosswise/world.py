@@ -215,7 +215,12 @@ class World:
             org.ids[name] = (await self.own(org, "POST", f"{clinic}/patients", json={"name": org.private}))["id"]
         for hour, name in enumerate(("appointment", "visit", "paid_visit"), 10):
             visit = {"patient_id": org.ids["patient"], "starts_at": f"2031-06-21T{hour}:00:00Z", "price": 100}
-            org.ids[name] = (await self.own(org, "POST", f"{clinic}/appointments", json=visit))["id"]
+            if name == "visit":
+                visit["doctor"] = org.private
+            row = await self.own(org, "POST", f"{clinic}/appointments", json=visit)
+            org.ids[name] = row["id"]
+            if name == "visit":
+                org.ids["doctor"] = row["doctor_id"]
         await self.db.execute(PAID_VISIT, org.id, org.ids["paid_visit"], org.private)
         for name in ("inbound", "question"):
             inbound = await self.db.fetchval(
@@ -245,8 +250,10 @@ class World:
         )
         event_id = event["id"]
         await self.own(org, "POST", f"/api/v1/ticketing/events/{event_id}/status", json={"status": "on_sale"})
-        await self.own(org, "POST", "/api/v1/ticketing/coupons", json={"code": org.private.upper(), "percent_bps": 100})
+        new = {"code": org.private.upper(), "percent_bps": 100}
+        org.ids["coupon"] = (await self.own(org, "POST", "/api/v1/ticketing/coupons", json=new))["id"]
         shown = await self.own(org, "GET", f"{PUBLIC}/events/{event_id}")
+        org.ids["section"] = shown["sections"][0]["id"]
         row = shown["sections"][0]["rows"][0]
         seats = [f"{row['label']}{n + 1}" for n in range(row["seats"])]
         org.ids |= {"venue": venue["id"], "event": event_id, "seat": seats[5], "free": seats[6]}

@@ -50,7 +50,7 @@ begin
     where c.id = p_checkout;
 
     select t.capacity, t.held, t.sold into capacity, held, sold
-    from onceward.capacity_total(onceward.organization(), 'ticketing:' || p_event) t;
+    from ticketing.occupancy(p_event) t;
 end
 $$;
 

@@ -12,6 +12,14 @@ create table ticketing.signing_keys (
 );
 select onceward.protect('ticketing.signing_keys');
 
+-- What the platform takes of each sale of an organizer, if it is not the setting `fee_bps`. Only the platform changes it.
+create table ticketing.fees (
+    organization_id uuid primary key default onceward.organization(),
+    fee_bps int not null check (fee_bps between 0 and 10000)
+);
+select onceward.protect('ticketing.fees');
+revoke insert, update, delete on ticketing.fees from onceward_app;
+
 create table ticketing.venues (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
@@ -42,6 +50,7 @@ create table ticketing.events (
     checkout_s int not null default 900 check (checkout_s between 60 and 7200),
     most_per_order int not null default 10 check (most_per_order between 1 and 100),
     capacity bigint not null default 0,
+    blocked bigint not null default 0 check (blocked between 0 and capacity),  -- seats that the organizer took off sale
     refund_policy text not null default '',
     support_contact text not null default '',
     alert_percent int not null default 90 check (alert_percent between 1 and 100),
@@ -49,6 +58,11 @@ create table ticketing.events (
     dispute_policy text not null default 'freeze' check (dispute_policy in ('freeze', 'keep')),
     cancelled_at timestamptz,                   -- the workflow `event:<id>` refunds the money
     cancel_reason text,
+    moved_at timestamptz,                       -- when its date was changed last
+    moved_from timestamptz,                     -- the start before that
+    move_reason text,
+    refund_until timestamptz,                   -- until when buyers from before the change may take their money back
+    date_version int not null default 0,        -- how often its date was changed: the version of calendar entries
     created_at timestamptz not null default onceward.now(),
     check (ends_at > starts_at),
     unique (venue_id, name, starts_at),
@@ -73,6 +87,7 @@ create table ticketing.sections (
     unique (id, organization_id),
     foreign key (event_id, organization_id) references ticketing.events (id, organization_id)
 );
+create index sections_by_position on ticketing.sections (organization_id, position, id);
 select onceward.protect('ticketing.sections');
 
 -- The capacity pools: one for each row of seats, one for a section without seats. Pools of a section have ascending ids.
@@ -127,12 +142,15 @@ create table ticketing.coupons (
     code text not null check (code = upper(code) and length(code) between 2 and 40),
     percent_bps int check (percent_bps between 1 and 10000),
     amount_cents bigint check (amount_cents > 0),
+    currency text check (currency ~ '^[A-Z]{3}$'),  -- of the amount: it counts for events in this currency only
     most_uses int check (most_uses > 0),
     valid_until timestamptz,
     created_at timestamptz not null default onceward.now(),
     check ((percent_bps is null) <> (amount_cents is null)),
+    check ((amount_cents is null) = (currency is null)),
     unique (organization_id, code),
-    unique (id, organization_id)
+    unique (id, organization_id),
+    foreign key (event_id, organization_id) references ticketing.events (id, organization_id)
 );
 select onceward.protect('ticketing.coupons');
 
@@ -177,6 +195,9 @@ create table ticketing.checkouts (
 create index checkouts_open on ticketing.checkouts (expires_at) where status in ('started', 'failed');
 create index checkouts_newest on ticketing.checkouts (organization_id, started_at, id);
 create index checkouts_by_event on ticketing.checkouts (event_id, status);
+create index checkouts_of_event_newest on ticketing.checkouts (event_id, started_at, id);
+create index checkouts_words on ticketing.checkouts
+    using gin (to_tsvector('simple', coalesce(coalesce(nullif(name, ''), email), '') || ' ' || coalesce(email, '')));
 create index checkouts_by_coupon on ticketing.checkouts (coupon_id) where coupon_id is not null;
 select onceward.protect('ticketing.checkouts');
 
@@ -199,6 +220,7 @@ create table ticketing.seat_holds (
 );
 create index seat_holds_by_basket on ticketing.seat_holds (basket) where status = 'active';
 create index seat_holds_by_seat on ticketing.seat_holds (seat_id) where status = 'active';
+create index seat_holds_by_day on ticketing.seat_holds (event_id, created_at);
 create index seat_holds_due on ticketing.seat_holds (held_until) where status = 'active';
 select onceward.protect('ticketing.seat_holds');
 
@@ -253,6 +275,8 @@ create table ticketing.tickets (
 create unique index tickets_one_per_seat on ticketing.tickets (seat_id) where status <> 'void';
 create unique index tickets_one_per_item on ticketing.tickets (item_id) where status <> 'void';
 create index tickets_newest on ticketing.tickets (organization_id, purchased_at, id);
+create index tickets_words on ticketing.tickets using gin (to_tsvector('simple',
+    coalesce(coalesce(nullif(holder_name, ''), holder_email, 'Nobody'), '') || ' ' || coalesce(ticket_code, '')));
 create index tickets_by_checkout on ticketing.tickets (checkout_id);
 create index tickets_by_event on ticketing.tickets (event_id);
 comment on index ticketing.tickets_one_per_seat is 'No seat has two valid tickets, whichever path sold them.';

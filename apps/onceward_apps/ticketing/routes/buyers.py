@@ -127,7 +127,11 @@ async def hold(
     """Hold all requested seats or none, for `hold_s` seconds. 409 names the seats that are taken, 429 when to retry."""
     basket = basket_of(request) or new_basket()
     owner = await owner_of(engine, "event", event_id)
-    await limit_holds(engine, request, event_id, seats=len(requested.seats) + sum(requested.places.values()))
+    async with acting(engine, owner) as tx:
+        before = await baskets.held(tx, event_id, basket)
+    # What the basket holds already costs nothing: the page sends the new total with every click.
+    new = baskets.missing(before, requested.seats, requested.places)
+    await limit_holds(engine, request, event_id, seats=new)
     async with acting(engine, owner) as tx:
         held = await baskets.hold(tx, event_id, basket, labels=requested.seats, places=requested.places)
         answer = await _held(tx, event_id, held)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel
 
 from onceward import Engine
 from onceward.messages import MAILS
-from onceward.web import exposed
-from onceward_apps.ticketing import after_sale, documents, notices
+from onceward.web import ANYTHING, exposed
+from onceward_apps.ticketing import after_sale, back_office, documents, notices
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound
 from onceward_apps.ticketing.routes.buyers import Email, TokenIn
@@ -106,10 +106,18 @@ async def resend(
             return {"status": "queued"}  # a second click
         if sent["number"] > MOST_RESENDS:
             raise CheckoutClosed(f"the email was already sent again {MOST_RESENDS} times: look in your spam folder")
-        rows = await views.tickets(tx, checkout_id)
-        places = [(row["ticket_code"], row["place"]) for row in rows if row["status"] in ("active", "scanned")]
-        await notices.confirm(tx, order, places, again=uuid4().hex)
+        await back_office.mail_again(tx, order)
     return {"status": "queued"}
+
+
+@router.post("/orders/{checkout_id}/refund", status_code=202)
+@exposed(*ANYTHING, credential=ORDER_LINK)
+async def take_back(engine: EngineHere, checkout_id: UUID, user: User, bearer: TokenIn) -> dict[str, Any]:
+    """Cancel the tickets of an event whose date was changed, and refund them, as long as the organizer allows it."""
+    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        await order_for(tx, checkout_id, bearer.token, user)
+        made = await after_sale.refund_moved(tx, checkout_id)
+    return {"refund_id": None if made is None else made.id}
 
 
 @router.post("/orders/{checkout_id}/tickets/{ticket_id}/transfer")

@@ -1,4 +1,4 @@
-"""Routes for organizers: venues, events, coupons, orders, refunds, disputes."""
+"""Routes for organizers: venues, events, coupons, orders."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from onceward import Tx
 from onceward.web import ANYTHING, AtMost, exposed
-from onceward_apps.ticketing import after_sale, cancellations, disputes, event_setup
+from onceward_apps.ticketing import after_sale, cancellations, coupons, event_setup
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.event_setup import NewEvent, Section
 from onceward_apps.ticketing.model import Policy
-from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Refunder, Viewer, acting
-from onceward_apps.ticketing.store import disputes as dispute_rows
-from onceward_apps.ticketing.store import refunds, sales, setup, views
+from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Viewer, acting, page_of
+from onceward_apps.ticketing.store import sales, setup, views
 
 router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
 
@@ -38,7 +37,7 @@ class SectionIn(BaseModel):
 
 
 class EventIn(BaseModel):
-    """Rates are in basis points: 250 is 2.5 %."""
+    """Rates are in basis points: 250 is 2.5 %. The platform sets its fee, and times need an offset from UTC."""
 
     venue_id: UUID
     name: str = Field(min_length=1, max_length=200)
@@ -47,7 +46,6 @@ class EventIn(BaseModel):
     ends_at: datetime
     currency: str = Field(pattern="^[A-Z]{3}$")
     sections: list[SectionIn] = Field(min_length=1, max_length=100)
-    fee_bps: int = Field(250, ge=0, le=10_000)
     fee_paid_by: Literal["buyer", "organizer"] = "buyer"
     tax_bps: int = Field(0, ge=0, le=10_000)
     tax_included: bool = False
@@ -73,34 +71,15 @@ class CouponIn(BaseModel):
     event_id: UUID | None = None
     percent_bps: int | None = Field(None, ge=1, le=10_000)
     amount_cents: int | None = Field(None, ge=1, le=100_000_000)
+    currency: str | None = Field(None, pattern="^[A-Z]{3}$")
     most_uses: int | None = Field(None, ge=1, le=1_000_000_000)
     valid_until: datetime | None = None
-
-
-class RefundIn(BaseModel):
-    """Without `tickets`, the whole order is refunded."""
-
-    tickets: Annotated[list[UUID] | None, AtMost(1000)] = None
-    reason: str = Field(min_length=1, max_length=500)
-    used_too: bool = False
 
 
 class LinksIn(BaseModel):
     """`link_version` is the version to revoke, as the list of orders shows it: the same request twice revokes once."""
 
     link_version: int = Field(ge=1, lt=2**31)
-
-
-class SettledIn(BaseModel):
-    """`note` says how the buyer got the money, for example the reference of a bank transfer."""
-
-    note: str = Field(min_length=1, max_length=500)
-
-
-class DisputePolicyIn(BaseModel):
-    """`freeze`: the tickets admit nobody until the dispute is won, and are void when it is lost. `keep`: they stay valid."""
-
-    policy: Literal["freeze", "keep"]
 
 
 class ReasonIn(BaseModel):
@@ -131,11 +110,14 @@ async def list_venues(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 @router.post("/events", status_code=201)
 @exposed("nothing")
 async def add_event(engine: EngineHere, who: Operator, new: EventIn) -> dict[str, Any]:
-    values = new.model_dump(exclude={"sections", "fee_bps", "fee_paid_by", "tax_bps", "tax_included"})
-    policy = Policy(
-        fee_bps=new.fee_bps, fee_paid_by=new.fee_paid_by, tax_bps=new.tax_bps, tax_included=new.tax_included
-    )
+    values = new.model_dump(exclude={"sections", "fee_paid_by", "tax_bps", "tax_included"})
     async with acting(engine, who.organization) as tx:
+        policy = Policy(
+            fee_bps=await event_setup.platform_fee(tx),
+            fee_paid_by=new.fee_paid_by,
+            tax_bps=new.tax_bps,
+            tax_included=new.tax_included,
+        )
         sections = [Section(**section.model_dump()) for section in new.sections]
         return dict(
             await event_setup.add_event(tx, NewEvent(**values, sections=sections, policy=policy), actor=who.actor)
@@ -204,40 +186,32 @@ async def funnel(engine: EngineHere, who: Viewer, event_id: UUID) -> list[dict[s
 
 @router.get("/events/{event_id}/orders")
 async def orders(
-    engine: EngineHere, who: Viewer, event_id: UUID, status: str | None = None, limit: int = Query(100, ge=1, le=1000)
+    engine: EngineHere,
+    who: Viewer,
+    event_id: UUID,
+    request: Request,
+    response: Response,
+    status: str | None = None,
+    before: UUID | None = None,
+    limit: int = Query(100, ge=1, le=1000),
 ) -> list[dict[str, Any]]:
+    """List the orders of an event, newest first. `before` is the last id of the page before; `Link` has the next one."""
     async with acting(engine, who.organization) as tx:
         await _known(tx, event_id)
-        return [dict(row) for row in await views.checkouts(tx, event_id, status, limit)]
+        return page_of(request, response, await views.checkouts(tx, event_id, status, limit, before), limit)
 
 
 @router.post("/coupons", status_code=201)
 @exposed("nothing")
 async def add_coupon(engine: EngineHere, who: Operator, new: CouponIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
-        return dict(await event_setup.add_coupon(tx, **new.model_dump(), actor=who.actor))
+        return dict(await coupons.add(tx, **new.model_dump(), actor=who.actor))
 
 
 @router.get("/coupons")
-async def coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
+async def list_coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
     async with acting(engine, who.organization) as tx:
         return [dict(row) for row in await setup.coupons(tx)]
-
-
-@router.post("/orders/{checkout_id}/refund", status_code=202)
-@exposed(*ANYTHING)
-async def refund(engine: EngineHere, who: Refunder, checkout_id: UUID, requested: RefundIn) -> dict[str, Any]:
-    """Void the tickets and free the seats at once; a job then refunds the money."""
-    async with acting(engine, who.organization) as tx:
-        made = await after_sale.refund(
-            tx,
-            checkout_id,
-            tickets=requested.tickets,
-            reason=requested.reason,
-            actor=who.actor,
-            used_too=requested.used_too,
-        )
-    return {"refund_id": None if made is None else made.id}
 
 
 @router.post("/orders/{checkout_id}/revoke-links")
@@ -247,51 +221,6 @@ async def revoke_links(engine: EngineHere, who: Operator, checkout_id: UUID, whi
     async with acting(engine, who.organization) as tx:
         version = await after_sale.revoke_links(tx, checkout_id, which.link_version, actor=who.actor)
         return {"link_version": version}
-
-
-@router.get("/refunds")
-async def list_refunds(
-    engine: EngineHere,
-    who: Viewer,
-    status: Literal["pending", "done", "failed"] | None = None,
-    limit: int = Query(100, ge=1, le=1000),
-) -> list[dict[str, Any]]:
-    """List refunds, newest first. A `failed` refund waits until an operator repeats or settles it."""
-    async with acting(engine, who.organization) as tx:
-        return [dict(row) for row in await refunds.listed(tx, status, limit)]
-
-
-@router.post("/refunds/{refund_id}/repeat", status_code=202)
-@exposed(*ANYTHING)
-async def repeat_refund(engine: EngineHere, who: Refunder, refund_id: UUID) -> dict[str, Any]:
-    """Request a refund from the payment service again that failed or whose call has stopped."""
-    async with acting(engine, who.organization) as tx:
-        return {"refund_id": refund_id, "attempt": await after_sale.repeat(tx, refund_id, actor=who.actor)}
-
-
-@router.post("/refunds/{refund_id}/settle", status_code=204)
-@exposed("call")
-async def settle_refund(engine: EngineHere, who: Refunder, refund_id: UUID, paid: SettledIn) -> None:
-    """Book a refund that the buyer does not have as paid another way, for example by bank transfer."""
-    async with acting(engine, who.organization) as tx:
-        await after_sale.settle(tx, refund_id, note=paid.note, actor=who.actor)
-
-
-@router.get("/disputes")
-async def list_disputes(
-    engine: EngineHere, who: Viewer, limit: int = Query(100, ge=1, le=1000)
-) -> list[dict[str, Any]]:
-    """List disputes, newest first."""
-    async with acting(engine, who.organization) as tx:
-        return [dict(row) for row in await dispute_rows.listed(tx, limit)]
-
-
-@router.post("/events/{event_id}/dispute-policy", status_code=204)
-@exposed("nothing")
-async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, requested: DisputePolicyIn) -> None:
-    """Set what happens to the tickets of disputed payments, also of disputes that are open."""
-    async with acting(engine, who.organization) as tx:
-        await disputes.set_policy(tx, event_id, requested.policy, actor=who.actor)
 
 
 @router.post("/tickets/{ticket_id}/void", status_code=204)

@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, Response
 
 from onceward.money import exponent
 from onceward.web import ANYBODY, exposed
-from onceward_apps.ticketing import checkout_payments
+from onceward_apps.ticketing import after_sale, checkout_payments
 from onceward_apps.ticketing.app import HERE
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.documents import money
@@ -104,7 +104,7 @@ async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Requ
     token = order_token(
         keys.key_of(engine, row), checkout_id, row["link_version"]
     )  # the page's own requests cannot send a JWT
-    return page("order.html", order=row, items=items, token=token)
+    return page("order.html", order=row, items=items, token=token, may_take_back=after_sale.may_take_back(row))
 
 
 @router.get("/scan/{event_id}")

@@ -20,6 +20,7 @@ from onceward.web import (
     client_of,
     engine_of,
     is_secure,
+    link_next,
     request_transaction,
     require,
 )
@@ -54,6 +55,12 @@ def problem(error: TicketingError) -> Problem:
     members: dict[str, Any] = {"seats": list(error.labels)} if isinstance(error, SeatTaken) else {}
     headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, TooFast) else None
     return Problem(error.status, str(error), kind=type(error).__name__, headers=headers, **members)
+
+
+def page_of(request: Request, response: Response, rows: list[Any], limit: int) -> list[dict[str, Any]]:
+    """Return a page of a list, with the URL of the next one in `Link` if there may be one."""
+    link_next(request, response, before=rows[-1]["id"] if len(rows) == limit else None)
+    return [dict(row) for row in rows]
 
 
 async def limit_holds(engine: Engine, request: Request, event_id: UUID, *, seats: int) -> None:

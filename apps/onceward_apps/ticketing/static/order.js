@@ -65,6 +65,10 @@ live.subscribe("ticketing.order", { checkout_id: checkout, token }, ({ data }) =
 setTimeout(poll, POLL_MS);
 document.getElementById("resend").addEventListener("click", (clicked) =>
   act(clicked.target, `/orders/${checkout}/resend`, { token }, () => { state.textContent = "The email is on its way."; }));
+document.getElementById("takeback")?.addEventListener("click", (clicked) => {
+  if (!confirm("Cancel your tickets and get your money back? This cannot be undone.")) return;
+  act(clicked.currentTarget, `/orders/${checkout}/refund`, { token }, () => { state.textContent = "Your tickets are cancelled, and your money is on its way."; });
+});
 document.getElementById("pay").addEventListener("click", (clicked) =>
   act(clicked.target, `/api/v1/ticketing/public/checkouts/${checkout}/pay`, { token, provider: "stripe" }, (found) => location.assign(found.url)));
 document.getElementById("giveup").addEventListener("click", (clicked) =>

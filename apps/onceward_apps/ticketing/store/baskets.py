@@ -20,14 +20,15 @@ GENERAL = """
 select x.id, p.key from ticketing.sections x join ticketing.pools p on p.section_id = x.id
  where x.event_id = $1 and x.kind = 'general' and x.id = any($2)
 """
-# A claim that the basket already has keeps its hold; an expired hold of another basket ends here.
+# A claim that the basket already has keeps its hold; an expired hold of another basket ends here. A claim that was sold
+# in the meantime stays sold: the basket's own order has the seat.
 TAKE = """
 with claimed as (
     select c.id as claim_id, c.expires_at, p.section_id, p.event_id, s.id as seat_id, s.seat_hold_id as before
       from onceward.capacity_claims c
       join ticketing.pools p on p.pool_id = c.pool_id
       left join ticketing.seats s on s.event_id = p.event_id and s.label = c.unit
-     where c.id = any($1)
+     where c.id = any($1) and c.state = 'held'
 ), kept as (
     insert into ticketing.seat_holds as h (event_id, section_id, seat_id, claim_id, basket, held_until)
     select event_id, section_id, seat_id, claim_id, $2, expires_at from claimed order by claim_id
@@ -142,9 +143,9 @@ async def general(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, 
     return {row["id"]: row["key"] for row in await tx.fetch(GENERAL, event_id, list(ids))}
 
 
-async def take(tx: Tx, claim_ids: Sequence[int], basket: str) -> None:
-    """Record claims as holds, and mark their seats as held for other buyers."""
-    await tx.fetch(TAKE, list(claim_ids), basket)
+async def take(tx: Tx, claim_ids: Sequence[int], basket: str) -> int:
+    """Record claims as holds, and mark their seats as held for other buyers. Return how many were not sold already."""
+    return len(await tx.fetch(TAKE, list(claim_ids), basket))
 
 
 async def holds(tx: Tx, basket: str, event_id: UUID) -> list[Any]:

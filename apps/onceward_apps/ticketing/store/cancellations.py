@@ -18,7 +18,7 @@ OPEN = """
 select id from ticketing.checkouts
  where event_id = $1 and status in ('started', 'failed') and ($2::uuid is null or id > $2) order by id limit $3
 """
-TO_REFUND = """
+WITH_TICKETS = """
 select c.id from ticketing.checkouts c
  where c.event_id = $1 and c.status = 'completed' and ($2::uuid is null or c.id > $2)
    and exists (select from ticketing.tickets t where t.checkout_id = c.id and t.status <> 'void')
@@ -64,8 +64,8 @@ async def open_checkouts(tx: Tx, event_id: UUID, after: UUID | None, most: int) 
     return [row["id"] for row in await tx.fetch(OPEN, event_id, after, most)]
 
 
-async def orders_to_refund(tx: Tx, event_id: UUID, after: UUID | None, most: int) -> list[UUID]:
-    return [row["id"] for row in await tx.fetch(TO_REFUND, event_id, after, most)]
+async def orders_with_tickets(tx: Tx, event_id: UUID, after: UUID | None, most: int) -> list[UUID]:
+    return [row["id"] for row in await tx.fetch(WITH_TICKETS, event_id, after, most)]
 
 
 async def progress(tx: Tx, event_id: UUID) -> Any:

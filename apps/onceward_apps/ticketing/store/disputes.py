@@ -18,7 +18,9 @@ select d.id, d.status, d.amount as amount_cents, d.currency, d.reason, d.taken a
   join onceward.payments p on p.id = d.payment_id
   join onceward.payment_accounts a on a.id = p.account_id
  where d.organization_id = onceward.organization() and p.subject_type = 'checkout'
- order by d.created_at desc, d.id limit $1
+   and ($2::uuid is null
+        or (d.created_at, d.id) < (select b.created_at, b.id from onceward.payment_disputes b where b.id = $2))
+ order by d.created_at desc, d.id desc limit $1
 """
 FREEZE = """
 update ticketing.tickets set frozen_at = onceward.now(), updated_at = onceward.now()
@@ -47,8 +49,9 @@ async def set_policy(tx: Tx, event_id: UUID, policy: str) -> None:
     await tx.execute(SET_POLICY, event_id, policy)
 
 
-async def listed(tx: Tx, limit: int) -> list[Any]:
-    return await tx.fetch(LISTED, limit)
+async def listed(tx: Tx, limit: int, before: UUID | None = None) -> list[Any]:
+    """Return the newest disputes; `before` is the last one of the previous page."""
+    return await tx.fetch(LISTED, limit, before)
 
 
 async def freeze(tx: Tx, checkout_id: UUID) -> None:

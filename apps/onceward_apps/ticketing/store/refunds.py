@@ -71,7 +71,9 @@ select r.id, r.amount as amount_cents, r.currency, r.reason, r.attempt, r.refere
  where r.organization_id = onceward.organization() and p.subject_type = 'checkout'
    and ($1::text is null or r.status = any(case $1 when 'pending' then array['requested', 'sent', 'pending']
                                                    when 'done' then array['done', 'settled'] else array[$1] end))
- order by r.created_at desc, r.id limit $2
+   and ($3::uuid is null
+        or (r.created_at, r.id) < (select b.created_at, b.id from onceward.payment_refunds b where b.id = $3))
+ order by r.created_at desc, r.id desc limit $2
 """
 FIND = """
 select r.payment_id, r.attempt from onceward.payment_refunds r join onceward.payments p on p.id = r.payment_id
@@ -96,8 +98,9 @@ update ticketing.seats s set ticket_id = new.id, version = s.version + 1 from ne
 """
 
 
-async def listed(tx: Tx, status: str | None, limit: int) -> list[Any]:
-    return await tx.fetch(LISTED, status, limit)
+async def listed(tx: Tx, status: str | None, limit: int, before: UUID | None = None) -> list[Any]:
+    """Return the newest refunds; `before` is the last one of the previous page."""
+    return await tx.fetch(LISTED, status, limit, before)
 
 
 async def find(tx: Tx, refund_id: UUID) -> Any:

@@ -49,12 +49,7 @@ select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.alert
 """
 SELL = f"select * from ticketing.sell({', '.join(f'${n}' for n in range(1, 23))})"
 VERSIONS = "select id, version from ticketing.seats where id = any($1)"
-# The totals that capacity keeps for the pools of the event. Expired holds do not count.
-OCCUPANCY = """
-select t.capacity, t.held, t.sold
-  from ticketing.events e cross join lateral onceward.capacity_total(e.organization_id, 'ticketing:' || e.id) t
- where e.id = $1
-"""
+OCCUPANCY = "select capacity, held, sold from ticketing.occupancy($1) where capacity is not null"
 ALERTED = "update ticketing.events set alerted_at = onceward.now() where id = $1 and alerted_at is null returning 1"
 COUNT_PURCHASE = """
 with counted as (
@@ -75,11 +70,14 @@ on conflict (event_id, day) do update
        conversion_s_total = f.conversion_s_total + excluded.conversion_s_total
 """
 FUNNEL = """
-select f.*, (select count(*) from ticketing.seat_holds h where h.event_id = f.event_id
-              and (h.created_at at time zone 'UTC')::date = f.day) as reserved_seats,
-       (select count(*) from ticketing.checkouts c where c.event_id = f.event_id
-              and (c.started_at at time zone 'UTC')::date = f.day) as checkouts_started
-  from ticketing.sales_funnel f where f.event_id = $1 order by f.day
+select f.*, (select count(*) from ticketing.seat_holds h
+              where h.event_id = f.event_id and h.created_at >= d.begins and h.created_at < d.ends) as reserved_seats,
+       (select count(*) from ticketing.checkouts c
+         where c.event_id = f.event_id and c.started_at >= d.begins and c.started_at < d.ends) as checkouts_started
+  from ticketing.sales_funnel f
+ cross join lateral (
+    select f.day::timestamp at time zone 'UTC' as begins, (f.day + 1)::timestamp at time zone 'UTC' as ends) d
+ where f.event_id = $1 order by f.day
 """
 
 

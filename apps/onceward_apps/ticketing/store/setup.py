@@ -44,6 +44,28 @@ select e.id, e.name, e.starts_at, v.name as venue_name, v.timezone, o.name as or
 """
 # Does not wait for sales, nor they for it: they lock the row `for key share`.
 LOCK_EVENT = "select * from ticketing.events where id = $1 for no key update"
+EDIT = """
+update ticketing.events
+   set name = $2, description = $3, refund_policy = $4, support_contact = $5, most_per_order = $6, hold_s = $7,
+       checkout_s = $8, alert_percent = $9
+ where id = $1
+"""
+# Waits for sales that are being committed: their mails have the old date, and the workflow finds their orders.
+LOCK_EVENT_WHOLE = "select *, onceward.now() as now from ticketing.events where id = $1 for update"
+MOVE = """
+update ticketing.events
+   set moved_at = onceward.now(), moved_from = starts_at, starts_at = $2, ends_at = $3, move_reason = $4,
+       refund_until = $5, date_version = date_version + 1
+ where id = $1 returning date_version
+"""
+LOCK_SECTION = """
+select s.*, e.currency, e.status as event_status from ticketing.sections s join ticketing.events e on e.id = s.event_id
+ where s.id = $1 for no key update of e, s
+"""
+SET_PRICE = "update ticketing.sections set price_cents = $2 where id = $1"
+POOL_OF = "select key from ticketing.pools where section_id = $1 and row_name is null"
+EDIT_COUPON = "update ticketing.coupons set most_uses = $2, valid_until = $3 where id = $1"
+LOCK_COUPON = "select * from ticketing.coupons where id = $1 for no key update"
 SET_STATUS = "update ticketing.events set status = $2 where id = $1 returning *"
 ADD_SECTION = """
 insert into ticketing.sections (event_id, name, kind, price_cents, position)
@@ -63,13 +85,10 @@ SEAT_ROWS = """
 select section_id, row_name, length(states) as seats
   from ticketing.pools where event_id = $1 and row_name is not null order by pool_id
 """
-SEATS = """
-select id, section_id, row_name, number, label from ticketing.seats where event_id = $1 order by section_id, ordinal
-"""
 GROW = "update ticketing.events set capacity = capacity + $2 where id = $1"
 ADD_COUPON = """
-insert into ticketing.coupons (event_id, code, percent_bps, amount_cents, most_uses, valid_until)
-values ($1, $2, $3, $4, $5, $6) returning *
+insert into ticketing.coupons (event_id, code, percent_bps, amount_cents, currency, most_uses, valid_until)
+values ($1, $2, $3, $4, $5, $6, $7) returning *
 """
 COUPONS = """
 select c.*, (select count(*) from ticketing.checkouts k where k.coupon_id = c.id and k.status in ('completed', 'refunded')) as used
@@ -79,13 +98,25 @@ SEATS_BY_LABEL = """
 select id, label, pool_key, status, version from ticketing.seats where event_id = $1 and label = any($2) order by id
 """
 BLOCK = """
-update ticketing.seats
-   set status = 'blocked', seat_hold_id = null, held_until = null, locked_at = null, version = version + 1
- where id = any($1) and status in ('available', 'held')
-"""
-UNBLOCK = (
-    "update ticketing.seats set status = 'available', version = version + 1 where id = any($1) and status = 'blocked'"
+with blocked as (
+    update ticketing.seats
+       set status = 'blocked', seat_hold_id = null, held_until = null, locked_at = null, version = version + 1
+     where id = any($2) and status in ('available', 'held') returning id
 )
+update ticketing.events set blocked = blocked + (select count(*) from blocked) where id = $1
+"""
+UNBLOCK = """
+with freed as (
+    update ticketing.seats set status = 'available', version = version + 1
+     where id = any($2) and status = 'blocked' returning id
+)
+update ticketing.events set blocked = blocked - (select count(*) from freed) where id = $1
+"""
+FEE = "select fee_bps from ticketing.fees where organization_id = $1"
+SET_FEE = """
+insert into ticketing.fees (organization_id, fee_bps) values ($1, $2)
+on conflict (organization_id) do update set fee_bps = excluded.fee_bps
+"""
 
 
 async def organization_of(tx: Tx, kind: str, id: UUID) -> UUID | None:
@@ -133,6 +164,42 @@ async def set_status(tx: Tx, event_id: UUID, status: str) -> Any:
     return await tx.fetchrow(SET_STATUS, event_id, status)
 
 
+async def edit_event(tx: Tx, event_id: UUID, *values: Any) -> None:
+    await tx.execute(EDIT, event_id, *values)
+
+
+async def lock_event_whole(tx: Tx, event_id: UUID) -> Any:
+    """Lock an event after all sales that are being committed; None if it does not exist."""
+    return await tx.fetchrow(LOCK_EVENT_WHOLE, event_id)
+
+
+async def move_event(tx: Tx, event_id: UUID, *values: Any) -> int:
+    """Change the date of an event, and return how often it was changed."""
+    return await tx.fetchval(MOVE, event_id, *values)
+
+
+async def lock_section(tx: Tx, section_id: UUID) -> Any:
+    """Lock a section and its event against other changes by the organizer; None if it does not exist."""
+    return await tx.fetchrow(LOCK_SECTION, section_id)
+
+
+async def set_price(tx: Tx, section_id: UUID, price_cents: int) -> None:
+    await tx.execute(SET_PRICE, section_id, price_cents)
+
+
+async def pool_of(tx: Tx, section_id: UUID) -> str:
+    """Return the key of the capacity pool of a section without seats."""
+    return await tx.fetchval(POOL_OF, section_id)
+
+
+async def lock_coupon(tx: Tx, coupon_id: UUID) -> Any:
+    return await tx.fetchrow(LOCK_COUPON, coupon_id)
+
+
+async def edit_coupon(tx: Tx, coupon_id: UUID, *values: Any) -> None:
+    await tx.execute(EDIT_COUPON, coupon_id, *values)
+
+
 async def add_section(tx: Tx, event_id: UUID, name: str, kind: str, price_cents: int) -> Any:
     return await tx.fetchrow(ADD_SECTION, event_id, name, kind, price_cents)
 
@@ -168,11 +235,6 @@ async def seat_rows(tx: Tx, event_id: UUID) -> list[Any]:
     return await tx.fetch(SEAT_ROWS, event_id)
 
 
-async def seats(tx: Tx, event_id: UUID) -> list[Any]:
-    """Return every seat of an event in the order of the seat map."""
-    return await tx.fetch(SEATS, event_id)
-
-
 async def grow(tx: Tx, event_id: UUID, places: int) -> None:
     await tx.execute(GROW, event_id, places)
 
@@ -189,9 +251,20 @@ async def seats_by_label(tx: Tx, event_id: UUID, labels: Sequence[str]) -> list[
     return await tx.fetch(SEATS_BY_LABEL, event_id, list(labels))
 
 
-async def block(tx: Tx, seat_ids: Sequence[UUID]) -> None:
-    await tx.execute(BLOCK, list(seat_ids))
+async def block(tx: Tx, event_id: UUID, seat_ids: Sequence[UUID]) -> None:
+    """Mark seats as blocked and count them, under the lock of the event."""
+    await tx.execute(BLOCK, event_id, list(seat_ids))
 
 
-async def unblock(tx: Tx, seat_ids: Sequence[UUID]) -> None:
-    await tx.execute(UNBLOCK, list(seat_ids))
+async def unblock(tx: Tx, event_id: UUID, seat_ids: Sequence[UUID]) -> None:
+    await tx.execute(UNBLOCK, event_id, list(seat_ids))
+
+
+async def fee_bps(tx: Tx) -> int | None:
+    """Return the fee that the platform has agreed with the organizer; None if it is the usual one."""
+    return await tx.fetchval(FEE, tx.organization)
+
+
+async def set_fee(tx: Transaction, organization: UUID, bps: int) -> None:
+    """Set the fee of an organization. `tx` must run as the engine."""
+    await tx.execute(SET_FEE, organization, bps)

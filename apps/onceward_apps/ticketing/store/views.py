@@ -28,7 +28,8 @@ SET_QR = """
 update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now(), updated_at = onceward.now() where id = $1
 """
 ORDER = """
-select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact, v.name as venue_name,
+select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact,
+       e.moved_at, e.moved_from, e.move_reason, e.refund_until, e.date_version, v.name as venue_name,
        v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key, i.number as invoice_number,
        onceward.clock() as now
   from ticketing.checkouts c
@@ -73,7 +74,9 @@ select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.curre
        (select count(*) from ticketing.checkout_items i where i.checkout_id = c.id) as seats
   from ticketing.checkouts c
  where c.event_id = $1 and ($2::text is null or c.status = $2)
- order by c.started_at desc, c.id limit $3
+   and ($4::uuid is null
+        or (c.started_at, c.id) < (select b.started_at, b.id from ticketing.checkouts b where b.id = $4))
+ order by c.started_at desc, c.id desc limit $3
 """
 SCAN_TICKET = """
 select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.void_reason, t.frozen_at, t.holder_name,
@@ -128,8 +131,9 @@ async def items(tx: Tx, checkout_id: UUID) -> list[Any]:
     return await tx.fetch(ITEMS, checkout_id)
 
 
-async def checkouts(tx: Tx, event_id: UUID, status: str | None, limit: int) -> list[Any]:
-    return await tx.fetch(CHECKOUTS, event_id, status, limit)
+async def checkouts(tx: Tx, event_id: UUID, status: str | None, limit: int, before: UUID | None = None) -> list[Any]:
+    """Return the newest orders of an event; `before` is the last one of the previous page."""
+    return await tx.fetch(CHECKOUTS, event_id, status, limit, before)
 
 
 async def free_seats(tx: Tx, event_id: UUID) -> list[UUID]:

@@ -1,16 +1,8 @@
-"""The desk of the ticket shop: events, orders, tickets, entries at the door, and coupons."""
+"""The lists, figures and charts of the desk: events, sections, orders, tickets, entries at the door, and coupons."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from uuid import UUID
-
-from pydantic import BaseModel, Field
-
-from onceward import Tx
-from onceward.desk import Act, Chart, Column, Desk, DeskFigure, Detail, Listing, Related, Role
-from onceward.web.dashboard import ActionRefused, Figure, Pages, Status, View, number
-from onceward_apps.ticketing import after_sale, event_setup
+from onceward.desk import Chart, Column, Desk, DeskFigure, Detail, Listing, Related, Role
 from onceward_apps.ticketing.app import app
 
 EVENT = {"draft": "Draft", "on_sale": "On sale", "closed": "Closed", "cancelled": "Cancelled"}
@@ -91,6 +83,29 @@ ORDERS = Listing(
     presets=(("Paid", "status=completed"), ("Today", "started_at=today")),
     empty="Orders appear here when somebody chooses seats and goes to pay.",
 )
+SECTIONS = Listing(
+    name="sections",
+    title="Prices and places",
+    noun="section",
+    rows="ticketing.sections r join ticketing.events e on e.id = r.event_id",
+    order="position",
+    roles=("manager",),
+    columns=(
+        Column("name", "Name", search=True),
+        Column("event", "Event", sql="e.name"),
+        Column("kind", "Kind", words={"seated": "Numbered seats", "general": "Places"}, filter=True),
+        Column("price_cents", "Price", kind="money", currency="e.currency"),
+        Column(
+            "places",
+            "Places",
+            sql="(select sum(c.capacity) from ticketing.pools p join onceward.capacity_pools c on c.id = p.pool_id"
+            " where p.section_id = r.id)",
+            kind="number",
+        ),
+        Column("position", "Position", kind="number", sort=True, wide=True),
+    ),
+    empty="An event has at least one section.",
+)
 EVENTS = desk.listing(
     Listing(
         name="events",
@@ -107,8 +122,7 @@ EVENTS = desk.listing(
             Column(
                 "sold",
                 "Sold",
-                sql="(select coalesce(sum(f.seats), 0) from ticketing.sales_funnel f where f.event_id = r.id)"
-                " || ' of ' || r.capacity",
+                sql="(select o.sold || ' of ' || o.capacity from ticketing.occupancy(r.id) o)",
             ),
             Column(
                 "revenue",
@@ -129,13 +143,31 @@ EVENTS = desk.listing(
             Column("most_per_order", "Tickets per order", kind="number"),
             Column("refund_policy", "Refunds"),
             Column("cancel_reason", "Reason of the cancellation"),
+            Column("moved_from", "Moved from", kind="time"),
+            Column("refund_until", "Buyers may take their money back until", kind="time"),
+            Column("blocked", "Blocked seats", kind="number"),
         ),
-        related=(Related(ORDERS, by="r.event_id"), Related(TICKETS, by="r.event_id")),
+        related=(
+            Related(SECTIONS, by="r.event_id"),
+            Related(ORDERS, by="r.event_id"),
+            Related(TICKETS, by="r.event_id"),
+        ),
         also=("Event",),
-        words={"event_created": "Created", "event_status": "State changed", "event_cancelled": "Cancelled"},
+        words={
+            "event_added": "Created",
+            "event_status": "State changed",
+            "event_cancelled": "Cancelled",
+            "event_moved": "Moved to another date",
+            "event_changed": "Changed",
+            "section_added": "Section added",
+            "section_changed": "Price or places changed",
+            "seats_blocked": "Seats blocked",
+            "seats_unblocked": "Seats unblocked",
+        },
         documents="select 'Page of the shop' as title, '/events/' || $1 as path",
     ),
 )
+desk.listing(SECTIONS)
 desk.listing(
     ORDERS,
     detail=Detail(
@@ -144,10 +176,26 @@ desk.listing(
             Column("refunded_cents", "Refunded", kind="money", currency="r.currency"),
             Column("coupon_code", "Coupon"),
             Column("completed_at", "Paid", kind="time"),
+            Column("provider", "Paid with"),
+            Column(
+                "invoice",
+                "Invoice number",
+                sql="(select i.number from ticketing.invoices i where i.checkout_id = r.id)",
+                kind="number",
+            ),
         ),
         related=(Related(TICKETS, by="r.checkout_id"),),
         also=("Checkout",),
-        words={"checkout_refunded": "Refunded", "links_revoked": "Links revoked"},
+        words={
+            "checkout_completed": "Paid",
+            "checkout_refunded": "Refunded",
+            "order_links_revoked": "Links revoked",
+            "order_email_corrected": "Email corrected",
+        },
+        timeline="select m.created_at as at, 'Mail: ' || m.template || ', ' || m.status as what, '' as who"
+        " from ticketing.checkouts c join onceward.messages m"
+        " on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = c.organization_id"
+        " and m.key >= 'checkout:' || c.id and m.key < 'checkout:' || c.id || '~' where c.id = $1::text::uuid",
     ),
 )
 desk.listing(
@@ -161,6 +209,8 @@ desk.listing(
         ),
         also=("Ticket",),
         words={"ticket_voided": "Made invalid", "ticket_transferred": "Given to somebody else"},
+        documents="select 'Order' as title, '/dashboard/ticketing/orders/row/' || checkout_id as path"
+        " from ticketing.tickets where id = $1::text::uuid",
         timeline="select scanned_at as at, 'At the door: ' || replace(outcome, '_', ' ')"
         " || case when gate = '' then '' else ', ' || gate end as what, scanned_by as who"
         " from ticketing.scans where ticket_id = $1::text::uuid",
@@ -198,6 +248,7 @@ COUPONS = desk.listing(
             Column("code", "Code", search=True),
             Column("event", "Event", sql="coalesce(e.name, 'Every event')"),
             Column("percent", "Percent", sql="r.percent_bps / 100.0", kind="number"),
+            Column("amount_cents", "Amount", kind="money", currency="r.currency"),
             Column("most_uses", "Uses at most", kind="number"),
             Column("valid_until", "Valid until", kind="time"),
             Column("created_at", "Added", kind="time", sort=True, wide=True),
@@ -205,51 +256,6 @@ COUPONS = desk.listing(
         empty="Add the first coupon with the button above.",
     )
 )
-
-
-class CouponForm(BaseModel):
-    """What a new coupon needs."""
-
-    code: str = Field(title="Code", max_length=40, description="At least 6 characters, so that nobody guesses it.")
-    percent: int = Field(title="Percent off the price", ge=1, le=100)
-    most_uses: int | None = Field(None, title="Uses at most", ge=1)
-    valid_until: datetime | None = Field(None, title="Valid until")
-
-
-@desk.action(EVENTS, "Put on sale", when="r.status in ('draft', 'closed')", undo="close", roles=("manager",))
-async def open_sale(tx: Tx, act: Act[BaseModel]) -> str:
-    await event_setup.set_status(tx, UUID(act.id), "on_sale", actor=act.by.actor)
-    return "The event is on sale: everybody can buy tickets."
-
-
-@desk.action(EVENTS, "Close the sale", when="r.status = 'on_sale'", undo="open_sale", roles=("manager",))
-async def close(tx: Tx, act: Act[BaseModel]) -> str:
-    await event_setup.set_status(tx, UUID(act.id), "closed", actor=act.by.actor)
-    return "Nobody can buy tickets any more. Tickets that were sold stay valid."
-
-
-@desk.action(TICKETS, "Make invalid", when="r.status <> 'void'", reason=True, danger=True, roles=("manager",))
-async def void(tx: Tx, act: Act[BaseModel]) -> str:
-    await after_sale.void(tx, UUID(act.id), reason=act.reason, actor=act.by.actor)
-    return "The ticket is invalid and its seat is on sale again. No money is paid back."
-
-
-@desk.action(COUPONS, "New coupon", on="list", model=CouponForm, roles=("manager",))
-async def add_coupon(tx: Tx, act: Act[CouponForm]) -> str:
-    given = act.given
-    if any(letter.isspace() for letter in given.code.strip()):
-        raise ActionRefused(f"the code {given.code!r} has spaces: people could not enter it")
-    row = await event_setup.add_coupon(
-        tx,
-        given.code,
-        percent_bps=given.percent * 100,
-        most_uses=given.most_uses,
-        valid_until=given.valid_until,
-        actor=act.by.actor,
-    )
-    act.id = str(row["id"])
-    return f"{given.code.upper()} takes {given.percent} % off the price of every event."
-
 
 SOLD = "select coalesce(sum(seats), 0) from ticketing.sales_funnel where day > onceward.now()::date - 30"
 desk.figure(DeskFigure(title="Tickets sold", sql=SOLD, listing="orders", query="status=completed", note="in 30 days"))
@@ -282,14 +288,3 @@ desk.chart(
         empty="No ticket was sold in the last 30 days.",
     )
 )
-
-
-async def status(view: View) -> Status:
-    """Return the figure for the overview of the dashboard."""
-    sold = await view.conn.fetchval(
-        "select sum(seats) from ticketing.sales_funnel where day >= onceward.now()::date - 1"
-    )
-    return Status() if not sold else Status((Figure("Tickets sold", number(sold), desk.path, "since yesterday"),))
-
-
-PAGES = desk.pages + Pages(status=(status,))

@@ -1,0 +1,18 @@
+"""The desk of the ticket shop: what organizers and door staff see and do."""
+
+from onceward.web.dashboard import Figure, Pages, Status, View, number
+from onceward_apps.ticketing.desk import coupons, events, orders
+from onceward_apps.ticketing.desk.lists import desk
+
+__all__ = ["PAGES", "coupons", "desk", "events", "orders"]
+
+
+async def status(view: View) -> Status:
+    """Return the figure for the overview of the dashboard."""
+    sold = await view.conn.fetchval(
+        "select sum(seats) from ticketing.sales_funnel where day >= onceward.now()::date - 1"
+    )
+    return Status() if not sold else Status((Figure("Tickets sold", number(sold), desk.path, "since yesterday"),))
+
+
+PAGES = desk.pages + Pages(status=(status,))

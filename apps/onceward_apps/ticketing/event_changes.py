@@ -1,0 +1,246 @@
+"""Change an event that exists: texts and limits, date, prices, places; repeat it on other dates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from onceward import Tx
+from onceward.capacity import look, resize
+from onceward_apps.ticketing.errors import Exists, Invalid, NotFound, NotOnSale
+from onceward_apps.ticketing.event_setup import (
+    NewEvent,
+    Section,
+    add_event,
+    add_section,
+    check_amount,
+    check_offset,
+    check_times,
+    platform_fee,
+)
+from onceward_apps.ticketing.model import Policy
+from onceward_apps.ticketing.store import setup
+from onceward_apps.ticketing.workflows import tell_moved
+
+MOST_DATES = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """What an organizer may change of an event at any time. Orders that exist keep their terms."""
+
+    name: str
+    description: str
+    refund_policy: str
+    support_contact: str
+    most_per_order: int
+    hold_s: int
+    checkout_s: int
+    alert_percent: int
+
+
+async def details_of(tx: Tx, event_id: UUID) -> Details | None:
+    event = await setup.event(tx, event_id)
+    return None if event is None else _details(event)
+
+
+async def edit(tx: Tx, event_id: UUID, *, actor: str, **changed: Any) -> Any:
+    """Change some of the details of an event; the others stay."""
+    event = await setup.lock_event(tx, event_id)
+    if event is None:
+        raise NotFound(f"there is no event {event_id}")
+    before = _details(event)
+    after = replace(before, **changed)
+    if not after.name.strip():
+        raise Invalid("name is empty: an event needs a name")
+    if after != before:
+        names = [field.name for field in fields(Details)]
+        try:
+            await setup.edit_event(tx, event_id, *(getattr(after, name) for name in names))
+        except asyncpg.UniqueViolationError:
+            raise Exists(f"there is already an event {after.name!r} at this venue and time") from None
+        await tx.audit(
+            "event_changed",
+            entity_type="Event",
+            entity_id=event_id,
+            changes={
+                name: {"from": getattr(before, name), "to": getattr(after, name)}
+                for name in names
+                if getattr(before, name) != getattr(after, name)
+            },
+            actor=actor,
+        )
+    return await setup.event(tx, event_id)
+
+
+def _details(event: Any) -> Details:
+    return Details(**{field.name: event[field.name] for field in fields(Details)})
+
+
+async def move(
+    tx: Tx,
+    event_id: UUID,
+    *,
+    starts_at: datetime,
+    ends_at: datetime,
+    reason: str,
+    refund_until: datetime | None,
+    actor: str,
+) -> Any:
+    """Move an event to another date. Tickets stay valid, and a workflow mails everybody who has one.
+
+    Until `refund_until`, buyers from before the change may take their money back on the page of their order. A repeat
+    changes nothing.
+    """
+    check_times(starts_at, ends_at)
+    event = await setup.lock_event_whole(tx, event_id)
+    if event is None:
+        raise NotFound(f"there is no event {event_id}")
+    if event["status"] == "cancelled":
+        raise NotOnSale(f"{event['name']} is cancelled: it cannot be moved")
+    if starts_at <= event["now"]:
+        raise Invalid(f"starts_at {starts_at.isoformat()} is in the past")
+    if refund_until is not None:
+        check_offset("refund_until", refund_until)
+        if refund_until <= event["now"]:
+            raise Invalid(f"refund_until {refund_until.isoformat()} is in the past")
+    if (event["starts_at"], event["ends_at"]) == (starts_at, ends_at):
+        return await setup.event(tx, event_id)
+    try:
+        version = await setup.move_event(tx, event_id, starts_at, ends_at, reason, refund_until)
+    except asyncpg.UniqueViolationError:
+        raise Exists(f"there is already an event {event['name']!r} at this venue that starts at {starts_at}") from None
+    if event["status"] != "draft":
+        order = tell_moved.unique(f"event:{event_id}:moved:{version}").attributes(event=str(event_id))
+        await tx.start_workflow(order, event_id=event_id, version=version)
+        await tx.publish(
+            "event.moved",
+            {
+                "event_id": event_id,
+                "organization_id": tx.organization,
+                "name": event["name"],
+                "moved_from": event["starts_at"],
+                "starts_at": starts_at,
+                "ends_at": ends_at,
+                "reason": reason,
+            },
+            key=f"event:{event_id}:moved:{version}",
+        )
+    await tx.audit(
+        "event_moved",
+        entity_type="Event",
+        entity_id=event_id,
+        changes={"starts_at": {"from": event["starts_at"].isoformat(), "to": starts_at.isoformat()}},
+        reason=reason,
+        actor=actor,
+    )
+    return await setup.event(tx, event_id)
+
+
+async def duplicate(
+    tx: Tx, event_id: UUID, starts: Sequence[datetime], *, name: str | None = None, actor: str
+) -> list[Any]:
+    """Repeat an event on other dates, as drafts: same duration, seat map, prices and texts, nothing sold."""
+    if not 1 <= len(starts) <= MOST_DATES:
+        raise Invalid(f"starts_at has {len(starts)} dates: give 1 to {MOST_DATES}")
+    event = await setup.event(tx, event_id)
+    if event is None:
+        raise NotFound(f"there is no event {event_id}")
+    sections = [await _copied(tx, event_id, row) for row in await setup.sections(tx, event_id)]
+    for start in starts:
+        check_offset("starts_at", start)
+    copy = NewEvent(
+        venue_id=event["venue_id"],
+        starts_at=starts[0],
+        ends_at=starts[0],
+        currency=event["currency"],
+        sections=sections,
+        policy=Policy(
+            fee_bps=await platform_fee(tx),
+            fee_paid_by=event["fee_paid_by"],
+            tax_bps=event["tax_bps"],
+            tax_included=event["tax_included"],
+        ),
+        name=name or event["name"],
+        description=event["description"],
+        hold_s=event["hold_s"],
+        checkout_s=event["checkout_s"],
+        most_per_order=event["most_per_order"],
+        refund_policy=event["refund_policy"],
+        support_contact=event["support_contact"],
+    )
+    lasts = event["ends_at"] - event["starts_at"]
+    return [await add_event(tx, replace(copy, starts_at=start, ends_at=start + lasts), actor=actor) for start in starts]
+
+
+async def _copied(tx: Tx, event_id: UUID, section: Any) -> Section:
+    name, price = section["name"], section["price_cents"]
+    if section["kind"] == "general":
+        pool = await look(tx, await setup.pool_of(tx, section["id"]))
+        return Section(name=name, price_cents=price, places=pool.capacity)
+    rows = {
+        row["row_name"]: row["seats"]
+        for row in await setup.seat_rows(tx, event_id)
+        if row["section_id"] == section["id"]
+    }
+    return Section(name=name, price_cents=price, rows=rows)
+
+
+async def add_to(tx: Tx, event_id: UUID, section: Section, *, actor: str) -> None:
+    """Add a section to an event, which may be on sale."""
+    event = await setup.lock_event(tx, event_id)
+    if event is None:
+        raise NotFound(f"there is no event {event_id}")
+    if event["status"] == "cancelled":
+        raise NotOnSale(f"{event['name']} is cancelled")
+    check_amount(f"section {section.name!r}: price_cents", section.price_cents, event["currency"])
+    await add_section(tx, event_id, section)
+    await tx.audit(
+        "section_added", entity_type="Event", entity_id=event_id, changes={"section": section.name}, actor=actor
+    )
+
+
+async def change_section(
+    tx: Tx, section_id: UUID, *, price_cents: int | None = None, places: int | None = None, actor: str
+) -> None:
+    """Change the price of a section, or the number of places of one without seats.
+
+    Checkouts that were started keep their price. There can never be fewer places than are sold and held.
+    """
+    section = await setup.lock_section(tx, section_id)
+    if section is None:
+        raise NotFound(f"there is no section {section_id}")
+    changes: dict[str, Any] = {}
+    if price_cents is not None and price_cents != section["price_cents"]:
+        check_amount(f"section {section['name']!r}: price_cents", price_cents, section["currency"])
+        await setup.set_price(tx, section_id, price_cents)
+        changes["price_cents"] = {"from": section["price_cents"], "to": price_cents}
+    if places is not None:
+        changes |= await _set_places(tx, section, places)
+    if changes:
+        changes["section"] = section["name"]
+        await tx.audit(
+            "section_changed", entity_type="Event", entity_id=section["event_id"], changes=changes, actor=actor
+        )
+
+
+async def _set_places(tx: Tx, section: Any, places: int) -> dict[str, Any]:
+    if section["kind"] != "general":
+        raise Invalid(f"section {section['name']!r} has numbered seats: block seats, or add a section")
+    key = await setup.pool_of(tx, section["id"])
+    before = (await look(tx, key)).capacity or 0
+    if places == before:
+        return {}
+    # Resized before the count: no buyer takes a place in between.
+    pool = await resize(tx, key, capacity=places)
+    if places < pool.held + pool.sold:
+        raise Invalid(
+            f"places is {places}: {pool.sold} places of {section['name']!r} are sold and {pool.held} held at the moment"
+        )
+    await setup.grow(tx, section["event_id"], places - before)
+    return {"places": {"from": before, "to": places}}

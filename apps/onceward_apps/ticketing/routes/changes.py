@@ -1,0 +1,110 @@
+"""Routes for organizers that change what exists: details, date, prices and places of an event, and coupons."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from onceward.web import AtMost, exposed
+from onceward_apps.ticketing import coupons, event_changes
+from onceward_apps.ticketing.event_setup import Section
+from onceward_apps.ticketing.routes.organizers import SectionIn
+from onceward_apps.ticketing.routes.requests import EngineHere, Operator, acting
+
+router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
+
+
+class DetailsIn(BaseModel):
+    """Fields that are left out stay as they are. Orders that exist keep their terms."""
+
+    name: str | None = Field(None, min_length=1, max_length=200)
+    description: str | None = Field(None, max_length=5000)
+    refund_policy: str | None = Field(None, max_length=2000)
+    support_contact: str | None = Field(None, max_length=200)
+    most_per_order: int | None = Field(None, ge=1, le=100)
+    hold_s: int | None = Field(None, ge=30, le=3600)
+    checkout_s: int | None = Field(None, ge=60, le=7200)
+    alert_percent: int | None = Field(None, ge=1, le=100)
+
+
+class MoveIn(BaseModel):
+    """`reason` is part of the mails. Until `refund_until`, buyers may take their money back on their order page."""
+
+    starts_at: datetime
+    ends_at: datetime
+    reason: str = Field("", max_length=500)
+    refund_until: datetime | None = None
+
+
+class DuplicateIn(BaseModel):
+    """The starts of the copies; each lasts as long as the original."""
+
+    starts_at: Annotated[list[datetime], AtMost(event_changes.MOST_DATES)] = Field(min_length=1)
+    name: str | None = Field(None, min_length=1, max_length=200)
+
+
+class SectionChangeIn(BaseModel):
+    """`places` only for a section without seats."""
+
+    price_cents: int | None = Field(None, ge=0, le=100_000_000)
+    places: int | None = Field(None, ge=1, le=1_000_000)
+
+
+class CouponChangeIn(BaseModel):
+    """How often and until when the coupon can be used; null means without a limit."""
+
+    most_uses: int | None = Field(ge=1, le=1_000_000_000)
+    valid_until: datetime | None
+
+
+@router.patch("/events/{event_id}")
+@exposed("nothing")
+async def edit(engine: EngineHere, who: Operator, event_id: UUID, changes: DetailsIn) -> dict[str, Any]:
+    """Change texts and limits of an event."""
+    async with acting(engine, who.organization) as tx:
+        changed = changes.model_dump(exclude_none=True)
+        return dict(await event_changes.edit(tx, event_id, actor=who.actor, **changed))
+
+
+@router.post("/events/{event_id}/move")
+@exposed("mail", "call")
+async def move(engine: EngineHere, who: Operator, event_id: UUID, to: MoveIn) -> dict[str, Any]:
+    """Move an event to another date. Tickets stay valid, and their holders get a mail. A repeat changes nothing."""
+    async with acting(engine, who.organization) as tx:
+        return dict(await event_changes.move(tx, event_id, **to.model_dump(), actor=who.actor))
+
+
+@router.post("/events/{event_id}/duplicate", status_code=201)
+@exposed("nothing")
+async def duplicate(engine: EngineHere, who: Operator, event_id: UUID, copies: DuplicateIn) -> list[dict[str, Any]]:
+    """Repeat an event on other dates, as drafts, with its seat map, prices and texts."""
+    async with acting(engine, who.organization) as tx:
+        made = await event_changes.duplicate(tx, event_id, copies.starts_at, name=copies.name, actor=who.actor)
+        return [dict(row) for row in made]
+
+
+@router.post("/events/{event_id}/sections", status_code=204)
+@exposed("nothing")
+async def add_section(engine: EngineHere, who: Operator, event_id: UUID, new: SectionIn) -> None:
+    """Add seats or places to an event, also while it is on sale."""
+    async with acting(engine, who.organization) as tx:
+        await event_changes.add_to(tx, event_id, Section(**new.model_dump()), actor=who.actor)
+
+
+@router.patch("/sections/{section_id}", status_code=204)
+@exposed("nothing")
+async def change_section(engine: EngineHere, who: Operator, section_id: UUID, changes: SectionChangeIn) -> None:
+    """Change the price or the number of places of a section. Checkouts that were started keep their price."""
+    async with acting(engine, who.organization) as tx:
+        await event_changes.change_section(tx, section_id, **changes.model_dump(), actor=who.actor)
+
+
+@router.patch("/coupons/{coupon_id}", status_code=204)
+@exposed("nothing")
+async def change_coupon(engine: EngineHere, who: Operator, coupon_id: UUID, changes: CouponChangeIn) -> None:
+    async with acting(engine, who.organization) as tx:
+        await coupons.edit(tx, coupon_id, **changes.model_dump(), actor=who.actor)
