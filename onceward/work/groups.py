@@ -27,7 +27,7 @@ from onceward.work.gate import gate
 from onceward.work.host import Host
 from onceward.work.judging import judge, or_ended
 from onceward.work.leases import Leases
-from onceward.work.outcomes import Cancelled
+from onceward.work.outcomes import Cancelled, Snooze
 from onceward.work.settle import describe, final_statement, group_statement, parted_statement
 from onceward.work.settler import Settler
 from onceward.work.sharing import Ended, Member, Sharing, describe_parting, note_parted
@@ -255,10 +255,12 @@ class Groups:
 
 
 async def _traced(task: Task, work: Claimed, tx: Transaction) -> Any:
-    """Run the handler in a span of its own. Its failure is an outcome, not an error of the span."""
-    with work_span(work):
+    """Run the handler in a span of its own. Work that is put off has not failed."""
+    with work_span(work) as recorded:
         try:
             return await task.run(work, tx)
         except BaseException as error:
+            if not isinstance(error, Snooze):
+                recorded.fail(type(error).__name__)
             failure = error
     raise failure
