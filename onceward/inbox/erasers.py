@@ -89,6 +89,7 @@ UNSEARCHED: dict[str, str] = {
     "onceward.webhook_rejects.reason": "a closed set",
     "onceward.webhook_counts.*": "counts that have not been collected yet, without content",
     "onceward.webhook_side_effects.provider": "a name given by an operator",
+    "onceward.webhook_side_effects.effect_key": "a provider and the id of a source",
     "onceward.webhook_side_effects.event_id": "the sender's id of the event",
     "onceward.unhandled_types.*": "the sender's names for kinds of events",
 }

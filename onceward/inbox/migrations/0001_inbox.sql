@@ -181,16 +181,18 @@ create policy organization_worker on onceward.webhook_events for all to onceward
     using (webhook_id = any ((select onceward.worker_sources())::uuid[]))
     with check (webhook_id = any ((select onceward.worker_sources())::uuid[]));
 
--- Side effects of workers in other languages: one row per provider and event, whoever claims the event again.
+-- Side effects of workers in other languages: one row per source, provider and event, whoever claims the event again.
 create table onceward.webhook_side_effects (
     id uuid primary key default gen_random_uuid(),
-    organization_id uuid,                   -- filled in from the event
+    organization_id uuid,                   -- of the source, filled in
+    webhook_id uuid,                        -- the source of the event: named by the worker, or found by the event id
     provider text not null,
+    effect_key text not null,               -- provider and source: two senders may use the same event id
     event_id text not null,
     external_id text,
     payload jsonb,
     created_at timestamptz not null default onceward.now(),
-    unique (provider, event_id)
+    unique (effect_key, event_id)
 );
 select onceward.protect('onceward.webhook_side_effects');
 revoke insert, update, delete on onceward.webhook_side_effects from onceward_app;

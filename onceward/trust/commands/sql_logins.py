@@ -60,7 +60,6 @@ def add(
             "password": password,
             "organization": row.slug,
             "may": rights,
-            "side_effect_provider": f"{row.slug}:node",
         }
 
     added = run(create())
@@ -70,8 +69,6 @@ def add(
     what = " and ".join(WHAT[right] for right in rights)
     say(f"{login} {what} {added['organization']}. Its password, which is shown only now:")
     say(added["password"])
-    if "work" in rights:
-        say(f"Set SIDE_EFFECT_PROVIDER={added['side_effect_provider']} if the worker records side effects.")
 
 
 @group.command("ls")
