@@ -40,6 +40,7 @@ from onceward.script_engine import open_engine
 from onceward.services import Services
 from onceward.settings import FeatureSettings, SettingsError, load_feature_settings
 from onceward.work import EVENTS, AppRegistry, MessageHook, RetryOption, as_policy
+from onceward.work.offered import Offered, offered_tasks
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -208,6 +209,10 @@ class Onceward:
     def use_settings(self, settings: FeatureSettings) -> None:
         """Use these settings instead of the environment, for example in tests."""
         self._settings[type(settings)] = settings
+
+    def offered(self) -> list[Offered]:
+        """Return the jobs and workflows that programs may enqueue or start over HTTP, with their schemas."""
+        return offered_tasks(self.registry)
 
     def engine(self, *, settings: Settings | None = None) -> AbstractAsyncContextManager[Engine]:
         """Open the database for a script: `async with app.engine() as engine:` (docs/work.md#from-a-script)."""

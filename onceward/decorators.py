@@ -60,12 +60,13 @@ class WorkflowDecorator:
     def __call__(self, function: Callable[Concatenate[Workflow, P], Awaitable[R]], /) -> WorkflowTask[P, R]: ...
     @overload
     def __call__(
-        self, /, *, name: str | None = None, version: str | None = None, max_steps: int = 1000
+        self, /, *, name: str | None = None, version: str | None = None, max_steps: int = 1000, over_http: bool = False
     ) -> WorkflowDecorator: ...
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Register the function, or return a decorator with these options.
 
         `name` defaults to the function's name. `version` names its code in errors; the default is a hash of the code.
+        With `over_http=True`, operators and keys of an organization may start it (`POST /api/v1/workflows`).
         """
         if function is None:
             if self._options is not None:
@@ -168,6 +169,7 @@ class JobDecorator:
         process: bool = False,
         memory_mb: int | None = None,
         cpu_s: float | None = None,
+        over_http: bool = False,
     ) -> JobDecorator: ...
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Register the function, or return a decorator with these options.
@@ -177,7 +179,8 @@ class JobDecorator:
         its own: otherwise it may share one with other jobs that wait (docs/work.md). `outside=True` says that the
         function calls outside services; `critical=False` ends the last failed attempt without a dead letter or an
         alert. `process=True` runs the function in a process of its own, which may take `memory_mb` more memory and use
-        `cpu_s` of CPU time.
+        `cpu_s` of CPU time. With `over_http=True`, operators and keys of an organization may enqueue the job with
+        arguments of their own (`POST /api/v1/jobs`).
         """
         if function is None:
             if self._options is not None:
@@ -202,6 +205,7 @@ def declare_job(
     process: bool = False,
     memory_mb: int | None = None,
     cpu_s: float | None = None,
+    over_http: bool = False,
 ) -> JobTask[..., Any]:
     """Check the function's signature and add it to the registry as a job."""
     job_name = name or function.__name__
@@ -231,6 +235,7 @@ def declare_job(
         batch=batch,
         form=lambda: digest(job.model.model_json_schema),
         load_result=lambda stored: job.load_result(stored),
+        over_http=(lambda: job) if over_http else None,
     )
     job: JobTask[..., Any] = JobTask(function, task, injected=frozenset(signature.injected), registry=registry)
     registry.add(task)

@@ -6,7 +6,7 @@
 //   WORKER_POLL_INTERVAL_MS  pause after an empty poll (default 1000)
 //   MAX_ATTEMPTS             attempts until an event becomes a dead letter (default 5, which is also the server's limit)
 //   WEBHOOK_ID               work only on this source; several workers with one source each divide the work
-//   SIDE_EFFECT_PROVIDER     value of webhook_side_effects.provider (default "node"; begins with "<slug>:" for an organization's login)
+//   SIDE_EFFECT_PROVIDER     the name under which this worker records side effects (default "node")
 //   HANDLER                  module with `export async function handle(event, database)` to replace the default handler
 //
 // It reconnects when the connection breaks, after pauses of 0.1 to 5 seconds. A wrong password or URL ends it.
@@ -56,12 +56,13 @@ async function mark(database, event, status, error) {
   await database.query(statement, [event.id, status, error, event.lease]);
 }
 
-// The unique key (provider, event_id) makes the effect happen once, even if the event is claimed again.
+// The unique key (provider, event_id) makes the effect happen once, even if the event is claimed again. The database adds the
+// source to the provider: two senders may use the same event id.
 async function recordSideEffect(event, database) {
   await database.query(
-    `insert into webhook_side_effects (provider, event_id, payload) values ($1, $2, $3::jsonb)
+    `insert into webhook_side_effects (provider, webhook_id, event_id, payload) values ($1, $2::uuid, $3, $4::jsonb)
      on conflict (provider, event_id) do nothing`,
-    [provider, event.event_id, JSON.stringify(event.payload)],
+    [provider, event.webhook_id, event.event_id, JSON.stringify(event.payload)],
   );
 }
 

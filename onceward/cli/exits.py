@@ -76,12 +76,11 @@ def explain(error: BaseException) -> str:
 def code_for(error: BaseException, features: Features) -> Exit | None:
     """Return the exit code of an expected failure, or None for a bug, which shows its traceback."""
     from onceward.settings import SettingsError
-    from onceward.telemetry.tracing import ExporterMissing
 
     match error:
         case CommandFailed():
             return error.code
-        case SettingsError() | ExtraMissing() | ExporterMissing():
+        case SettingsError() | ExtraMissing():
             return Exit.SETTINGS
         case KeyboardInterrupt():
             return Exit.INTERRUPTED

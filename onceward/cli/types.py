@@ -1,4 +1,4 @@
-"""`types`: print TypeScript types of an app's live queries and event types, for a front end."""
+"""`types`: print TypeScript types of an app's live queries, event types, jobs and workflows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def types(app: AppArgument = None) -> None:
-    """Print TypeScript types of the live queries and event types of the app, for the package `onceward-live`."""
+    """Print TypeScript types of the app: live queries, event types, jobs and workflows with `over_http=True`."""
     typer.echo(type_declarations(load_app(app)), nl=False)
 
 
@@ -66,12 +66,23 @@ def type_declarations(app: Onceward) -> str:
         f"  {json.dumps(event.name)}: {writer.write(event.schema, _words(event.name))};"
         for event in sorted(app.event_types, key=lambda event: event.name)
     ]
+    offered = app.offered()
+    jobs, workflows = (
+        [f"  {json.dumps(each.name)}: {_task(writer, each)};" for each in offered if each.kind == kind]
+        for kind in ("job", "workflow")
+    )
     blocks = [
         HEAD,
         *writer.named.values(),
         "export interface LiveQueries {\n" + "".join(f"{line}\n" for line in queries) + "}\n",
         "/** The field `data` of a webhook, by its `type`. */\nexport interface EventTypes {\n"
         + "".join(f"{line}\n" for line in events)
+        + "}\n",
+        "/** Jobs for `POST /api/v1/jobs`, by the name of the task. */\nexport interface Jobs {\n"
+        + "".join(f"{line}\n" for line in jobs)
+        + "}\n",
+        "/** Workflows for `POST /api/v1/workflows`, by name. */\nexport interface Workflows {\n"
+        + "".join(f"{line}\n" for line in workflows)
         + "}\n",
     ]
     return "\n".join(blocks) + TAIL
@@ -133,6 +144,13 @@ class TypeWriter:
             for name, each in properties.items()
         ]
         return "{ " + "; ".join(fields) + " }"
+
+
+def _task(writer: TypeWriter, task: Any) -> str:
+    owner = _words(task.name)
+    arguments = writer.write(task.args, f"{owner}Args") if task.args.get("properties") else "Record<string, never>"
+    result = "unknown" if task.result is None else writer.write(task.result, f"{owner}Result")
+    return f"{{ args: {arguments}; result: {result} }}"
 
 
 def _arguments(writer: TypeWriter, query: Any) -> str:

@@ -1,6 +1,7 @@
 """HTTP clients: a guarded one for URLs that come from data, a plain one for configured services.
 
-Of Onceward this package imports only `lazy`: aiohttp is loaded for the first request of a `ServiceClient`.
+Of Onceward this package imports only `lazy` and the spans of `telemetry`: aiohttp is loaded for the first request of a
+`ServiceClient`.
 """
 # pyright: reportUnusedImport=false
 

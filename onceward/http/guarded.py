@@ -21,6 +21,7 @@ from .errors import AddressRefused, Ambiguous, HostUnreachable
 from .exchange import Response
 from .pool import ConnectionPool, Deadlines, Key
 from .resolving import Resolver, ThreadResolver
+from .spans import is_tracing, traced
 from .urls import CheckedUrl, check_url, parse_url
 from .wire import Broken, Wire
 
@@ -93,8 +94,18 @@ class GuardedClient:
         if self._closed:
             raise RuntimeError("the client is closed")
         to = self._prepared(url)
-        request = self._head(method, to, headers or {}, body) + (body or b"")
         timeout = self._timeout_s if timeout_s is None else timeout_s
+        if not is_tracing():
+            return await self._request(method, to, headers or {}, body, timeout)
+        _, host, port = to.key
+        return await traced(
+            lambda given: self._request(method, to, given, body, timeout), method, host, port, headers or {}
+        )
+
+    async def _request(
+        self, method: str, to: _Prepared, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> Response:
+        request = self._head(method, to, headers, body) + (body or b"")
         loop = asyncio.get_running_loop()
         started = loop.time()
         deadline = started + timeout

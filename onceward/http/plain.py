@@ -6,7 +6,7 @@ It raises the same errors as the guarded client, but allows all addresses.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +15,7 @@ from onceward.lazy import lazy_module
 from .errors import Ambiguous, UrlRefused
 from .exchange import Response, exchange, open_session
 from .resolving import ThreadResolver
+from .spans import is_tracing, traced
 from .streaming import StreamedResponse, open_stream
 
 if TYPE_CHECKING:
@@ -64,15 +65,22 @@ class ServiceClient:
     ) -> Response:
         """Send the request once, without retries. Raise UrlRefused, HostUnreachable or Ambiguous."""
         parsed = _parsed(url)
-        response = await exchange(
-            self._opened(),
-            method,
-            parsed,
-            headers=headers or {},
-            body=body,
-            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
-            max_response_bytes=self._max_response_bytes,
-        )
+
+        async def send(given: Mapping[str, str]) -> Response:
+            return await exchange(
+                self._opened(),
+                method,
+                parsed,
+                headers=given,
+                body=body,
+                timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+                max_response_bytes=self._max_response_bytes,
+            )
+
+        if is_tracing():
+            response = await traced(send, method, parsed.raw_host, parsed.port, headers or {})
+        else:
+            response = await send(headers or {})
         if response.truncated:
             raise Ambiguous(f"{parsed.raw_host}: the answer was truncated", status=response.status)
         return response
@@ -89,16 +97,25 @@ class ServiceClient:
         idle_timeout_s: float = 30.0,
     ) -> AsyncGenerator[StreamedResponse]:
         """Send the request once and read the answer while it arrives. Leaving the block closes the connection."""
-        async with open_stream(
-            self._opened(),
-            method,
-            _parsed(url),
-            headers=headers or {},
-            body=body,
-            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
-            idle_timeout_s=idle_timeout_s,
-        ) as response:
-            yield response
+        parsed = _parsed(url)
+        async with AsyncExitStack() as stack:
+
+            async def send(given: Mapping[str, str]) -> StreamedResponse:
+                stream = open_stream(
+                    self._opened(),
+                    method,
+                    parsed,
+                    headers=given,
+                    body=body,
+                    timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+                    idle_timeout_s=idle_timeout_s,
+                )
+                return await stack.enter_async_context(stream)
+
+            if is_tracing():  # the span ends with the head of the answer
+                yield await traced(send, method, parsed.raw_host, parsed.port, headers or {})
+            else:
+                yield await send(headers or {})
 
     async def aclose(self) -> None:
         if self._session is not None:

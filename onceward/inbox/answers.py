@@ -45,7 +45,9 @@ ERROR = Answer(500, b'{"status":"error"}')
 
 def headers(answer: Answer) -> list[tuple[bytes, bytes]]:
     """Return the headers of an answer as ASGI expects them."""
-    pairs = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
+    pairs: list[tuple[bytes, bytes]] = []
+    if answer.status != 204:  # has neither a body nor headers that describe one
+        pairs += [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
     if answer.retry_after_s is not None:
         pairs.append((b"retry-after", b"%d" % answer.retry_after_s))
     if answer.duplicate:
@@ -96,7 +98,8 @@ def _members(value: Any) -> dict[str, Any]:
 
 
 def refused(status: int, reason: str) -> Answer:
-    return Answer(status, orjson.dumps({"status": "rejected", "reason": reason}))
+    more = ((b"allow", b"POST"),) if status == 405 else ()
+    return Answer(status, orjson.dumps({"status": "rejected", "reason": reason}), more=more)
 
 
 def refusal(seq: int, reason: str, value: Any) -> bytes:

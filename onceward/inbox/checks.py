@@ -12,16 +12,6 @@ from onceward.work.checks import work_has_a_body
 UNFINISHED = read_statement("inbox", "check_unfinished_without_work")
 ENDED = read_statement("inbox", "check_finished_with_work")
 
-LOGINS = read_statement("inbox", "check_worker_logins")
-
-
-async def check_worker_logins_are_bound(conn: Connection) -> Sequence[str]:
-    """Check that the login of an organization's worker has no other role, with which it could see other organizations."""
-    return [
-        f"the login {row['login']} belongs to one organization, but is also a member of {row['role']}"
-        for row in await conn.fetch(LOGINS)
-    ]
-
 
 async def check_status_agrees_with_work(conn: Connection) -> Sequence[str]:
     """Check that the status of an event agrees with the state of its work."""
@@ -40,5 +30,4 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     Check("inbox.status_agrees_with_work", check_status_agrees_with_work),
-    Check("inbox.worker_logins_are_bound", check_worker_logins_are_bound),
 )

@@ -21,7 +21,7 @@ from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.event import trace_of
 from onceward.inbox.headers import Headers
-from onceward.inbox.intake import Intake, verify_and_place
+from onceward.inbox.intake import SPAN, Intake, span_attributes, verify_and_place
 from onceward.inbox.rejects import Rejects
 from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
@@ -131,7 +131,7 @@ class Direct:
                 return True
             gate("ack-verified")
             if is_tracing():
-                reply = _recorded(reply, source, intake)
+                reply = _recorded(reply, source, intake, all_headers)
             sender = _Sender(self, self.spread(source), source, reply, began, entered)
             try:
                 self._commits.submit_to(intake.events, sender, source.line)
@@ -195,14 +195,22 @@ class Direct:
         return spread
 
 
-def _recorded(reply: Reply, source: Source, intake: Intake) -> Reply:
+def _recorded(reply: Reply, source: Source, intake: Intake, headers: Headers) -> Reply:
     """Return a reply that also records the request as a span of its (first) event."""
-    parent = trace_of(source.webhook_id, intake.items[0].event_id)
+    parent = trace_of(source.webhook_id, intake.items[0].event_id, headers)
     started_ns = time.time_ns()
+    attributes = span_attributes(source, intake)
 
     def reply_and_record(status: int, head: bytes, body: bytes) -> None:
         reply(status, head, body)
-        record_span(f"webhook {source.name}", parent=parent, started_ns=started_ns, status=status)
+        record_span(
+            SPAN,
+            {**attributes, "http.response.status_code": status},
+            kind="server",
+            parent=parent,
+            started_ns=started_ns,
+            failed=str(status) if status >= 500 else None,
+        )
 
     return reply_and_record
 

@@ -60,6 +60,12 @@ ERASERS: tuple[Eraser, ...] = (
         blank={"ip": "null"},
     ),
     Eraser(
+        name="side effects of external workers",
+        table="onceward.webhook_side_effects",
+        columns={"payload": "json", "external_id": "text"},
+        blank={"payload": """'{"erased": true}'""", "external_id": "null"},
+    ),
+    Eraser(
         name="paused sources",
         table="onceward.sources",
         columns={"paused_by": "text"},
@@ -82,5 +88,8 @@ UNSEARCHED: dict[str, str] = {
     "onceward.webhook_rejects.provider": "a closed set",
     "onceward.webhook_rejects.reason": "a closed set",
     "onceward.webhook_counts.*": "counts that have not been collected yet, without content",
+    "onceward.webhook_side_effects.provider": "a name given by an operator",
+    "onceward.webhook_side_effects.effect_key": "a provider and the id of a source",
+    "onceward.webhook_side_effects.event_id": "the sender's id of the event",
     "onceward.unhandled_types.*": "the sender's names for kinds of events",
 }

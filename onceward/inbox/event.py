@@ -11,7 +11,7 @@ from uuid import UUID
 from onceward import exact_json
 from onceward.db import Cause, Connection
 from onceward.statements import read_statement
-from onceward.telemetry.tracing import derived_parent, is_tracing
+from onceward.telemetry.tracing import derived_parent, is_tracing, remote_parent
 from onceward.work.task import KindRoutines
 
 Data = TypeVar("Data")
@@ -37,13 +37,13 @@ class StoredEvent:
 
     @property
     def context(self) -> Mapping[str, str] | None:
-        """Return the trace of the request that brought the event, which the receiver derives in the same way."""
-        return {"trace": trace_of(self.webhook_id, self.event_id)} if is_tracing() else None
+        """Return the trace of the request that brought the event, which the receiver finds in the same way."""
+        return {"trace": trace_of(self.webhook_id, self.event_id, self.headers)} if is_tracing() else None
 
 
-def trace_of(webhook_id: UUID, event_id: str) -> str:
-    """Return the parent of all spans of an event: those of its requests, duplicates included, and of its handling."""
-    return derived_parent("event", str(webhook_id), event_id)
+def trace_of(webhook_id: UUID, event_id: str, headers: Mapping[str, str]) -> str:
+    """Return the parent of an event's spans: the sender's span, or one that its requests and its handling share."""
+    return remote_parent(headers) or derived_parent("event", str(webhook_id), event_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import orjson
 
 from onceward.integration import integrations
 
-KEPT = frozenset({"content-type", "user-agent", "x-request-id", "traceparent"})
+KEPT = frozenset({"content-type", "user-agent", "x-request-id", "traceparent", "tracestate"})
 """Headers that are stored with every event. Others may contain credentials or personal data."""
 
 MAX_KEPT_CHARS = 1024

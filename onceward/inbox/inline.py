@@ -209,7 +209,7 @@ class Inline:
         first = await conn.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
         if first is None:
             raise Unavailable(f"event {placed.event_id!r} was deleted while its duplicate was received")
-        self._store.reused_ids.note(source, stored_type=first["type"], type=placed.common.type)
+        self._store.reused_ids.note(placed, first)
         return standing(first)
 
     async def _run(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from onceward.inbox.compressed import coding_of, verified
 from onceward.inbox.headers import Headers, kept
 from onceward.inbox.routing import Batch, Placer, batch
 from onceward.inbox.source import Source
@@ -18,6 +19,8 @@ from onceward.webhooks.payload import body_key
 from onceward.webhooks.provider import ProviderReply, ReceivedItem, Rejected, Request
 
 MOST_ITEMS = 10_000
+ROUTE = "/webhooks/{source}"
+SPAN = f"POST {ROUTE}"
 
 
 class Intake(NamedTuple):
@@ -35,7 +38,10 @@ def verify_and_place(
     `headers` are the headers of `request`, and `now` is the time in Unix seconds.
     """
     provider, config = source.provider, source.config
-    provider.verify(config, request, now)
+    if b"content-encoding" in headers.raw and (coding := coding_of(request)):
+        request = verified(provider, config, request, coding, source.max_body_bytes, now)
+    else:
+        provider.verify(config, request, now)
     reply = provider.challenge(config, request)
     if reply is not None:
         return reply
@@ -50,6 +56,17 @@ def verify_and_place(
     if len(items) > MOST_ITEMS:
         raise Rejected("bad_body", f"the body contains {len(items)} events; the maximum is {MOST_ITEMS}")
     return Intake(items, batch(placer, source, items, body, source.signature_of(headers), kept_headers))
+
+
+def span_attributes(source: Source, intake: Intake) -> dict[str, str | int]:
+    """Return the attributes of the span of a verified request."""
+    return {
+        "http.request.method": "POST",
+        "http.route": ROUTE,
+        "onceward.source": source.name,
+        "onceward.provider": source.provider.name,
+        "messaging.batch.message_count": len(intake.items),
+    }
 
 
 def _whole(body: bytes) -> Any:

@@ -30,6 +30,11 @@ ID_REUSED = counter(
     "Duplicates whose type differs from the stored event with the same id: the sender reuses ids.",
     ("webhook_id", "provider"),
 )
+BODY_CHANGED = counter(
+    "webhook_body_changed_total",
+    "Duplicates whose body differs from that of the stored event with the same id and type.",
+    ("webhook_id", "provider"),
+)
 REJECTED = counter(
     "webhook_rejected_total",
     "Rejected requests, by reason; webhook_id is empty when the source is unknown.",

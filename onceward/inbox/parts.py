@@ -33,7 +33,7 @@ def inbox(context: Context) -> Inbox:
         upkeep=UpkeepOptions(
             sql_claim_expiry_s=settings.sql_claim_expiry_s,
             keep=timedelta(days=frame.of(WorkSettings).retention_days),
-            keep_keys=timedelta(days=settings.dedupe_days),
+            keep_keys=settings.keep_keys,
         ),
     )
 

@@ -26,7 +26,7 @@ from onceward.inbox.event import trace_of
 from onceward.inbox.handlers import Handler
 from onceward.inbox.headers import Headers
 from onceward.inbox.inline import Inline
-from onceward.inbox.intake import Intake, verify_and_place
+from onceward.inbox.intake import SPAN, Intake, span_attributes, verify_and_place
 from onceward.inbox.rejects import Rejects
 from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
@@ -253,9 +253,13 @@ class Receiver:
         try:
             if not is_tracing():
                 return await self._take(source, intake, payments=payments)
-            parent = trace_of(source.webhook_id, intake.items[0].event_id)
-            with span(f"webhook {source.name}", parent=parent), traced():
-                return await self._take(source, intake, payments=payments)
+            parent = trace_of(source.webhook_id, intake.items[0].event_id, headers)
+            with span(SPAN, span_attributes(source, intake), kind="server", parent=parent) as recorded, traced():
+                answer = await self._take(source, intake, payments=payments)
+                recorded.set({"http.response.status_code": answer.status})
+                if answer.status >= 500:
+                    recorded.fail(str(answer.status))
+                return answer
         finally:
             leave(entered)
 

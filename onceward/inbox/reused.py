@@ -1,17 +1,19 @@
-"""Report event ids that a sender reuses for another type.
+"""Report event ids that a sender reuses for another type or another body.
 
 Such events are treated as duplicates, because the id is the key.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
+from typing import Any
 from uuid import UUID
 
 import structlog
 
 from onceward.inbox import metrics
-from onceward.inbox.source import Source
+from onceward.inbox.routing import AS_RAW, Placed
 
 log = structlog.get_logger(__name__)
 
@@ -23,10 +25,13 @@ class ReusedIds:
 
     def __init__(self) -> None:
         self._next_log: dict[UUID, float] = {}
+        self._next_body_log: dict[UUID, float] = {}
 
-    def note(self, source: Source, *, stored_type: str, type: str) -> None:
-        """Report a duplicate whose type differs from the type of the stored event."""
+    def note(self, placed: Placed, stored: Any) -> None:
+        """Report a duplicate whose type or body differs from that of the stored event, a row of `standing.sql`."""
+        source, stored_type, type = placed.common.source, stored["type"], placed.common.type
         if stored_type == type:
+            self._note_body(placed, stored)
             return
         metrics.ID_REUSED.labels(str(source.webhook_id), source.provider.name).inc()
         now = time.monotonic()
@@ -39,4 +44,23 @@ class ReusedIds:
                 stored_type=stored_type,
                 type=type,
                 hint="the second event was not stored; if ids are unique only per type, set the option id_per_type",
+            )
+
+    def _note_body(self, placed: Placed, stored: Any) -> None:
+        """Report another body. Only events that are their body are compared: a batch may have other events the next time."""
+        if stored["body"] is None or placed.payload != AS_RAW or placed.raw is None:
+            return
+        if hashlib.sha256(placed.raw).digest() == stored["body"]:
+            return
+        source = placed.common.source
+        metrics.BODY_CHANGED.labels(str(source.webhook_id), source.provider.name).inc()
+        now = time.monotonic()
+        if now >= self._next_body_log.get(source.webhook_id, 0.0):
+            self._next_body_log[source.webhook_id] = now + LOGGED_APART_S
+            log.warning(
+                "event_id.other_body",
+                source=source.name,
+                provider=source.provider.name,
+                id=stored["seq"],
+                hint="the first body was handled and stays; some senders change a counter in repeated deliveries",
             )

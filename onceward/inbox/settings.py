@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar
 
 from pydantic import Field
@@ -17,7 +18,12 @@ class InboxSettings(FeatureSettings):
         ge=1,
         description="Seconds after which a claim on an event through the SQL interface expires.",
     )
-    dedupe_days: int = Field(default=400, ge=1, description="Days to keep the dedupe key of a finished event.")
+    dedupe_days: int | None = Field(
+        default=None,
+        ge=1,
+        description="Days to keep the dedupe key of a finished event. Later, the same event is a new one. "
+        "Default: for ever.",
+    )
     organization_webhooks_per_s: float | None = Field(
         default=None,
         gt=0,
@@ -30,3 +36,7 @@ class InboxSettings(FeatureSettings):
         description="Webhook requests of one organization that each process handles at the same time; above it: 429. "
         "Default: its fair share of the room.",
     )
+
+    @property
+    def keep_keys(self) -> timedelta | None:
+        return None if self.dedupe_days is None else timedelta(days=self.dedupe_days)

@@ -202,7 +202,7 @@ class Store:
             at: int = row["n"]
             for n in events[at - 1]:
                 results[n] = standing(row)
-                self.reused_ids.note(flat[n].common.source, stored_type=row["type"], type=flat[n].common.type)
+                self.reused_ids.note(flat[n], row)
         if missing := [n for n in duplicates if results[n] is None]:
             raise LookupError(
                 f"event {flat[missing[0]].event_id!r} was a duplicate, but its row does not exist any more"

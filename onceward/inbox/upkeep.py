@@ -45,7 +45,8 @@ class UpkeepOptions:
     unhandled_after_s: float = 60.0
     sql_claim_expiry_s: int = 900
     keep: timedelta = timedelta(days=30)
-    keep_keys: timedelta = timedelta(days=400)
+    keep_keys: timedelta | None = None
+    """None: for ever. An event id that was deleted no longer stops a duplicate."""
     strip_pause_s: float = 1.0
 
 
@@ -186,7 +187,7 @@ class Upkeep:
                     metrics.REPLAYED.labels(id, operator).inc(row["times"])
 
     async def prune(self, *, at_once: int = 1000) -> int:
-        """Strip old bodies, then delete events past the duplicate period; return how many rows were examined."""
+        """Strip old bodies, then delete events past the duplicate period, if any; return how many rows were examined."""
         looked = 0
         rows = await self._db.fetch(
             "select distinct retention_days from onceward.sources where retention_days is not null"
@@ -194,9 +195,10 @@ class Upkeep:
         for days in (None, *(row["retention_days"] for row in rows)):
             bodies = old_bodies(self._db, self._options, days=days, at_once=at_once)
             looked += await bodies.all()
-        await old_event_ids(self._db, self._options.keep_keys, at_once=at_once).all()
-        async with self._db.acquire() as conn:
-            await transmissions.forget(conn, self._options.keep_keys)
+        if (keep := self._options.keep_keys) is not None:
+            await old_event_ids(self._db, keep, at_once=at_once).all()
+            async with self._db.acquire() as conn:
+                await transmissions.forget(conn, keep)
         return looked
 
 

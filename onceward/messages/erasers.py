@@ -152,6 +152,7 @@ UNSEARCHED: dict[str, str] = {
     "onceward.suppressions.source": "a name given by code",
     "onceward.service_states.*": "accounts of organizations",
     "onceward.templates.*": "texts of the app, the same for everybody",
+    "onceward.current_templates.*": "names and versions of templates",
     "onceward.recipients.locale": "a language, deleted with the recipient",
     "onceward.recipients.timezone": "a time zone, deleted with the recipient",
     "onceward.recipients.preferred_channel": "a closed set, deleted with the recipient",

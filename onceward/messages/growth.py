@@ -5,6 +5,7 @@ from __future__ import annotations
 GROWTH: dict[str, str] = {
     "onceward.notices": "deleted by `old notifications` after ONCEWARD_RETENTION_DAYS, when sent",
     "onceward.templates": "kept: one row for each version of a template",
+    "onceward.current_templates": "kept: one row for each template",
     "onceward.recipients": "kept: people, until they are erased",
     "onceward.opt_outs": "kept for ever: the will of a person",
     "onceward.consents": "kept for ever: the proof of what a person decided; a repeated decision adds no row",

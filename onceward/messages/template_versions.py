@@ -7,6 +7,9 @@ from uuid import UUID
 from onceward.db import Database
 from onceward.messages.errors import UnknownTemplate
 from onceward.messages.kind import Message
+from onceward.messages.lines import own_secrets
+from onceward.messages.policies import POLICIES
+from onceward.messages.recipient import CHANNELS
 from onceward.messages.templates import Template, Templates, from_content
 from onceward.statements import read_statement
 
@@ -17,8 +20,21 @@ RECORD = read_statement("messages", "record_template_versions")
 async def record_versions(db: Database, templates: Templates, release: str | None) -> None:
     """Store the versions that this process starts with, and the release that it belongs to (`ONCEWARD_RELEASE`)."""
     known = list(templates)
-    contents = [each.content for each in known]
-    await db.execute(RECORD, [each.name for each in known], [each.version for each in known], contents, release)
+    await db.execute(
+        RECORD,
+        [each.name for each in known],
+        [each.version for each in known],
+        [each.content for each in known],
+        release,
+        [POLICIES[each.policy].max_attempts for each in known],
+        [_own(each) for each in known],
+    )
+
+
+def _own(template: Template) -> dict[str, list[str]]:
+    """Return by channel the secrets that give an organization its own account, as `queueing.queue` uses them."""
+    shared = template.installation_account
+    return {channel: [] if channel in shared else own_secrets(channel) for channel in CHANNELS}
 
 
 class TemplateVersions:

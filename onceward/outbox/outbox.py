@@ -36,7 +36,7 @@ class OutboxOptions:
     allow_loopback_http: bool = False
     user_agent: str = "Onceward-Webhooks"
     keep: timedelta = timedelta(days=30)
-    keep_keys: timedelta = timedelta(days=400)
+    keep_keys: timedelta | None = None
 
 
 def guarded_client(options: OutboxOptions, **client_options: Any) -> GuardedClient:

@@ -31,7 +31,7 @@ def options_from(settings: Settings) -> OutboxOptions:
         allow_loopback_http=settings.allow_loopback_endpoints,
         user_agent=f"Onceward-Webhooks/{__version__}",
         keep=timedelta(days=settings.of(WorkSettings).retention_days),
-        keep_keys=timedelta(days=settings.of(InboxSettings).dedupe_days),
+        keep_keys=settings.of(InboxSettings).keep_keys,
     )
 
 

@@ -20,7 +20,8 @@ MAX_DATA_BYTES = 256 << 10
 MAX_KEY = 255
 
 PUBLISH = (
-    "select id, message_id, deliveries, duplicate, fingerprint from onceward.publish($1, $2::json, $3, $4, $5, $6)"
+    "select id, message_id, deliveries, duplicate, fingerprint"
+    " from onceward.write_published(onceward.organization(), $1, $2::json, $3, $4, $5, $6)"
 )
 
 
@@ -82,7 +83,7 @@ async def publish(
 
 
 def fingerprint(type: str, channels: Sequence[str], text: str) -> bytes:
-    """Return the same hash as `onceward.publish` computes.
+    """Return the same hash as `onceward.write_published` computes.
 
     It shows whether two events with one key have the same content.
     """

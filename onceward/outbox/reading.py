@@ -15,7 +15,7 @@ DELIVERY = """
 select d.id, d.organization_id, d.endpoint_id, p.message_id, d.type,
        case when w.lease is not null then 'processing' else d.status end as status,
        d.attempts, d.response_status, d.error, d.last_attempt_at, d.created_at,
-       case when w.lease is null and w.dead_reason is null and w.sort_at > onceward.now() then w.sort_at end as next_attempt_at
+       case when w.lease is null and w.dead_reason is null and w.sort_at < 'infinity' then w.sort_at end as next_attempt_at
   from onceward.deliveries d
   join onceward.published p on p.id = d.caused_by
   left join onceward.work w on w.id = d.id

@@ -94,13 +94,14 @@ def old_records(db: Database, *, keep: timedelta) -> list[Retention]:
     return retentions(db, finished, keep=keep)
 
 
-async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta) -> int:
-    """Delete old events and deliveries. An event with an idempotency key stays, without its body, for `keep_keys`.
+async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta | None) -> int:
+    """Delete old events and deliveries. An event with an idempotency key stays without its body, for `keep_keys`.
 
     Returns how many old events were examined.
     """
     looked = await old_events(db, keep=keep).all()
-    await in_batches(partial(db.fetchval, FORGET_KEYS, keep_keys))
+    if keep_keys is not None:
+        await in_batches(partial(db.fetchval, FORGET_KEYS, keep_keys))
     await db.execute(PRUNE_DIRECT, None)
     for each in old_records(db, keep=keep):
         await each.all()

@@ -91,6 +91,8 @@ def _refunds(
     is_new = {each["reference"] for each in row["refunds"] if each["is_new"]}
     for reference, amount in at_service.items():
         money = Money(amount, row["currency"]) if is_same else "an amount in another currency"
+        if reference not in here and amount == 0:
+            continue  # it failed at once, so the buyer never had the money
         if reference not in here:
             yield (
                 "refund_not_here",

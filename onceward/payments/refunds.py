@@ -179,7 +179,8 @@ async def _find(tx: Any, row: Row, report: RefundReport) -> Row | None:
 
 
 async def _succeeded(tx: Any, subject: Subject, row: Row, refund: Row, report: RefundReport) -> str:
-    if refund["status"] == "done" or (refund["status"] == "failed" and refund["reference"] == report.reference):
+    has_failed = refund["status"] in ("failed", "settled") and refund["reference"] == report.reference
+    if refund["status"] == "done" or has_failed:
         return "known"  # a refund that failed at the service stays failed: this report is older
     if refund["status"] == "settled":
         # The buyer got the money twice: by hand, and now from the service after all.

@@ -140,7 +140,7 @@ class Settings(EnvironmentModel):
 
     # -- Outside -----------------------------------------------------------------------------------
     allow_loopback_endpoints: bool = Field(
-        default=False, description="Allow outbound webhooks to `http://127.0.0.1` (development only)."
+        default=False, description="Allow outbound webhooks to loopback addresses, over http too (development only)."
     )
 
     _of_features: dict[type[FeatureSettings], FeatureSettings] = PrivateAttr(

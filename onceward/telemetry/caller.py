@@ -6,7 +6,7 @@ So log lines, spans and further work of the whole chain name the request. Work w
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -15,7 +15,7 @@ import orjson
 import structlog
 
 from onceward.telemetry.logs import context_of, running
-from onceward.telemetry.tracing import is_tracing, span, traceparent
+from onceward.telemetry.tracing import LONGEST_TRACE, Recorded, current_trace, is_tracing, span
 
 FIELDS = ("request", "user", "tier", "trace")
 MOST_CHARACTERS = 200
@@ -44,7 +44,7 @@ _caller: ContextVar[CallerContext | None] = ContextVar("caller", default=None)
 def calling(**fields: str | None) -> Generator[None]:
     """Add fields to the caller's context, and to every line that is logged inside the block."""
     known = _caller.get()
-    added = {name: _storable(value) for name, value in fields.items() if value is not None and name in FIELDS}
+    added = {name: _storable(name, value) for name, value in fields.items() if value is not None and name in FIELDS}
     token = _caller.set(CallerContext({**(known.fields if known else {}), **added}))
     try:
         with structlog.contextvars.bound_contextvars(**{k: v for k, v in added.items() if k != "trace"}):
@@ -55,18 +55,39 @@ def calling(**fields: str | None) -> Generator[None]:
 
 def traced() -> AbstractContextManager[None]:
     """Add the current span to the caller's context, so that spans of the caused work belong to the same trace."""
-    return calling(trace=traceparent()) if is_tracing() else nullcontext()
+    return calling(trace=current_trace()) if is_tracing() else nullcontext()
 
 
 @contextmanager
-def work_span(work: Any) -> Generator[None]:
-    """Record the run of a piece of work as a span of the trace of its request."""
+def work_span(work: Any, batch: Sequence[Any] = ()) -> Generator[Recorded]:
+    """Record the run of a piece of work as a span of the trace of its request.
+
+    The span of a batch belongs to the trace of its first member, and is linked to the traces of the others.
+    """
     fields = context_of(work) or {}
-    shown = {name: str(value) for name, value in fields.items() if name != "trace"}
+    attributes: dict[str, str | int] = {
+        "messaging.system": "onceward",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": work.task,
+        "messaging.message.id": str(work.id),
+        "onceward.kind": work.kind,
+        "onceward.attempt": work.attempt,
+    }
+    attributes |= {f"onceward.{name}": str(value) for name, value in fields.items() if name != "trace"}
     if work.organization is not None:
-        shown["organization"] = str(work.organization)
-    with span(f"{work.kind} {work.task}", parent=fields.get("trace"), id=work.id, attempt=work.attempt, **shown):
-        yield
+        attributes["onceward.organization"] = str(work.organization)
+    if len(batch) > 1:
+        attributes["messaging.batch.message_count"] = len(batch)
+    others = ((context_of(each) or {}).get("trace") for each in batch if each is not work)
+    with span(
+        f"process {work.task}",
+        attributes,
+        kind="consumer",
+        parent=fields.get("trace"),
+        links=[trace for trace in others if trace is not None],
+    ) as recorded:
+        yield recorded
 
 
 def caller_text() -> str | None:
@@ -91,10 +112,9 @@ def caller_fields() -> Mapping[str, Any]:
 def _context_of_running(work: Any) -> Mapping[str, Any]:
     """Return the context of the running work. With tracing, the span of the run is the parent of what it causes."""
     context = context_of(work) or {}
-    return {**context, "trace": traceparent()} if is_tracing() else context
+    return {**context, "trace": current_trace()} if is_tracing() else context
 
 
-def _storable(value: str) -> str:
-    return (
-        value[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    )
+def _storable(name: str, value: str) -> str:
+    longest = LONGEST_TRACE if name == "trace" else MOST_CHARACTERS
+    return value[:longest].encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")

@@ -96,9 +96,12 @@ async def onceward_database(onceward_database_url: str) -> AsyncIterator[Databas
 async def onceward_engine(onceward_database: Database, onceward_app: Onceward) -> AsyncIterator[Engine]:
     """An engine without a worker: enqueue, then `await drain(engine)` to run what is due."""
     from onceward import Engine
+    from onceward.outbox.catalogue import save
     from onceward.testing.inbox import BOX
 
     engine = Engine(onceward_database, onceward_app.registry, event_types=onceward_app.event_types, box=BOX)
+    async with onceward_database.acquire() as conn:
+        await save(conn, onceward_app.event_types)  # as a process does when it starts
     await engine.start()
     yield engine
     await engine.stop()

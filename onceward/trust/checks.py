@@ -16,6 +16,7 @@ TENANT_TABLES = read_statement("trust", "check_tenant_tables")
 VIEWS = read_statement("trust", "check_views")
 BYPASS = read_statement("trust", "check_handler_roles")
 DEFINERS = read_statement("trust", "check_definers")
+LOGINS = read_statement("trust", "check_sql_logins")
 
 
 async def check_tenant_tables_are_protected(conn: Connection) -> Sequence[str]:
@@ -36,6 +37,14 @@ async def check_tenant_tables_are_protected(conn: Connection) -> Sequence[str]:
 async def check_app_role_cannot_bypass(conn: Connection) -> Sequence[str]:
     """The roles of handlers, API and SQL workers cannot bypass row-level security."""
     return [f"{row['role']} {row['problem']}" for row in await conn.fetch(BYPASS)]
+
+
+async def check_sql_logins_are_bound(conn: Connection) -> Sequence[str]:
+    """Check that a login of one organization has no other role, with which it could see other organizations."""
+    return [
+        f"the login {row['login']} belongs to one organization, but is also a member of {row['role']}"
+        for row in await conn.fetch(LOGINS)
+    ]
 
 
 async def check_definer_functions_are_closed(conn: Connection) -> Sequence[str]:
@@ -68,4 +77,5 @@ CHECKS: tuple[Check, ...] = (
     Check("trust.tenant_tables_are_protected", check_tenant_tables_are_protected),
     Check("trust.app_role_cannot_bypass", check_app_role_cannot_bypass),
     Check("trust.definer_functions_are_closed", check_definer_functions_are_closed),
+    Check("trust.sql_logins_are_bound", check_sql_logins_are_bound),
 )

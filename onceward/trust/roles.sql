@@ -1,4 +1,4 @@
--- Create the four roles if needed, allow the current user to act as each of them, and refuse temporary tables. Repeatable.
+-- Create the five roles if needed, allow the current user to act as each of them, and refuse temporary tables. Repeatable.
 -- Roles belong to the whole cluster, so another database or another node may create them at the same time.
 do $$
 declare
@@ -10,7 +10,8 @@ declare
     inherits constant text := 'grant onceward_app to onceward_engine' || case when separate_set then ' with inherit true' else '' end;
     missing text[] := '{}';
 begin
-    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker', 'onceward_organization_worker'] loop
+    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker', 'onceward_organization_worker',
+                               'onceward_producer'] loop
         if not exists (select from pg_roles where rolname = name) then
             begin
                 execute format('create role %I nologin %s', name, case name when 'onceward_engine' then 'inherit' else 'noinherit' end);
@@ -70,7 +71,8 @@ begin
             select rolname from pg_roles where rolcanlogin and not rolsuper
                and has_database_privilege(oid, current_database(), 'temporary')
                and (pg_has_role(oid, 'onceward_engine', 'member')
-                    or not (pg_has_role(oid, 'onceward_sql_worker', 'member') or pg_has_role(oid, 'onceward_organization_worker', 'member')))
+                    or not (pg_has_role(oid, 'onceward_sql_worker', 'member') or pg_has_role(oid, 'onceward_organization_worker', 'member')
+                            or pg_has_role(oid, 'onceward_producer', 'member')))
         loop
             execute format('grant temporary on database %I to %I', current_database(), login);
         end loop;

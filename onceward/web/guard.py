@@ -27,7 +27,7 @@ LINGER_S = 2.0
 """Seconds for which the server reads on after an error response, so that a reset does not lose the response."""
 LINGER_BYTES = 1024 * 1024
 MOST_PIPELINED = 64
-NOTED = frozenset({b"expect", b"transfer-encoding"})
+NOTED = frozenset({b"expect", b"host", b"transfer-encoding"})
 
 
 class RequestRefused(OncewardError):
@@ -49,6 +49,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Bytes of an unfinished head, or of chunk sizes and trailers since the last piece of a body."""
         self._got_body = False
         self._is_coded = False
+        self._hosts = 0
         self._upgrade: str | None = None
         self._refused: tuple[int, str] | None = None
         self._is_deaf = False
@@ -157,6 +158,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._part = HEAD
         self._since = self.edge.now
         self._is_coded = False
+        self._hosts = 0
         self._upgrade = None
         # `_begin` creates the scope, if one is needed.
         self.url = b""
@@ -177,6 +179,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def _note_header(self, name: bytes, value: bytes) -> None:
+        if name == b"host":
+            self._hosts += 1
+            return
         if name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue"
             return
@@ -195,12 +200,14 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unfinished_bytes = 0
         if len(self.headers) > self.edge.limits.headers:
             raise self._stop(431, f"more than {self.edge.limits.headers} headers")
+        if self._hosts != 1 and (self._hosts or self.parser.get_http_version() == "1.1"):
+            raise self._stop(400, "more than one Host header" if self._hosts else "HTTP/1.1 requires the header Host")
         if self._is_coded and self.parser.get_http_version() != "1.1":
             raise self._stop(400, "a transfer coding requires HTTP/1.1")
         if not self.parser.should_upgrade():
             return
         if self.parser.get_method() == b"CONNECT":
-            raise self._stop(405, "this server is not a proxy")
+            raise self._stop(501, "this server is not a proxy")
         if not self._opens_websocket():
             self._upgrade = "ignored"
             return
@@ -224,8 +231,6 @@ class GuardedProtocol(HttpToolsProtocol):
             raise self._stop(503, f"more than {MOST_PIPELINED} requests wait on this connection")
         if self.parser.get_http_version() not in ("1.1", "1.0"):
             raise self._stop(505, "use HTTP/1.1")
-        if sum(name == b"host" for name, _ in self.headers) > 1:
-            raise self._stop(400, "more than one Host header")
         self._since = self.edge.now
         head = (self.url, self.headers, self.expect_100_continue)
         super().on_message_begin()

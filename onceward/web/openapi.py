@@ -14,9 +14,12 @@ from typing import Any, cast
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from onceward.engine import Engine
 from onceward.web.exposure import NotDeclared, exposed_routes
 from onceward.web.idempotency import LONGEST_KEY, REPLAYED
+from onceward.web.openapi_tasks import add_tasks
 from onceward.web.problems import MEDIA_TYPE
+from onceward.work.offered import offered_tasks
 
 MODELS = "#/components/schemas/"
 HEADER_CREDENTIALS = ("any credential", "session", "sign-in of the student")
@@ -86,6 +89,7 @@ def install(api: FastAPI) -> None:
     def document() -> dict[str, Any]:
         if api.openapi_schema is None:
             derived = get_openapi(title=api.title, version=api.version, summary=api.summary, routes=api.routes)
+            add_tasks(derived, offered_tasks(cast(Engine, api.state.engine).registry))
             api.openapi_schema = complete(derived, public=_public(api))
         return api.openapi_schema
 

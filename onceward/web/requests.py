@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onceward.db.callers import Caller, calling_as
 from onceward.telemetry import get_logger
 from onceward.telemetry.caller import calling, traced
-from onceward.telemetry.tracing import span
+from onceward.telemetry.tracing import Recorded, is_tracing, remote_parent, span
 from onceward.trust.identity import Identity
 from onceward.web import metrics, storable
 from onceward.web.logged_path import logged_path
@@ -50,15 +50,18 @@ class RequestContext:
         request_id = given if ACCEPTED_ID.match(given) else uuid.uuid4().hex
         scope["onceward.request_id"] = request_id
         caller = Caller(*(_credential(scope, headers),) * 2, statement_timeout_s=self._statement_timeout_s)
+        parent = remote_parent(headers) if is_tracing() else None
         with (
             calling(request=request_id),
             calling_as(caller),
-            span(f"HTTP {scope['method']}", request=request_id),
+            span(_counted_method(scope), kind="server", parent=parent) as recorded,
             traced(),
         ):
-            await self._serve(scope, receive, send, request_id, headers)
+            await self._serve(scope, receive, send, request_id, headers, recorded)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, headers: Headers) -> None:
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, request_id: str, headers: Headers, recorded: Recorded
+    ) -> None:
         status = 0
         began = time.perf_counter()
 
@@ -85,6 +88,8 @@ class RequestContext:
             await self._answer_late(bug, scope, receive, send_with_id, started=status > 0)
         finally:
             self._record(scope, status, time.perf_counter() - began)
+            if is_tracing():
+                _describe(recorded, scope, status, request_id)
 
     def _whole(self, receive: Receive, content_type: str) -> Receive:
         """Return the body in one piece, after checking its size and that its text can be stored."""
@@ -124,7 +129,7 @@ class RequestContext:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         # The route's pattern, not the path: each id in a path would create its own time series.
         route = getattr(scope.get("route"), "path", "unmatched")
-        method = scope["method"] if scope["method"] in METHODS else "other"
+        method = _counted_method(scope)
         metrics.REQUESTS.labels(method, route, f"{status // 100}xx").inc()
         metrics.REQUEST_SECONDS.labels(method, route).observe(seconds)
         if self._access_log and scope["path"] not in QUIET_PATHS:
@@ -139,6 +144,29 @@ class RequestContext:
                 ip=client[0] if client else None,
                 **(_caller(identity) if identity is not None else {}),
             )
+
+
+def _counted_method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in METHODS else "other"
+
+
+def _describe(recorded: Recorded, scope: Scope, status: int, request_id: str) -> None:
+    """Name the span of a request by its route, and give it the attributes of OpenTelemetry for an HTTP server."""
+    method = scope["method"] if scope["method"] in METHODS else "_OTHER"
+    route: str | None = getattr(scope.get("route"), "path", None)
+    recorded.rename(f"{'HTTP' if method == '_OTHER' else method} {route}" if route else method)
+    recorded.set(
+        {
+            "http.request.method": method,
+            "http.response.status_code": status,
+            "url.scheme": scope.get("scheme", "http"),
+            "url.path": logged_path(scope),
+            "onceward.request": request_id,
+            **({"http.route": route} if route else {}),
+        }
+    )
+    if status >= 500:
+        recorded.fail(str(status))
 
 
 def _credential(scope: Scope, headers: Headers) -> int:

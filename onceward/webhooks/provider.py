@@ -39,9 +39,11 @@ Reason = Literal[
     "missing_header",
     "no_secret",
     "stale_timestamp",
+    "too_large_decompressed",
     "unknown_provider",
     "unsigned",
     "unsupported_algorithm",
+    "unsupported_encoding",
     "untrusted_host",
 ]
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
@@ -53,7 +55,9 @@ STATUS: Final[Mapping[Reason, int]] = {
     "certificate_unavailable": 424,
     "header_too_large": 431,
     "stale_timestamp": 400,
+    "too_large_decompressed": 413,
     "unknown_provider": 404,
+    "unsupported_encoding": 415,
 }
 
 MAX_HEADER_CHARS: Final = 4096

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
 from onceward.db import json_contains_nul
 from onceward.db.unreadable import Unreadable
@@ -87,6 +87,17 @@ class ResultType:
             return self._adapter.validate_python(stored)
         except ValidationError as error:
             raise ResultInvalid(f"{self._name}: {_not_kept(stored) or _first_problem(error, 'the result')}") from None
+
+
+def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """Return the JSON Schema of what a function returns, or None if its annotation says nothing or has no JSON form."""
+    try:
+        returned = get_type_hints(function, include_extras=True).get("return", Any)
+        if returned is Any:
+            return None
+        return TypeAdapter(returned).json_schema(mode="serialization")
+    except (NameError, PydanticUserError):
+        return None
 
 
 def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:

@@ -19,6 +19,9 @@ CountedOutcome = OutcomeName | Literal["superseded", "parked"]
 Two values are not stored: `superseded` (the lease was lost, so nothing was written) and `parked` (a workflow waits).
 """
 
+FAILURES: frozenset[str] = frozenset({"retry", "crashed", "failed", "dead_letter"})
+"""Outcomes that mark the span of an attempt as failed."""
+
 DeadReason = Literal[
     "max_attempts_exceeded",
     "payload_invalid",

@@ -27,8 +27,8 @@ from onceward.work.gate import gate
 from onceward.work.host import Host
 from onceward.work.judging import judge, or_ended
 from onceward.work.leases import Leases
-from onceward.work.outcomes import Cancelled
-from onceward.work.settle import describe, final_statement, group_statement
+from onceward.work.outcomes import Cancelled, Snooze
+from onceward.work.settle import describe, final_statement, group_statement, parted_statement
 from onceward.work.settler import Settler
 from onceward.work.sharing import Ended, Member, Sharing, describe_parting, note_parted
 from onceward.work.slot_control import Carried, SlotControl
@@ -174,6 +174,7 @@ class Groups:
             last = final_statement(work, self._host.worker, group[0].result)
         else:
             last = group_statement([(each.work, each.result) for each in group], self._host.worker)
+        last += "".join(parted_statement(each.work) for each in group if each.work.parted is not None)
         if (
             self._settler.has_hook(work.task)
             or not carries
@@ -226,10 +227,11 @@ class Groups:
         if isinstance(failure, TransactionEnded) and not isinstance(failure, RoleChanged):
             # No statement of a handler can have ended this transaction unseen. If one has, what all of them wrote may be committed.
             return [await self._settle_member(each, failure) for each in group]
+        for each in group:
+            each.work.parted = describe_parting(group, failure)
         rest = [each for each in group if each is not culprit] if culprit is not None else []
         ended = await self._run_again(rest, slot)
         for each in group if culprit is None else [culprit]:
-            each.work.parted = describe_parting(group, failure)
             if each.work.is_blocked:
                 continue
             if isinstance(failure, Cancelled):
@@ -253,10 +255,12 @@ class Groups:
 
 
 async def _traced(task: Task, work: Claimed, tx: Transaction) -> Any:
-    """Run the handler in a span of its own. Its failure is an outcome, not an error of the span."""
-    with work_span(work):
+    """Run the handler in a span of its own. Work that is put off has not failed."""
+    with work_span(work) as recorded:
         try:
             return await task.run(work, tx)
         except BaseException as error:
+            if not isinstance(error, Snooze):
+                recorded.fail(type(error).__name__)
             failure = error
     raise failure

@@ -106,6 +106,13 @@ def group_statement(group: Sequence[tuple[Claimed, Any]], worker: int) -> str:
     return _finish_batch(works, worker, results_json(group), f", '{{{elapsed}}}'")
 
 
+def parted_statement(work: Claimed) -> str:
+    """Return SQL that adds to the new success of work why its group had been rolled back before."""
+    told = quote(dump_json({"group": work.parted}))
+    newest = f"select a.ctid from onceward.attempts a where a.work_id = {work.id} order by a.finished_at desc limit 1"
+    return f"; update onceward.attempts set error = {told}::jsonb where ctid = ({newest}) and outcome = 'success'"
+
+
 def batch_statement(works: Sequence[Claimed], worker: int, results: Any) -> str:
     """Return the fenced acknowledgement of a batch as SQL text, for the round trip that commits the batch."""
     kept = None

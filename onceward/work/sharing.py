@@ -191,7 +191,7 @@ def note_parted(sharing: Sharing, group: Sequence[Member], culprit: Member | Non
 
 
 def describe_parting(group: Sequence[Member], failure: BaseException) -> dict[str, Any]:
-    """Return what an attempt says about the group in which the work ran before it ran alone."""
+    """Return what an attempt says about the group in which the work ran before it ran again."""
     return {"members": len(group), "rolled_back": type(failure).__name__}
 
 

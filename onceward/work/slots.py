@@ -22,7 +22,7 @@ from onceward.telemetry.caller import work_span
 from onceward.telemetry.logs import running
 from onceward.telemetry.tracing import is_tracing
 from onceward.trust.errors import UnknownSecretKey
-from onceward.work.attempt_outcome import CountedOutcome
+from onceward.work.attempt_outcome import FAILURES, CountedOutcome
 from onceward.work.claim import release
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
@@ -336,8 +336,10 @@ class Slots:
             executing = self._executor.run(task, work, slot)
         try:
             if is_tracing() and (task.batch > 1 or not task.transactional):  # others have a span for each handler
-                with work_span(work):
+                with work_span(work, slot.batch) as recorded:
                     outcome = await executing
+                    if isinstance(outcome, str) and outcome in FAILURES:
+                        recorded.fail(outcome)
             else:
                 outcome = await executing
         finally:

@@ -83,6 +83,8 @@ class Task:
     """Returns a digest of the arguments that the task accepts (forms.py). A worker calls it when it starts."""
     load_result: Callable[[Any], Any] | None = None
     """Returns a stored result with the type that the handler returns."""
+    over_http: Callable[[], Any] | None = None
+    """Returns the declared job or workflow, if programs may enqueue or start it over HTTP."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 200:

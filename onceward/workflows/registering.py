@@ -21,6 +21,7 @@ def register(
     name: str | None = None,
     version: str | None = None,
     max_steps: int = MOST_STEPS,
+    over_http: bool = False,
 ) -> WorkflowTask[..., Any]:
     """Register the function. It has one parameter `wf: Workflow`; the others are keyword-only arguments."""
     workflow_name = name or function.__name__
@@ -36,7 +37,13 @@ def register(
         await current.perform(Workflow(current))
 
     task: WorkflowTask[..., Any] = WorkflowTask(
-        function, name=workflow_name, injected=injected, run=run, version=version, max_steps=max_steps
+        function,
+        name=workflow_name,
+        injected=injected,
+        run=run,
+        version=version,
+        max_steps=max_steps,
+        over_http=over_http,
     )
     registry.add(task.task)
     if "workflow" not in registry.kinds:

@@ -1,4 +1,4 @@
-"""HTTP routes of workflows: list, show steps and attributes, signal, cancel, retry, fork."""
+"""HTTP routes of workflows: start, list, show steps and attributes, signal, cancel, retry, fork."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
 from onceward.context import Context
@@ -17,14 +17,17 @@ from onceward.trust import Identity
 from onceward.web.api import database_of, engine_of
 from onceward.web.auth import require
 from onceward.web.exposure import ANYTHING, exposed
-from onceward.web.fields import Number, Why, example
-from onceward.web.problems import Problem
+from onceward.web.fields import Json, Moment, Number, Text, Why, example
+from onceward.web.problems import Problem, invalid_request
+from onceward.work.offered import argument_errors, find_offered, not_offered
 from onceward.workflows import QUEUE, WorkflowState, operate
+from onceward.workflows.task import ConfiguredWorkflow
 
 Db = Annotated[Database, Depends(database_of)]
 TheEngine = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Starter = Annotated[Identity, Depends(require("operator", permission="enqueue"))]
 
 
 class Fork(Why):
@@ -40,6 +43,25 @@ class Signal(BaseModel):
 
     name: str = Field(min_length=1, max_length=200)
     payload: Any = None
+
+
+class NewWorkflow(BaseModel):
+    """A workflow to start. `args` must fit its schema (`GET /api/v1/tasks`). With a key it starts once, ever."""
+
+    model_config = {"extra": "forbid", **example(name="refund_cohort", args={"cohort": 7}, key="cohort:7")}
+
+    name: str = Field(min_length=1, max_length=200)
+    args: Json = {}
+    key: Annotated[Text, Field(min_length=1, max_length=500)] | None = None
+    run_at: Moment | None = None
+    attributes: Json = {}
+
+
+class StartedWorkflow(BaseModel):
+    """`duplicate`: a workflow with the same name and key existed already."""
+
+    id: int
+    duplicate: bool
 
 
 class SignalOutcome(BaseModel):
@@ -74,6 +96,28 @@ async def find(
         name=name, state=state, key=key, attributes=_object(attributes), organization=identity.organization
     )
     return await operate.find(db, criteria, before=before, limit=limit)
+
+
+@router.post("", status_code=201)
+@exposed(*ANYTHING)
+async def start(engine: TheEngine, identity: Starter, new: NewWorkflow, response: Response) -> StartedWorkflow:
+    """Start a workflow. With a key that was used before, that workflow is returned with status 200."""
+    workflow: ConfiguredWorkflow[..., Any] | None = find_offered(engine.registry, new.name, "workflow")
+    if workflow is None:
+        raise invalid_request([("body.name", not_offered(engine.registry, new.name, "workflow"))])
+    if errors := argument_errors(workflow, new.args, "body.args"):
+        raise invalid_request(errors)
+    if new.key is not None:
+        workflow = workflow.unique(new.key)
+    if new.run_at is not None:
+        workflow = workflow.schedule_at(new.run_at)
+    if new.attributes:
+        workflow = workflow.attributes(**new.attributes)
+    async with engine.transaction(organization=identity.organization) as tx:
+        started = await tx.start_workflow(workflow, **new.args)
+    if started.duplicate:
+        response.status_code = 200
+    return StartedWorkflow(id=started.id, duplicate=started.duplicate)
 
 
 @router.get("/{id}")

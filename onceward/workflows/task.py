@@ -84,6 +84,7 @@ class WorkflowTask(ConfiguredWorkflow[P, R]):
         run: Callable[[Any, Any], Any],
         version: str | None = None,
         max_steps: int = MOST_STEPS,
+        over_http: bool = False,
     ) -> None:
         if not 1 <= max_steps <= 100_000:
             raise ValueError(f"{name}: max_steps must be between 1 and 100000, not {max_steps}")
@@ -102,10 +103,12 @@ class WorkflowTask(ConfiguredWorkflow[P, R]):
             retry=JOBS,
             timeout_s=None,
             load_result=self.load_result,
+            over_http=(lambda: self) if over_http else None,
         )
         arguments = Arguments(function, self.task.name, frozenset({injected}))
         self.dump = arguments.dump
         self.load = arguments.load
+        self.model = arguments.model
         self._callees: dict[Callable[..., Any], Callee] = {}
         self.__doc__ = function.__doc__
         super().__init__(self, StartOptions())

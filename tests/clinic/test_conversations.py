@@ -32,7 +32,7 @@ async def test_five_spellings_of_a_number_are_one_contact(practice: Practice, sp
 
 
 @pytest.mark.parametrize(
-    ("reply", "status", "answer"), [("Yes!", "confirmed", "confirmed"), ("CANCEL", "cancelled", "cancelled")]
+    ("reply", "status", "answer"), [("Confirm!", "confirmed", "confirmed"), ("CANCEL", "cancelled", "cancelled")]
 )
 async def test_a_reply_moves_the_appointment_and_is_answered_once(
     practice: Practice, reply: str, status: str, answer: str
@@ -178,7 +178,7 @@ async def test_an_unknown_number_is_stored_and_shown(practice: Practice) -> None
 
 async def test_a_batch_with_one_bad_item_handles_the_others(practice: Practice) -> None:
     await practice.appointment()
-    good = {"from": PHONE[1:], "id": "wamid.good", "type": "text", "text": {"body": "yes"}}
+    good = {"from": PHONE[1:], "id": "wamid.good", "type": "text", "text": {"body": "confirm"}}
     bad = {"from": PHONE[1:], "id": "wamid.bad", "type": "text", "text": "not an object"}
     await practice.deliver([bad, good])
     assert await practice.handled("wamid.good") == "confirmed"

@@ -23,8 +23,9 @@ ID = UUID(int=1)
 NOW = datetime(2020, 11, 16, 12, 0, tzinfo=UTC)
 
 
-def test_a_cancelled_appointment_never_moves_again() -> None:
-    assert {transition("cancelled", trigger) for trigger in TRIGGERS} == {None}
+def test_a_cancelled_appointment_moves_only_when_the_staff_restores_it() -> None:
+    assert {transition("cancelled", trigger) for trigger in TRIGGERS if trigger != "restore"} == {None}
+    assert [status for status in STATUSES if transition(status, "restore")] == ["cancelled"]
     assert all(transition(status, "cancel") is None for status in STATUSES if status not in ("scheduled", "confirmed"))
 
 

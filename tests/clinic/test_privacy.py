@@ -45,10 +45,10 @@ async def lived(practice: Practice) -> tuple[UUID, UUID]:
     await practice.video("recording.ready-to-download", ready)
     await practice.video("meeting.ended", {"meeting_id": "m", "start_ts": start, "end_ts": start + 60, "room": room})
     await practice.db.execute(
-        "insert into clinic.webhook_side_effects (provider, event_id, payload) values ('node', 'e', $1)",
+        "insert into onceward.webhook_side_effects (provider, event_id, payload) values ('node', 'e', $1)",
         {"email": EMAIL},
     )
-    await practice.db.execute("update clinic.webhook_side_effects set organization_id = $1", practice.organization)
+    await practice.db.execute("update onceward.webhook_side_effects set organization_id = $1", practice.organization)
     await practice.clock.advance(days=3)
     return patient, appointment
 
@@ -102,7 +102,7 @@ async def test_an_export_has_everything(practice: Practice) -> None:
         "texts of patients",
         "stays in video rooms",
         "recordings of rooms",
-        "clinic side effects",
+        "side effects of external workers",
     } <= set(document["data"])
     assert any("event" in name for name in document["data"])
 

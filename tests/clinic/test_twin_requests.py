@@ -27,7 +27,7 @@ from onceward.trust.settings import TrustSettings
 from onceward.work.settings import WorkSettings
 from onceward_apps.clinic import app as clinic_app
 from onceward_apps.clinic import checks
-from onceward_apps.clinic.desk import PatientForm, TimeForm
+from onceward_apps.clinic.desk_actions import PatientForm, TimeForm
 from onceward_apps.clinic.store import conversations, people
 from tests import twins
 from tests.clinic.test_http import URL, Site
@@ -38,6 +38,7 @@ PRICE = 8000
 VALID = {
     "clinics": "select count(*) from clinic.clinics",
     "patients": "select count(*) from clinic.patients",
+    "doctors": "select count(*) from clinic.doctors",
     "patients with a reference": "select count(*) from clinic.patients where reference is not null",
     "appointments": "select count(*) from clinic.appointments where status <> 'cancelled'",
     "appointments confirmed": "select count(*) from clinic.appointments where status = 'confirmed'",
@@ -240,6 +241,28 @@ async def move_on_the_desk(stage: Stage) -> Case:
     return Case(f"{DESK}/appointments/do/move", body, [], stage.staff, form=True)
 
 
+async def add_patient_on_the_desk(stage: Stage) -> Case:
+    body = {"step": "run", "name": "Ann Tan", "reference": f"P-{next(stage.numbers)}"}
+    return Case(f"{DESK}/patients/do/add_patient", body, [{**body, "name": "Ann T."}], stage.staff, form=True)
+
+
+async def add_doctor_on_the_desk(stage: Stage) -> Case:
+    body = {"step": "run", "name": f"Dr Lee {next(stage.numbers)}"}
+    return Case(f"{DESK}/doctors/do/add_doctor", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+
+async def book_on_the_desk(stage: Stage) -> Case:
+    body = {"ids": await stage.patient(), "step": "run", "starts_at": "2031-05-02T09:00", "duration_minutes": "30"}
+    return Case(f"{DESK}/patients/do/book", body, [{**body, "duration_minutes": "45"}], stage.staff, form=True)
+
+
+async def restore_on_the_desk(stage: Stage) -> Case:
+    id = await stage.appointment()
+    await stage.site.ok("POST", f"{URL}/appointments/{id}/cancel", json={"reason": "storm"})
+    body = {"ids": id, "step": "run"}
+    return Case(f"{DESK}/appointments/do/restore", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+
 def button(name: str, *, paid: bool = False, begun: bool = False, **given: str) -> Any:
     """The case of an action of the desk on an appointment, which has begun an hour ago or is in the future."""
 
@@ -276,6 +299,11 @@ CASES: Cases[Stage] = {
     f"POST {DESK}/appointments/do/send_link": button("send_link"),
     f"POST {DESK}/appointments/do/refund": button("refund", paid=True, reason="ill"),
     f"POST {DESK}/appointments/do/move": move_on_the_desk,
+    f"POST {DESK}/appointments/do/restore": restore_on_the_desk,
+    f"POST {DESK}/appointments/do/write": button("write", text="Please come fasting."),
+    f"POST {DESK}/patients/do/book": book_on_the_desk,
+    f"POST {DESK}/patients/do/add_patient": add_patient_on_the_desk,
+    f"POST {DESK}/doctors/do/add_doctor": add_doctor_on_the_desk,
     f"POST {DESK}/patients/do/edit": edit_on_the_desk,
     f"POST {DESK}/patients/do/edit (a taken reference)": taken_reference,
     f"POST {DESK}/inbox/do/answer": answer_on_the_desk,

@@ -26,9 +26,9 @@ from onceward import Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox.finding import EventFilter
 from onceward.inbox.replay import replay
-from onceward.inbox.worker_logins import add_login, remove_login
 from onceward.telemetry.metrics import REGISTRY, render
 from onceward.testing import until
+from onceward.trust.sql_logins import add_login, remove_login
 from onceward.webhooks.registry import get_provider
 from tests.child import end_all
 from tests.inbox.conftest import Office, call
@@ -386,7 +386,7 @@ async def test_the_worker_of_an_organization_handles_its_own_events_only(db: Dat
     log: list[str] = []
     async with (
         login_of_organization(db, organizations["a"]) as url,
-        node_worker(url, log, WORKER_POLL_INTERVAL_MS="50", HANDLER="", SIDE_EFFECT_PROVIDER="a:node"),
+        node_worker(url, log, WORKER_POLL_INTERVAL_MS="50", HANDLER=""),
     ):
         await until(lambda: side_effects(db, "evt-1"), timeout_s=30)
     rows = await db.fetch("select webhook_id, status from webhook_events")
@@ -395,17 +395,18 @@ async def test_the_worker_of_an_organization_handles_its_own_events_only(db: Dat
         conn = await asyncpg.connect(url)
         try:
             assert await conn.fetch("select * from webhook_side_effects") == []
-            for provider in ("a:node", "node", "b"):
-                with pytest.raises(asyncpg.PostgresError, match="must begin with b:") as refused:
-                    await conn.execute(SIDE_EFFECT, provider, "evt-1", "{}")
-                assert getattr(refused.value, "hint", None) == "set SIDE_EFFECT_PROVIDER=b:node"
-            assert await conn.fetchval(SIDE_EFFECT, "b:node", "evt-1", "{}") is not None
-            assert await conn.execute("update webhook_side_effects set external_id = 'x'") == "UPDATE 1"
+            foreign = "insert into webhook_side_effects (provider, webhook_id, event_id) values ('node', $1, 'evt-1')"
+            with pytest.raises(asyncpg.PostgresError, match="not a source of the organization"):
+                await conn.execute(foreign, sources["a"])
+            assert await conn.fetchval(SIDE_EFFECT, "node", "evt-1", "{}") is not None, "the id is free in this source"
+            assert await conn.fetchval(SIDE_EFFECT, "node", "evt-1", "{}") is None
+            assert await conn.fetchval(SIDE_EFFECT, "node", "evt-of-nobody", "{}") is not None
+            assert await conn.execute("update webhook_side_effects set external_id = 'x'") == "UPDATE 2"
         finally:
             await conn.close()
-    owners = await db.fetch("select provider, organization_id from clinic.webhook_side_effects")
-    assert {row["provider"]: row["organization_id"] for row in owners} == {
-        f"{slug}:node": organizations[slug] for slug in ("a", "b")
+    owners = await db.fetch("select * from onceward.webhook_side_effects where event_id = 'evt-1'")
+    assert {row["webhook_id"]: (row["provider"], row["organization_id"]) for row in owners} == {
+        sources[slug]: ("node", organizations[slug]) for slug in ("a", "b")
     }
 
 
@@ -447,7 +448,7 @@ async def test_every_statement_of_the_seed_runs_as_the_least_privileged_role(db:
             assert status is not None
             assert tuple(status) == ("pending", 0, None)
             for forbidden in (
-                "select * from clinic.patients",
+                "select * from onceward.recipients",
                 "delete from webhook_side_effects",
                 "select * from audit.audit_logs",
                 "select * from onceward.sources",
@@ -472,5 +473,36 @@ async def test_a_side_effect_gets_the_organization_of_its_event(db: Database, of
             await conn.execute(SIDE_EFFECT, "lab", "evt-of-nobody", "{}")
         finally:
             await conn.close()
-    rows = await db.fetch("select event_id, organization_id from clinic.webhook_side_effects order by event_id")
+    rows = await db.fetch("select event_id, organization_id from onceward.webhook_side_effects order by event_id")
     assert [tuple(row) for row in rows] == [("evt-1", clinic), ("evt-of-nobody", None)]
+
+
+@needs_node
+@pytest.mark.acceptance("001-H effects")
+async def test_two_senders_with_the_same_event_id_cause_two_effects(db: Database) -> None:
+    """One worker of the installation handles the events of two clinics, whose senders both count from 1."""
+    sources: list[UUID] = []
+    for slug in ("a", "b"):
+        add = "insert into onceward.organizations (slug, name) values ($1, $1) returning organization_id"
+        sources.append(
+            await db.fetchval(
+                "insert into onceward.sources (organization_id, name, provider, mode) values ($1, $2, 'generic', 'external')"
+                " returning webhook_id",
+                await db.fetchval(add, slug),
+                f"lab-{slug}",
+            )
+        )
+        await db.execute(INSERT, str(sources[-1]), "1001", {"of": slug})
+    log: list[str] = []
+    async with least_privilege(db) as url:
+        async with node_worker(url, log, WORKER_POLL_INTERVAL_MS="50", HANDLER=""):
+            done = "select count(*) = 2 from webhook_events where status = 'success'"
+            await until(lambda: db.fetchval(done), timeout_s=30)
+        conn = await asyncpg.connect(url)
+        try:
+            with pytest.raises(asyncpg.PostgresError, match="exists in several sources"):
+                await conn.execute(SIDE_EFFECT, "node", "1001", "{}")
+        finally:
+            await conn.close()
+    rows = await db.fetch("select webhook_id, payload from onceward.webhook_side_effects")
+    assert {row["webhook_id"]: row["payload"]["of"] for row in rows} == dict(zip(sources, "ab", strict=True))

@@ -172,9 +172,14 @@ async def test_the_page_of_queues_counts_a_large_queue_only_up_to_a_limit(world:
           from generate_series(1, 10011) n
         """
     )
+    await world.runtime.database.execute(
+        "insert into onceward.usage (hour, handled, work_s, connections_s) values (date_trunc('hour', onceward.now()), 1234, 6, 4)"
+        " on conflict do nothing"
+    )
     root = await log_in("root@example.org")
     page = (await root.get("/dashboard/queues"))[1]
     assert "Who waits" in page
+    assert "Who uses how much" in page
     assert "no organization" in page
     shown = dict(re.findall(r"queue=(\w+)&amp;state=pending\">([^<]+)<", page))
     assert (shown["large"], shown["small"], shown["default"]) == ("10,000+", "10", "0")

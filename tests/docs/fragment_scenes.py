@@ -27,6 +27,7 @@ from onceward.messages import (
     revoke_preference_links,
 )
 from onceward.messages.queueing import Sending
+from onceward.outbox import catalogue
 from onceward.settings import FeatureSettings, Settings
 from onceward.testing import assert_broadcast, assert_enqueued, assert_published, assert_sent, drain
 from onceward.webhooks.events import Events
@@ -180,6 +181,8 @@ async def a_session_of_sqlalchemy_enqueues_and_publishes(world: World) -> None:
     from sqlalchemy import create_engine
     from sqlalchemy.orm import Session
 
+    async with world.db.acquire() as conn:
+        await catalogue.save(conn, [catalogue.EventType("order.placed")])
     theirs = create_engine(world.database_url.replace("postgresql://", "postgresql+psycopg://", 1))
     await world.run(engine=theirs, Session=Session, Order=Order, pack=world.job("pack"))
     theirs.dispose()

@@ -12,6 +12,9 @@ import asyncpg
 import pytest
 
 from onceward.db import Connection, Database
+from onceward.messages.template_versions import record_versions
+from onceward.messages.templates import Template, Templates
+from onceward.outbox import catalogue
 from tests.docs.sql_texts import SqlText
 
 ORDERS = (
@@ -68,6 +71,10 @@ class SqlWorld:
         assert row is not None
         return row
 
+    async def declare(self, *types: str) -> None:
+        async with self.db.acquire() as conn:
+            await catalogue.save(conn, [catalogue.EventType(each) for each in types])
+
     async def status(self, id: UUID) -> str:
         return await self.db.fetchval("select status from webhook_events where id = $1", id)
 
@@ -97,7 +104,13 @@ async def a_promoted_server_is_not_in_recovery(world: SqlWorld) -> None:
 @scene("docs/database.md", "nologin noinherit")
 async def the_roles_of_a_server_without_createrole(world: SqlWorld) -> None:
     suffix = uuid4().hex[:8]
-    roles = ("onceward_engine", "onceward_app", "onceward_sql_worker", "onceward_organization_worker")
+    roles = (
+        "onceward_engine",
+        "onceward_app",
+        "onceward_sql_worker",
+        "onceward_organization_worker",
+        "onceward_producer",
+    )
     names = {name: f"{name}_{suffix}" for name in roles}
     *creates, inherits, grant = world.text.statements()
     async with world.db.acquire() as conn:
@@ -189,6 +202,39 @@ async def a_job_is_enqueued_once(world: SqlWorld) -> None:
     [first] = await world.as_app()
     [again] = await world.as_app()
     assert first == again
+    assert await world.db.fetchval("select organization_id from onceward.jobs") == world.organization
+
+
+@scene("docs/other-languages.md", "onceward.send('order-confirmation'")
+async def a_producer_causes_work_once(world: SqlWorld) -> None:
+    templates = Templates()
+    await world.declare("order.paid")
+    templates.add(Template("order-confirmation", {"en": {"subject": "s", "text": "t"}}))
+    await record_versions(world.db, templates, None)
+    async with world.db.acquire() as conn:
+        await conn.execute("set role onceward_producer")
+        await conn.execute("select set_config('onceward.organization', $1, false)", str(world.organization))
+        first, again = [[await conn.fetchrow(each) for each in world.statements()] for _ in range(2)]
+        await conn.execute("reset role; reset onceward.organization")
+    assert [(row or {}).get("id") for row in first] == [(row or {}).get("id") for row in again]
+    kinds = await world.db.fetch("select kind from onceward.work where organization_id = $1", world.organization)
+    assert sorted(row["kind"] for row in kinds) == ["job", "message"], "no endpoint wants the event"
+
+
+@scene("docs/other-languages.md", "create role billing")
+async def a_producer_of_the_installation_names_an_organization(world: SqlWorld) -> None:
+    login = f"billing_{uuid4().hex[:8]}"
+    create, name = world.statements()
+    await world.db.execute(world.fill(create, billing=login))
+    try:
+        conn = await world.login(login)
+        try:
+            await conn.execute(name.replace("<organization_id>", str(world.organization)))
+            await conn.execute("select onceward.enqueue('t')")
+        finally:
+            await conn.close()
+    finally:
+        await world.db.execute(f"drop role {login}")
     assert await world.db.fetchval("select organization_id from onceward.jobs") == world.organization
 
 
@@ -309,6 +355,7 @@ async def administrators_get_a_notice(world: SqlWorld) -> None:
 @scene("docs/outbox.md", "onceward.publish('order.paid'")
 @scene("docs/frameworks/psycopg.md", "onceward.publish('order.placed'")
 async def an_event_is_published(world: SqlWorld) -> None:
+    await world.declare("order.paid", "order.placed")
     [row] = await world.as_app()
     assert not row["duplicate"]
     assert await world.db.fetchval("select organization_id from onceward.published where id = $1", row["id"])

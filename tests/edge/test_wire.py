@@ -95,7 +95,7 @@ def test_a_websocket_with_a_body_or_behind_an_open_answer_is_refused(server: Shi
 
 def test_a_websocket_is_not_opened_where_there_is_none(server: Shipped) -> None:
     assert in_pieces(server, request("GET", "/healthz", *OFFERS["websocket"])) == [403]
-    assert in_pieces(server, b"CONNECT here:80 HTTP/1.1\r\nhost: here\r\n\r\n" + SECOND) == [405]
+    assert in_pieces(server, b"CONNECT here:80 HTTP/1.1\r\nhost: here\r\n\r\n" + SECOND) == [501]
 
 
 # -- framing -----------------------------------------------------------------------------------------------------------
@@ -132,6 +132,9 @@ HOSTILE = {
     "HTTP/0.9": b"GET /nowhere\r\n\r\n",
     "HTTP/9.9": b"GET /nowhere HTTP/9.9\r\nhost: here\r\n\r\n",
     "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "a webhook without a host": b"POST /webhooks/stripe HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}",
+    "a webhook with two hosts": b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nhost: b\r\ncontent-length: 2\r\n\r\n{}",
     "two hosts": b"GET /nowhere HTTP/1.1\r\nhost: here\r\nhost: there\r\n\r\n",
     "a TLS greeting": bytes.fromhex("16030100c8010000c40303") + b"\0" * 200,
     "no URL": b"GET  HTTP/1.1\r\nhost: here\r\n\r\n",

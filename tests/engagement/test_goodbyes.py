@@ -150,6 +150,8 @@ async def test_the_holdout_group_gets_no_goodbye_and_both_shares_are_reported(ho
     for user in told[:2]:
         await house.active(user)
     await house.clock.advance(days=12)
+    await house.daily()
+    await house.daily()  # counts nothing twice
     async with house.acting() as tx:
         shares = {row["group"]: row for row in await returned(tx, house.organization)}
     assert (shares["goodbye"]["users"], shares["goodbye"]["returned"]) == (len(told), min(2, len(told)))
@@ -260,3 +262,24 @@ async def test_a_profile_that_is_saved_again_with_the_same_number_does_not_make_
     async with house.acting() as tx:
         await activity.save_profile(tx, user, whatsapp_jid="+5511987650000")
     assert (await house.row(user))["goodbye_failures"] == 0, "a new number may work"
+
+
+@pytest.mark.acceptance("002-H holes")
+async def test_the_end_of_many_goodbyes_moves_page_by_page(house: House) -> None:
+    """Each page locks a few users only. Goodbyes that wait move behind the others, and the walk still ends."""
+    house.app.use_settings(EngagementSettings(batch_size=2))
+    users = [await house.user(inactive=DAYS_15) for _ in range(5)]
+    await house.daily()
+    before = [await house.row(user) for user in users]
+    await house.clock.advance(hours=24)
+    await house.daily()
+    after = [await house.row(user) for user in users]
+    moved = {
+        round((new["goodbye_expires_at"] - old["goodbye_expires_at"]) / timedelta(hours=1))
+        for old, new in zip(before, after, strict=True)
+    }
+    assert moved == {24}
+    await house.drain()
+    await house.clock.advance(hours=49)
+    await house.daily()
+    assert {await house.state(user) for user in users} == {"dormant"}

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 
 from onceward.db import Connection, Database
-from onceward.inbox.checks import check_worker_logins_are_bound
-from onceward.inbox.worker_logins import LoginRefused, add_login, list_logins, remove_login
 from onceward.trust import create_organization
+from onceward.trust.checks import check_sql_logins_are_bound
+from onceward.trust.sql_logins import LoginRefused, add_login, list_logins, remove_login
 
 CLAIM = "select * from webhook.claim_next_event($1::uuid)"
 MARK = "select webhook.mark_event_result($1, $2::webhook_event_status, null, $3)"
@@ -50,7 +50,7 @@ async def clinics(db: Database) -> AsyncIterator[list[Clinic]]:
     yield made
     for clinic in made:
         await clinic.worker.close()
-        if await db.fetchval("select exists (select from onceward.worker_logins where login = $1)", clinic.login):
+        if await db.fetchval("select exists (select from onceward.sql_logins where login = $1)", clinic.login):
             async with db.transaction(role="engine") as tx:
                 await remove_login(tx, clinic.login, actor="test")
 
@@ -80,13 +80,13 @@ async def test_a_foreign_event_and_an_unknown_one_give_the_same_error(db: Databa
     assert await one.worker.execute("update webhook_events set status = 'pending'") == "UPDATE 1", "its own one"
     for statement in (
         "select webhook.release_expired('0 seconds')",
-        "select * from onceward.worker_logins",
+        "select * from onceward.sql_logins",
         "select * from onceward.sources",
         "select * from onceward.audit_log",
         "delete from onceward.webhook_events",
         "set role onceward_sql_worker",
         "set role onceward_engine",
-        f"update onceward.worker_logins set organization_id = '{two.organization}'",
+        f"update onceward.sql_logins set organization_id = '{two.organization}'",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await one.worker.execute(statement)
@@ -155,14 +155,14 @@ async def test_a_worker_of_the_installation_still_gets_every_event(db: Database,
 async def test_a_login_without_its_organization_sees_nothing(db: Database, clinics: list[Clinic]) -> None:
     """The role alone opens nothing: in another database of the server, or after the organization was deleted."""
     one, _ = clinics
-    await db.execute("delete from onceward.worker_logins where login = $1", one.login)
+    await db.execute("delete from onceward.sql_logins where login = $1", one.login)
     try:
         assert await one.worker.fetch("select * from webhook_events") == []
         assert await one.worker.fetchrow(CLAIM, None) is None
         with pytest.raises(asyncpg.PostgresError, match="is not held"):
             await one.worker.execute(MARK, one.event, "success", None)
     finally:
-        insert = "insert into onceward.worker_logins (login, organization_id) values ($1, $2)"
+        insert = "insert into onceward.sql_logins (login, organization_id) values ($1, $2)"
         await db.execute(insert, one.login, uuid4())
     assert await one.worker.fetch("select * from webhook_events") == []
     assert await one.worker.fetchrow(CLAIM, None) is None
@@ -173,9 +173,9 @@ async def test_logins_are_listed_audited_and_removed_with_their_sessions(db: Dat
     async with db.acquire() as conn:
         listed = {each.login: each.organization for each in await list_logins(conn)}
         assert listed == {one.login: "one", two.login: "two"}
-        assert await check_worker_logins_are_bound(conn) == []
+        assert await check_sql_logins_are_bound(conn) == []
         await conn.execute(f"grant onceward_sql_worker to {two.login}")
-        problems = await check_worker_logins_are_bound(conn)
+        problems = await check_sql_logins_are_bound(conn)
         assert problems == [
             f"the login {two.login} belongs to one organization, but is also a member of onceward_sql_worker"
         ]
@@ -184,11 +184,11 @@ async def test_logins_are_listed_audited_and_removed_with_their_sessions(db: Dat
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await one.worker.fetch("select 1")
     assert not await db.fetchval("select exists (select from pg_roles where rolname = $1)", one.login)
-    recorded = await db.fetch("select action, entity_id from onceward.audit_log where entity_type = 'sql_worker'")
-    assert ("sql_worker.removed", one.login) in [tuple(row) for row in recorded]
+    recorded = await db.fetch("select action, entity_id from onceward.audit_log where entity_type = 'sql_login'")
+    assert ("sql_login.removed", one.login) in [tuple(row) for row in recorded]
     async with db.transaction(role="engine") as tx:
         for login, problem in ((two.login, "exists already"), ("Robert'; drop", "must begin with a letter")):
             with pytest.raises(LoginRefused, match=problem):
                 await add_login(tx, login, organization=one.organization, actor="test")
-        with pytest.raises(LoginRefused, match="not the login"):
+        with pytest.raises(LoginRefused, match="not a login"):
             await remove_login(tx, "postgres", actor="test")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import time
 import zlib
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from onceward import Event, Onceward, Tx
-from onceward.inbox import metrics
+from onceward.inbox import answers, metrics
 from onceward.integrations.paypal.simulator import simulated_source
 from onceward.integrations.paypal.webhooks import PayPal
 from onceward.testing import drain
@@ -53,6 +54,91 @@ async def test_an_id_used_again_for_another_type_is_counted_and_logged(office: M
     told = [each for each in logs if each["event"] == "event_id.reused"]
     assert [(each["source"], each["stored_type"], each["type"]) for each in told] == [("stripe", "a", "b")]
     assert await events(here) == [("evt_1", "a")]
+
+
+@pytest.mark.parametrize("mode", ["ack", "inline"])
+async def test_an_id_with_another_body_is_counted_and_logged_and_the_first_body_stays(
+    office: MakeOffice, mode: str
+) -> None:
+    app = Onceward("bodies")
+
+    @app.on("stripe", "a")
+    async def first(event: Event, tx: Tx) -> None: ...
+
+    here = await office(app)
+    source = await here.source(mode=mode)
+    with capture_logs() as logs:
+        for amount in (1, 1, 2, 3):
+            body = orjson.dumps({"id": "evt_1", "type": "a", "amount": amount})
+            assert (await here.send(body)).status == 200
+    assert metrics.BODY_CHANGED.labels(str(source), "stripe")._value.get() == 2
+    [logged] = [each for each in logs if each["event"] == "event_id.other_body"]
+    stored = await here.event(logged["id"])
+    assert stored["payload"]["amount"] == 1
+
+
+# -- compressed bodies -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("signed", ["plain", "compressed"])
+async def test_a_gzip_body_is_accepted_signed_before_or_after_compression(office: MakeOffice, signed: str) -> None:
+    here = await office(Onceward("gzip"))
+    await here.source()
+    plain = orjson.dumps({"id": "evt_1", "type": "a", "text": "x" * 5000})
+    sent = gzip.compress(plain)
+    headers = {**here.signed("stripe", plain if signed == "plain" else sent), "content-encoding": "gzip"}
+    reply = await call(here.inbox, "/webhooks/stripe", sent, headers)
+    assert reply.status == 200, reply.body
+    row = await here.event(reply.json["id"])
+    assert (row["raw"], row["payload"]["text"]) == (plain, "x" * 5000)
+
+
+ENCODED = {
+    "brotli": ("br", b"{}", 415, "unsupported_encoding"),
+    "twice": ("gzip, gzip", gzip.compress(b"{}", mtime=0), 415, "unsupported_encoding"),
+    "not compressed": ("gzip", b'{"id": 1}', 415, "unsupported_encoding"),
+    "cut off": ("gzip", gzip.compress(b'{"id": 1}', mtime=0)[:-4], 415, "unsupported_encoding"),
+    "more behind it": ("gzip", gzip.compress(b"{}", mtime=0) + b"{}", 415, "unsupported_encoding"),
+    "bomb": ("gzip", gzip.compress(b"0" * (2 << 20), 1, mtime=0), 413, "too_large_decompressed"),
+    "identity": ("identity", b"no JSON", 400, "bad_body"),
+}
+
+
+@pytest.mark.parametrize("case", ENCODED)
+async def test_other_encodings_and_bombs_are_refused_by_name(office: MakeOffice, case: str) -> None:
+    encoding, body, status, reason = ENCODED[case]
+    here = await office(Onceward("gzip"))
+    await here.source(max_body_bytes=1 << 20)
+    headers = {**here.signed("stripe", body), "content-encoding": encoding}
+    reply = await call(here.inbox, "/webhooks/stripe", body, headers)
+    assert (reply.status, reply.json["reason"]) == (status, reason)
+    assert await events(here) == []
+
+
+async def test_a_gzip_body_without_a_valid_signature_is_refused(office: MakeOffice) -> None:
+    here = await office(Onceward("gzip"))
+    await here.source()
+    body = gzip.compress(b'{"id": "evt_1", "type": "a"}')
+    headers = {**here.signed("stripe", b"another body"), "content-encoding": "gzip"}
+    assert (await call(here.inbox, "/webhooks/stripe", body, headers)).status == 401
+
+
+# -- what senders and HTTP ask of an answer ----------------------------------------------------------------------------
+
+
+async def test_slack_gets_an_empty_answer_and_a_204_has_no_headers_of_a_body(office: MakeOffice) -> None:
+    here = await office(Onceward("answers"))
+    await here.source("slack")
+    form = "application/x-www-form-urlencoded"
+    for body in (b"command=%2Fweather&trigger_id=1", b'payload={"type":"view_submission","trigger_id":"2"}'):
+        headers = {**here.signed("slack", body), "content-type": form}
+        for _ in range(2):
+            reply = await call(here.inbox, "/webhooks/slack", body, headers)
+            assert (reply.status, reply.body) == (200, b"")
+    answer = answers.headers(answers.Answer(204, b""))
+    assert answer == []
+    reply = await call(here.inbox, "/webhooks/slack", method="PUT")
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
 
 
 async def test_where_ids_are_unique_only_per_type_both_events_are_kept(office: MakeOffice) -> None:

@@ -98,6 +98,7 @@ async def test_an_endpoint_registered_over_the_api_gets_what_is_published_over_i
         return rows
 
     [row] = await until(delivered)
+    assert row["next_attempt_at"] is None, "nothing is due any more"
     status, shown = await ours("GET", f"/deliveries/{row['id']}")
     assert shown["attempts"][0]["status"] == 200
     assert '"n":1' in shown["body"]

@@ -116,6 +116,19 @@ async def test_a_settled_refund_is_settled_for_good(till: Till) -> None:
             await tx.payments.repeat(refund_id)
 
 
+async def test_an_old_report_of_a_refund_that_came_back_and_was_settled_changes_nothing(till: Till) -> None:
+    payment_id, _ = await till.buy()
+    refund_id = await refund(till, payment_id)
+    await till.work()
+    till.world.move_refund(next(iter(till.world.refunds)), "failed")
+    succeeded, failed = till.world.log[-2:]
+    await till.deliver(failed)
+    async with till.tx() as tx:
+        await tx.payments.settle(refund_id, note="in cash")
+    assert await till.deliver(succeeded, failed) == ["known", "known"]
+    assert await till.cash() == {"EUR": 10600} == till.world.balance()
+
+
 @pytest.mark.parametrize("end", ["failed", "succeeded"])
 async def test_a_pending_refund_can_be_settled_and_what_the_service_does_later_is_booked(till: Till, end: str) -> None:
     payment_id, charge = await till.buy()

@@ -123,10 +123,12 @@ async def test_spans_of_jobs_belong_to_the_trace_of_the_request(
     async with aiohttp.ClientSession(process.web.url) as http, http.post("/orders/7", headers=headers) as response:
         assert response.status == 200, await response.text()
 
+    names = {"POST /orders/{order}", "process packs", "process labels"}
+
     def spans() -> Any:
         found = {span.name: span for span in exporter.get_finished_spans()}
-        return found if {"HTTP POST", "job packs", "job labels"} <= set(found) else None
+        return found if names <= set(found) else None
 
     found = await until(spans)
-    assert len({found[name].context.trace_id for name in ("HTTP POST", "job packs", "job labels")}) == 1
-    assert found["job packs"].attributes["user"] == "ada"
+    assert len({found[name].context.trace_id for name in names}) == 1
+    assert found["process packs"].attributes["onceward.user"] == "ada"

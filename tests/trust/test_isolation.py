@@ -84,7 +84,7 @@ async def test_the_app_role_cannot_bypass(db: Database) -> None:
             assert "owns mine" in (await check_app_role_cannot_bypass(conn))[0]
 
 
-HANDLER_ROLES = ("onceward_app", "onceward_sql_worker", "onceward_organization_worker")
+HANDLER_ROLES = ("onceward_app", "onceward_sql_worker", "onceward_organization_worker", "onceward_producer")
 
 
 async def test_no_role_of_a_handler_owns_a_tenant_table_or_can_become_one_that_does(db: Database) -> None:

@@ -473,7 +473,7 @@ async def test_a_lost_connection_in_a_group_charges_nobody_else(bench, patient: 
     assert found[3][0][1] is not None
 
 
-async def test_a_failed_attempt_says_why_its_group_was_rolled_back(db: Database) -> None:
+async def test_attempts_say_why_their_group_was_rolled_back(db: Database) -> None:
     app = Onceward("t")
 
     @app.job(retry=[])
@@ -486,7 +486,10 @@ async def test_a_failed_attempt_says_why_its_group_was_rolled_back(db: Database)
     before = sharing.ROLLED_BACK.labels("note", "failed").total
     await drain(engine)
     error = await db.fetchval("select error from onceward.attempts where work_id = $1", jobs[2].id)
-    assert error["group"] == {"members": 3, "rolled_back": "ValueError"}
+    parted = {"members": 3, "rolled_back": "ValueError"}
+    assert error["group"] == parted
+    others = await db.fetch("select error from onceward.attempts where outcome = 'success' order by work_id")
+    assert [row["error"] for row in others] == [{"group": parted}, {"group": parted}, None]
     assert sharing.ROLLED_BACK.labels("note", "failed").total == before + 1
     [row] = await db.fetch(read_statement("work", "page_slowest"))
     assert (row["count"], row["failed"], row["per_commit"]) == (4, 1, 1.5), "what the overview shows"

@@ -14,6 +14,7 @@ from onceward.db.callers import Caller, calling_as
 from onceward.telemetry.metrics import REGISTRY
 from onceward.testing import until
 from onceward.work import usage
+from onceward.work.statements import FORGET_USAGE
 from onceward.work.usage import Usage
 
 
@@ -76,3 +77,24 @@ async def test_only_those_that_use_most_are_shown_and_kept(db: Database, monkeyp
         for sample in metric.samples
     }
     assert found == {str(UUID(int=n)) for n in range(90, 100)}
+
+
+async def test_hours_add_up_over_processes_and_end_after_a_month(db: Database) -> None:
+    acme = uuid4()
+    await db.execute("insert into onceward.organizations (organization_id, slug, name) values ($1, 'acme', 'A')", acme)
+    for _ in range(2):
+        process = Usage()
+        process.worked(acme, 1.5)
+        process.worked(None, 1.0)
+        process.held(acme, 0.5)
+        await process.show(db)
+    await Usage().show(db)  # nothing was used
+    rows = [dict(row) for row in await db.fetch(usage.USED_LATELY, 24, 10)]
+    assert [(row["organization"], row["handled"], row["work_s"], row["connections_s"]) for row in rows] == [
+        ("acme", 2, 3.0, 1.0),
+        (None, 2, 2.0, 0.0),
+    ]
+    assert [round(row["share"], 3) for row in rows] == [0.667, 0.333]
+    await db.execute("update onceward.usage set hour = hour - interval '32 days' where organization_id is null")
+    assert [await db.fetchval(FORGET_USAGE, 10) for _ in range(2)] == [1, 0]
+    assert await db.fetchval("select count(*) from onceward.usage") == 1

@@ -36,6 +36,12 @@ class ClinicSettings(FeatureSettings):
     late_refund_percent: int = Field(
         default=0, ge=0, le=100, description="Percentage of the price that a patient who cancels later gets back."
     )
+    answer_hours: float = Field(
+        default=48,
+        gt=0,
+        le=720,
+        description="Hours after a message to a patient in which YES and NO count as the answer to it.",
+    )
     room_minutes: int = Field(
         default=60, ge=0, description="Minutes before the start and after the end in which a video room is open."
     )
@@ -68,7 +74,7 @@ app = Onceward(
     functions=HERE / "functions",
     settings=ClinicSettings,
     commands=("onceward_apps.clinic.commands:register",),
-    pages="onceward_apps.clinic.desk:PAGES",
+    pages="onceward_apps.clinic.desk_actions:PAGES",
     checks="onceward_apps.clinic.checks:CHECKS",
     erasers="onceward_apps.clinic.erasers:ERASERS",
     metrics="onceward_apps.clinic.metrics",

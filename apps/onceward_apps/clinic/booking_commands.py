@@ -71,6 +71,7 @@ def book(
     minutes: Annotated[int, typer.Option("--minutes", min=5, max=1440, help="Duration.")] = 30,
     price: Annotated[int, typer.Option("--price", min=0, help="Price in minor units.")] = 0,
     currency: Annotated[str, typer.Option("--currency", help="Currency of the price.")] = "USD",
+    doctor: Annotated[str | None, typer.Option("--doctor", help="Name of the doctor.")] = None,
     id: Annotated[UUID | None, typer.Option("--id", help="Id: the same id twice is one appointment.")] = None,
 ) -> None:
     """Create an appointment."""
@@ -87,6 +88,7 @@ def book(
                 duration_minutes=minutes,
                 price=price,
                 currency=currency,
+                doctor=doctor,
                 id=id,
                 actor=ACTOR,
             )

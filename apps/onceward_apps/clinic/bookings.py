@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
@@ -13,10 +13,9 @@ import asyncpg
 
 from onceward import Tx
 from onceward.messages import BadNumber, Recipient, read_number, save_recipient
-from onceward_apps.clinic.app import settings
 from onceward_apps.clinic.errors import BadInput, NotAllowed, NotFound
-from onceward_apps.clinic.model import OPEN, Trigger, refund_share, transition
-from onceward_apps.clinic.store import appointments, conversations, people, rooms
+from onceward_apps.clinic.model import OPEN, Trigger, transition
+from onceward_apps.clinic.store import appointments, conversations, doctors, people, rooms
 
 Row = Any
 EMAIL = re.compile(r"^[^@\s]+@[^@\s]+\.[^@\s]+$")
@@ -116,15 +115,19 @@ async def create(
     duration_minutes: int = 30,
     price: int = 0,
     currency: str = "USD",
+    doctor: str | None = None,
     id: UUID | None = None,
     actor: str,
 ) -> Row:
-    """Create an appointment. The same id twice is one appointment, and a patient has one appointment at a time."""
+    """Create an appointment. The same id twice is one appointment; a patient and a doctor have one at a time."""
     _check_time(starts_at)
     known = await patient(tx, patient_id)
     if known["erased_at"] is not None:
         raise NotAllowed(f"patient {patient_id} was erased: create a new patient")
     appointment_id = id or uuid4()
+    doctor_id = None if doctor is None else (await doctors.named(tx, doctor))["id"]
+    if id is None or await appointments.get(tx, id) is None:
+        await check_doctor(tx, doctor_id, starts_at, duration_minutes)
     row = await appointments.add(
         tx,
         appointment_id,
@@ -133,6 +136,7 @@ async def create(
         duration_minutes=duration_minutes,
         price=price,
         currency=currency.upper(),
+        doctor_id=doctor_id,
     )
     if row is None:
         known = await appointments.get(tx, appointment_id)
@@ -185,6 +189,7 @@ async def reschedule(tx: Tx, id: UUID, starts_at: datetime, *, duration_minutes:
         before["duration_minutes"],
     ):
         return before
+    await check_doctor(tx, before["doctor_id"], starts_at, duration_minutes or before["duration_minutes"], besides=id)
     await demand(tx, id, "reschedule", actor=actor)
     await withdraw_reminders(tx, id, "rescheduled")
     try:
@@ -201,26 +206,23 @@ async def cancel(tx: Tx, id: UUID, *, by: Literal["clinic", "patient"], reason: 
     row = await demand(tx, id, "cancel", actor=actor)
     await appointments.set_cancellation(tx, id, by, reason)
     await withdraw_reminders(tx, id, "cancelled")
-    configured = settings()
-    share = refund_share(
-        by=by,
-        starts_at=row["starts_at"],
-        now=await people.now(tx),
-        full_until=timedelta(hours=configured.refund_hours),
-        late_percent=configured.late_refund_percent,
-    )
     from onceward_apps.clinic import jobs, paying
 
-    await paying.end_cancelled(tx, id, share_percent=share, actor=actor)
+    number = await appointments.count_cancellations(tx, id)
+    key = "cancelled" if number == 1 else f"cancelled:{number}"
+    share = await paying.share_returned(tx, row, by=by)
+    await paying.end_cancelled(tx, id, share_percent=share, key=key, actor=actor)
     if row["room_name"] is not None:
-        await tx.enqueue(jobs.delete_room.unique(f"room:{id}:delete", forever=True), room_name=row["room_name"])
+        await tx.enqueue(
+            jobs.delete_room.unique(f"room:{row['room_name']}:delete", forever=True), room_name=row["room_name"]
+        )
     return await appointment(tx, id)
 
 
-async def request_room(tx: Tx, id: UUID) -> str:
+async def request_room(tx: Tx, id: UUID, *, replace: bool = False) -> str:
     """Request a video room for an appointment, and return its name.
 
-    The name is chosen here, so a repeat finds the room.
+    The name is chosen here, so a repeat finds the room. With `replace` it is a new one: the old one is being deleted.
     """
     from onceward_apps.clinic import jobs
 
@@ -228,6 +230,8 @@ async def request_room(tx: Tx, id: UUID) -> str:
     if row["status"] not in (*OPEN, "in_progress"):
         raise NotAllowed(f"appointment {id} is {row['status']}: it needs no room")
     name = row["room_name"] or f"clinic-{id.hex}"
+    if replace:
+        name = f"clinic-{id.hex}-{await rooms.count_of(tx, id) + 1}"
     await rooms.seen(tx, name, id)
     await appointments.set_room(tx, id, name, None)
     await tx.enqueue(jobs.create_room, appointment_id=id)
@@ -258,3 +262,17 @@ async def announce(tx: Tx, type: str, row: Row, trigger: str) -> None:
 def _check_time(starts_at: datetime) -> None:
     if starts_at.tzinfo is None:
         raise BadInput("starts_at has no time zone: write it as 2026-11-20T09:00:00+08:00")
+
+
+async def check_doctor(
+    tx: Tx, doctor_id: UUID | None, starts_at: datetime, minutes: int, *, besides: UUID | None = None
+) -> None:
+    """Refuse a time that the doctor has given to another patient. The doctor stays locked until the commit."""
+    if doctor_id is None:
+        return
+    await doctors.lock(tx, doctor_id)
+    taken = await doctors.overlapping(tx, doctor_id, starts_at, minutes, besides=besides)
+    if taken is not None:
+        raise NotAllowed(
+            f"the doctor has an appointment at {taken['starts_at']:%Y-%m-%d %H:%M} UTC: choose another time"
+        )

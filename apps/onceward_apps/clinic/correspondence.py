@@ -2,67 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Literal
-from uuid import UUID
+from typing import Any
+from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
 from onceward import Event, Tx
 from onceward.messages import (
     BadNumber,
     ChannelName,
-    Reply,
     heard_from,
-    opt_in,
     opt_out,
     read_number,
-    read_reply,
     variants,
 )
 from onceward_apps.clinic import bookings, metrics
 from onceward_apps.clinic.app import settings
+from onceward_apps.clinic.deciding import CATEGORY, REPLY, Inbound, decide
 from onceward_apps.clinic.errors import NotAllowed, NotFound
 from onceward_apps.clinic.model import due_reminder
 from onceward_apps.clinic.store import appointments, conversations, people
 
 Row = Any
-CATEGORY = "clinic"
-"""The category that STOP ends. Only the confirmation of STOP itself is of another one."""
-ACTOR = "patient"
-ANSWERS: tuple[Reply, ...] = ("stop", "start", "help", "confirm", "cancel")
 REPLY_WITHIN = timedelta(hours=24)
 """WhatsApp allows an answer in free text for so long; an answer of yesterday helps nobody."""
+SAME_TEXT = timedelta(minutes=1)
+"""The same text within this time is the same request: a button may be pressed twice."""
 TEXT_CHARACTERS = 4096
 """The longest text that WhatsApp allows. Of a longer one only the beginning is stored."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inbound:
-    """One message from a person. `quoted` is the provider's id of the message that it answers."""
-
-    channel: Literal["whatsapp", "sms"]
-    provider_id: str
-    sender: str
-    kind: str
-    written: str
-    """What the person sees as their message."""
-    answers: tuple[str, ...]
-    """What may be an answer: ids of buttons first."""
-    sent_at: datetime
-    quoted: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What a message means. Without a `template` nothing is answered automatically."""
-
-    outcome: str
-    template: str | None = None
-    patient: Row | None = None
-    appointment: Row | None = None
-    needs_answer: bool = False
 
 
 async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
@@ -93,7 +61,7 @@ async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
     contact = await people.heard_from(tx, number)
     await bookings.save_contact(tx, number)
     await heard_from(tx, bookings.contact_ref(contact["id"]), at=inbound.sent_at)
-    decision = await _decide(tx, inbound, contact, await people.patients_of_number(tx, number))
+    decision = await decide(tx, inbound, contact, await people.patients_of_number(tx, number))
     await conversations.decide(
         tx,
         message_id,
@@ -103,19 +71,21 @@ async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
         outcome=decision.outcome,
         needs_answer=decision.needs_answer,
     )
-    template = decision.template
+    template, kind = decision.template, decision.kind
     if decision.needs_answer and await people.may_acknowledge(tx, contact["id"], settings().acknowledge_every):
-        template = "clinic.acknowledgement"
+        template, kind = "clinic.acknowledgement", REPLY
     if template is not None:
         sent = await send(
             tx,
             template,
-            kind="reply",
+            kind=kind,
             key=event.key("reply"),
             channel=inbound.channel,
             contact=contact,
             patient=decision.patient,
             appointment=decision.appointment,
+            data=decision.data,
+            within=REPLY_WITHIN,
         )
         await conversations.note_reply(tx, event.event_id, sent, message_id)
     metrics.INBOUND.labels(inbound.channel, decision.outcome).inc()
@@ -131,58 +101,6 @@ async def stop(tx: Tx, number: str) -> None:
         await people.set_opt_out(tx, contact["id"], True)
 
 
-async def _decide(tx: Tx, inbound: Inbound, contact: Row, patients: Sequence[Row]) -> Decision:
-    patient = patients[0] if len(patients) == 1 else None
-    match read_reply(*inbound.answers, allowed=ANSWERS):
-        case "stop":
-            await opt_out(
-                tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply", wording=inbound.written
-            )
-            await people.set_opt_out(tx, contact["id"], True)
-            return Decision(outcome="opted_out", template="clinic.opted_out", patient=patient)
-        case "start":
-            await opt_in(
-                tx, bookings.contact_ref(contact["id"]), category=CATEGORY, source="reply", wording=inbound.written
-            )
-            await people.set_opt_out(tx, contact["id"], False)
-            return Decision(outcome="opted_in", template="clinic.opted_in", patient=patient)
-        case "help":
-            return Decision(outcome="helped", template="clinic.help", patient=patient)
-        case "confirm" | "cancel" as reply:
-            return await _decide_appointment(tx, inbound, reply, patients)
-        case _:
-            outcome = "unanswered" if patient else "ambiguous_patient" if patients else "unknown_patient"
-            return Decision(outcome=outcome, patient=patient, needs_answer=True)
-
-
-async def _decide_appointment(
-    tx: Tx, inbound: Inbound, reply: Literal["confirm", "cancel"], patients: Sequence[Row]
-) -> Decision:
-    """Confirm or cancel the one appointment that is meant. If several may be meant, an operator decides."""
-    patient = patients[0] if len(patients) == 1 else None
-    if not patients:
-        return Decision(outcome="unknown_patient", needs_answer=True)
-    candidates = await appointments.upcoming(tx, [each["id"] for each in patients])
-    if inbound.quoted is not None:
-        quoted = await appointments.by_reference(tx, inbound.quoted)
-        candidates = [each for each in candidates if quoted in (None, each["id"])]
-    if len(candidates) != 1:
-        outcome = "ambiguous_appointment" if candidates else "no_appointment"
-        return Decision(outcome=outcome, patient=patient, needs_answer=True)
-    [row] = candidates
-    patient = next(each for each in patients if each["id"] == row["patient_id"])
-    if reply == "confirm":
-        changed = await bookings.apply(tx, row["id"], "confirm", actor=ACTOR)
-        return Decision(
-            outcome="confirmed" if changed else "already_confirmed",
-            template="clinic.confirmed",
-            patient=patient,
-            appointment=changed or row,
-        )
-    changed = await bookings.cancel(tx, row["id"], by="patient", reason="reply of the patient", actor=ACTOR)
-    return Decision(outcome="cancelled", template="clinic.cancelled", patient=patient, appointment=changed)
-
-
 async def send(
     tx: Tx,
     template: str,
@@ -195,6 +113,7 @@ async def send(
     appointment: Row | None,
     data: Mapping[str, Any] | None = None,
     expires_at: datetime | None = None,
+    within: timedelta | None = None,
 ) -> int:
     """Queue a message to a contact, or to a patient's mail address, and record it. Return its id."""
     clinic = await people.clinic(tx)
@@ -220,7 +139,7 @@ async def send(
         data=filled,
         locale=locale,
         expires_at=expires_at,
-        within=REPLY_WITHIN if kind == "reply" else None,
+        within=within,
     )
     await conversations.note_sent(
         tx,
@@ -279,6 +198,7 @@ async def send_to_patient(
 async def remind(tx: Tx, appointment_id: UUID) -> str:
     """Queue the reminder that is due for an appointment, once. Return its kind or why there is none."""
     row = await bookings.appointment(tx, appointment_id, lock=True)
+    await appointments.plan_next_reminder(tx, appointment_id, settings().reminders)
     if row["status"] not in ("scheduled", "confirmed"):
         return f"the appointment is {row['status']}"
     hours = due_reminder(
@@ -334,3 +254,24 @@ async def answer(tx: Tx, id: int, text: str | None, *, actor: str) -> Row:
         )
     await tx.audit("message.answered", entity_type="inbound_message", entity_id=id, actor=actor)
     return row
+
+
+async def write(tx: Tx, appointment_id: UUID, text: str, *, actor: str) -> ChannelName:
+    """Send a text of the staff to the patient of an appointment, in the clinic's name. Return the channel."""
+    row = await bookings.appointment(tx, appointment_id, lock=True)
+    patient = await bookings.patient(tx, row["patient_id"])
+    if await conversations.was_written(tx, appointment_id, text, SAME_TEXT):
+        raise NotAllowed("the patient got this text less than a minute ago")
+    channel = await send_to_patient(
+        tx,
+        "clinic.answer",
+        kind="answer",
+        key=f"clinic:{appointment_id}:written:{uuid4()}",
+        patient=patient,
+        appointment=row,
+        data={"text": text},
+    )
+    if channel is None:
+        raise NotAllowed("the patient has no number and no address: save one on the page of the patient")
+    await tx.audit("appointment.written", entity_type="appointment", entity_id=appointment_id, actor=actor)
+    return channel

@@ -1,72 +1,23 @@
-"""The desk of the clinic: appointments, patients, and messages that wait for an answer."""
+"""The lists of the clinic's desk: appointments, patients, doctors, and messages that wait for an answer.
+
+What people can do there is in `desk_actions`.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated
-from uuid import UUID
-
-from pydantic import BaseModel, Field
-
-from onceward import Tx
-from onceward.desk import Act, Chart, Column, Desk, DeskFigure, Detail, Listing, LongText, Related, Role
-from onceward.web import ANYTHING, ActionRefused
-from onceward_apps.clinic import bookings, correspondence, paying
+from onceward.desk import Chart, Column, Desk, DeskFigure, Detail, Listing, Related, Role
 from onceward_apps.clinic.app import app
+from onceward_apps.clinic.desk_words import (
+    APPOINTMENT,
+    CANCELLED_BY,
+    CHANNEL,
+    HISTORY,
+    PAID,
+    PAYMENT,
+    ROOM,
+    ROOM_STATE,
+)
 from onceward_apps.clinic.model import TRIGGERS
-
-APPOINTMENT = {
-    "scheduled": "Not confirmed yet",
-    "confirmed": "Confirmed",
-    "in_progress": "In the room",
-    "completed": "Done",
-    "cancelled": "Cancelled",
-    "no_show": "Did not come",
-}
-PAYMENT = {
-    "not_required": "Costs nothing",
-    "unpaid": "Not paid",
-    "pending": "Link sent",
-    "failed": "Payment failed",
-    "paid": "Paid",
-    "review": "Needs a look",
-    "refund_pending": "Refund on its way",
-    "partially_refunded": "Partly refunded",
-    "refunded": "Refunded",
-    "disputed": "Disputed",
-    "charged_back": "Taken back by the bank",
-}
-PAID = {
-    "created": "Asked for",
-    "open": "Not paid yet",
-    "processing": "At the bank",
-    "paid": "Paid",
-    "partly_refunded": "Partly refunded",
-    "refunded": "Refunded",
-    "disputed": "Disputed",
-    "lost": "Taken back by the bank",
-    "failed": "Failed",
-    "expired": "Expired",
-}
-CHANNEL = {"whatsapp": "WhatsApp", "sms": "Text message"}
-HISTORY = """
-select h.at, case h.trigger when 'reschedule' then 'Moved to another time' when 'created' then 'Booked' else
-         case h.to_status when 'scheduled' then 'Booked' when 'confirmed' then 'Confirmed'
-              when 'in_progress' then 'The meeting began' when 'completed' then 'The meeting ended'
-              when 'cancelled' then 'Cancelled' else 'Did not come' end end as what,
-       h.actor as who
-  from clinic.appointment_history h where h.appointment_id = $1::text::uuid
-union all
-select o.created_at, 'Message to the patient: ' || replace(o.kind, '-', ' '), '' from clinic.outgoing o
- where o.appointment_id = $1::text::uuid
-union all
-select i.received_at, 'The patient wrote: ' || left(i.text, 200), '' from clinic.inbound_messages i
- where i.appointment_id = $1::text::uuid
-union all
-select p.joined_at, coalesce(p.user_name, 'Somebody') || ' joined the video room', '' from clinic.room_participants p
-  join clinic.appointments a on a.room_name = p.room_name and a.organization_id = p.organization_id
- where a.id = $1::text::uuid
-"""
 
 desk = Desk(
     "clinic",
@@ -107,12 +58,21 @@ APPOINTMENTS = desk.listing(
         title="Appointments",
         noun="appointment",
         rows="clinic.appointments r"
-        " join clinic.patients p on p.organization_id = r.organization_id and p.id = r.patient_id",
+        " join clinic.patients p on p.organization_id = r.organization_id and p.id = r.patient_id"
+        " left join clinic.doctors d on d.organization_id = r.organization_id and d.id = r.doctor_id",
         order="-starts_at",
         roles=STAFF,
         columns=(
             Column("patient", "Patient", sql="p.name", search=True),
             Column("starts_at", "Starts", kind="time", sort=True, filter=True),
+            Column(
+                "doctor",
+                "Doctor",
+                sql="d.name",
+                filter=True,
+                choices="select id::text as value, name as word from clinic.doctors order by 2 limit 200",
+                by="r.doctor_id::text",
+            ),
             Column(
                 "status",
                 "State",
@@ -134,21 +94,34 @@ APPOINTMENTS = desk.listing(
                 filter=True,
             ),
             Column(
+                "room",
+                "Video room",
+                sql=ROOM_STATE,
+                words=ROOM,
+                tones={"waiting": "warn", "on": "busy", "ready": "good"},
+                filter=True,
+            ),
+            Column(
                 "present",
                 "In the room",
                 sql="(select string_agg(coalesce(n.user_name, 'Somebody'), ', ' order by n.joined_at)"
                 " from clinic.room_participants n"
                 " where n.organization_id = r.organization_id and n.room_name = r.room_name and n.left_at is null)",
+                wide=True,
             ),
+            Column("cancelled_by", "Cancelled by", words=CANCELLED_BY, filter=True, wide=True),
             Column("price", "Price", kind="money", currency="r.currency", wide=True),
         ),
         presets=(
             ("Today", "starts_at=today&sort=starts_at"),
             ("Tomorrow", "starts_at=tomorrow&sort=starts_at"),
             ("Seven days", "starts_at=week&sort=starts_at"),
+            ("Waiting room", "starts_at=today&room=waiting&sort=starts_at"),
             ("Not confirmed", "starts_at=next&status=scheduled&sort=starts_at"),
+            ("Cancelled by patients", "starts_at=next&cancelled_by=patient&sort=starts_at"),
         ),
-        empty="Appointments appear here when another system books one: POST /api/v1/clinic/appointments.",
+        empty="Book the first appointment on the page of a patient, or let another system do it: POST"
+        " /api/v1/clinic/appointments.",
     ),
     detail=Detail(
         title="p.name",
@@ -183,11 +156,35 @@ PATIENTS = desk.listing(
             Column("email", "Email", search=True, wide=True),
             Column("created_at", "Since", kind="time", sort=True, wide=True),
         ),
-        empty="Patients appear here with their first appointment.",
+        empty="Add the first patient with the button above, or let another system do it: POST /api/v1/clinic/patients.",
     ),
     detail=Detail(
         title="r.name", related=(Related(APPOINTMENTS, by="r.patient_id"),), words={"patient.saved": "Details changed"}
     ),
+)
+DOCTORS = desk.listing(
+    Listing(
+        name="doctors",
+        title="Doctors",
+        noun="doctor",
+        rows="clinic.doctors r",
+        order="-created_at",
+        roles=STAFF,
+        columns=(
+            Column("name", "Name"),
+            Column(
+                "today",
+                "In the next 24 hours",
+                sql="(select count(*) from clinic.appointments a where a.organization_id = r.organization_id"
+                " and a.doctor_id = r.id and a.status not in ('cancelled', 'no_show') and a.starts_at >= onceward.now()"
+                " and a.starts_at < onceward.now() + interval '24 h')",
+                kind="number",
+            ),
+            Column("created_at", "Since", kind="time", sort=True, wide=True),
+        ),
+        empty="Add the first doctor with the button above.",
+    ),
+    detail=Detail(title="r.name", related=(Related(APPOINTMENTS, by="r.doctor_id"),)),
 )
 INBOX = desk.listing(
     Listing(
@@ -217,135 +214,6 @@ INBOX = desk.listing(
     ),
     detail=Detail(title="coalesce(p.name, c.number, 'Unknown number')", also=("inbound_message",)),
 )
-WAITS = "r.needs_answer and r.answered_at is null"
-OPEN = "r.status in ('scheduled', 'confirmed')"
-
-
-class ReasonForm(BaseModel):
-    """Why an appointment is cancelled; the patient reads it."""
-
-    reason: str = Field(title="Reason, for the patient", min_length=3, max_length=200)
-
-
-class TimeForm(BaseModel):
-    """When an appointment begins."""
-
-    starts_at: datetime = Field(title="Starts")
-    duration_minutes: int = Field(title="Minutes", ge=5, le=1440)
-
-
-class PatientForm(BaseModel):
-    """How the clinic reaches a patient."""
-
-    name: str = Field(title="Name", min_length=1, max_length=200)
-    reference: str | None = Field(None, title="Reference", max_length=100, description="The clinic's own number.")
-    phone: str | None = Field(None, title="Phone", max_length=40)
-    whatsapp: str | None = Field(None, title="WhatsApp", max_length=40)
-    email: str | None = Field(None, title="Email", max_length=200)
-
-
-class AnswerForm(BaseModel):
-    """The answer to a message."""
-
-    text: Annotated[str, LongText()] = Field(title="Answer", min_length=1, max_length=1600)
-
-
-@desk.action(APPOINTMENTS, "Confirm", when="r.status = 'scheduled'", roles=STAFF, causes=("mail", "call"))
-async def confirm(tx: Tx, act: Act[BaseModel]) -> str:
-    await bookings.demand(tx, UUID(act.id), "confirm", actor=act.by.actor)
-    return "The appointment is confirmed."
-
-
-async def load_time(tx: Tx, id: str) -> TimeForm | None:
-    row = await tx.fetchrow("select starts_at, duration_minutes from clinic.appointments where id = $1", UUID(id))
-    return None if row is None else TimeForm(starts_at=row["starts_at"], duration_minutes=row["duration_minutes"])
-
-
-@desk.action(APPOINTMENTS, "Move", model=TimeForm, load=load_time, when=OPEN, roles=STAFF, causes=("mail", "call"))
-async def move(tx: Tx, act: Act[TimeForm]) -> str:
-    given = act.given
-    await bookings.reschedule(
-        tx, UUID(act.id), given.starts_at, duration_minutes=given.duration_minutes, actor=act.by.actor
-    )
-    return "The appointment is moved, and the patient must confirm it again."
-
-
-@desk.action(
-    APPOINTMENTS,
-    "Did not come",
-    when="r.status in ('scheduled', 'confirmed') and r.starts_at < onceward.now()",
-    roles=STAFF,
-    causes=("mail", "call"),
-)
-async def no_show(tx: Tx, act: Act[BaseModel]) -> str:
-    await bookings.demand(tx, UUID(act.id), "no_show", actor=act.by.actor)
-    return "It is noted that the patient did not come."
-
-
-@desk.action(APPOINTMENTS, "Cancel", model=ReasonForm, when=OPEN, danger=True, roles=STAFF, causes=ANYTHING)
-async def cancel(tx: Tx, act: Act[ReasonForm]) -> str:
-    row = await bookings.cancel(tx, UUID(act.id), by="clinic", reason=act.given.reason, actor=act.by.actor)
-    return f"The appointment is cancelled. Payment: {PAYMENT[row['payment_status']].lower()}."
-
-
-@desk.action(
-    APPOINTMENTS, "Create the video room", when=f"{OPEN} and r.room_name is null", roles=STAFF, causes=("call",)
-)
-async def create_room(tx: Tx, act: Act[BaseModel]) -> str:
-    await bookings.request_room(tx, UUID(act.id))
-    return "The video room is being created."
-
-
-@desk.action(
-    APPOINTMENTS,
-    "Send a payment link",
-    when=f"{OPEN} and r.price > 0 and r.payment_status in ('unpaid', 'pending', 'failed')",
-    roles=STAFF,
-    causes=("mail", "call"),
-)
-async def send_link(tx: Tx, act: Act[BaseModel]) -> str:
-    before = await bookings.appointment(tx, UUID(act.id), lock=True)
-    if await paying.request_link(tx, UUID(act.id)) == before["payment_links"]:
-        raise ActionRefused("The patient got a payment link less than a minute ago. Wait before you send another.")
-    return "The patient gets a payment link."
-
-
-@desk.action(
-    APPOINTMENTS,
-    "Refund",
-    when="r.payment_status in ('paid', 'partially_refunded', 'review')",
-    reason=True,
-    danger=True,
-    causes=ANYTHING,
-)
-async def refund(tx: Tx, act: Act[BaseModel]) -> str:
-    await paying.refund(tx, UUID(act.id), amount=None, reason=act.reason, key=None, actor=act.by.actor)
-    return "The patient gets the money back."
-
-
-async def load_patient(tx: Tx, id: str) -> PatientForm | None:
-    row = await tx.fetchrow("select * from clinic.patients where id = $1", UUID(id))
-    return None if row is None else PatientForm.model_validate({name: row[name] for name in PatientForm.model_fields})
-
-
-@desk.action(PATIENTS, "Edit", model=PatientForm, load=load_patient, roles=STAFF)
-async def edit(tx: Tx, act: Act[PatientForm]) -> str:
-    await bookings.save_patient(tx, UUID(act.id), bookings.PatientData(**act.given.model_dump()), actor=act.by.actor)
-    return "Saved."
-
-
-@desk.action(INBOX, "Answer", model=AnswerForm, when=WAITS, in_list=True, roles=STAFF, causes=("mail",))
-async def answer(tx: Tx, act: Act[AnswerForm]) -> str:
-    await correspondence.answer(tx, int(act.id), act.given.text, actor=act.by.actor)
-    return "The answer is on its way."
-
-
-@desk.action(INBOX, "Close without an answer", when=WAITS, roles=STAFF)
-async def close(tx: Tx, act: Act[BaseModel]) -> str:
-    await correspondence.answer(tx, int(act.id), None, actor=act.by.actor)
-    return "The message is closed. The patient gets no answer."
-
-
 desk.figure(
     DeskFigure(
         title="Messages that wait",
@@ -367,6 +235,16 @@ desk.figure(
 )
 desk.figure(
     DeskFigure(
+        title="Cancelled by patients",
+        sql="select count(*) from clinic.appointments where status = 'cancelled' and cancelled_by = 'patient'"
+        " and starts_at between onceward.now() and onceward.now() + interval '7 d'",
+        listing="appointments",
+        query="starts_at=week&cancelled_by=patient&sort=starts_at",
+        note="of the next 7 days; each can be undone",
+    )
+)
+desk.figure(
+    DeskFigure(
         title="Payments to look at",
         sql="select count(*) from clinic.appointments where payment_status in ('review', 'disputed')",
         listing="appointments",
@@ -384,4 +262,3 @@ desk.chart(
         roles=STAFF,
     )
 )
-PAGES = desk.pages

@@ -64,12 +64,6 @@ async def forget_contacts(tx: Transaction, _person: Person, found: Sequence[Foun
 
 ERASERS: tuple[Eraser, ...] = (
     Eraser(
-        name="clinic side effects",
-        table="clinic.webhook_side_effects",
-        columns={"payload": "json", "external_id": "text"},
-        blank={"payload": """'{"erased": true}'""", "external_id": "null"},
-    ),
-    Eraser(
         name="people in video rooms",
         table="clinic.room_participants",
         columns={"user_name": "text", "user_id": "whole"},
@@ -173,6 +167,4 @@ UNSEARCHED: dict[str, str] = {
     "clinic.meetings.*": "ids and times",
     "clinic.room_participants.session_id": OURS,
     "clinic.recordings.recording_id": OURS,
-    "clinic.webhook_side_effects.provider": SET,
-    "clinic.webhook_side_effects.event_id": OURS,
 }

@@ -6,6 +6,7 @@ GROWTH: dict[str, str] = {
     "clinic.clinics": "kept: one row for each clinic",
     "clinic.patients": "kept: people, until they are erased",
     "clinic.contacts": "kept: one row for each number, until it is erased",
+    "clinic.doctors": "kept: one row for each doctor of a clinic",
     "clinic.appointments": "kept for ever: medical and payment records of the clinic",
     "clinic.appointment_history": "kept for ever: evidence of every change of an appointment",
     "clinic.inbound_messages": "kept for ever: conversations with patients; an erasure removes the texts",
@@ -15,5 +16,4 @@ GROWTH: dict[str, str] = {
     "clinic.meetings": "kept: one row for each meeting in a room",
     "clinic.room_participants": "kept: one row for each person in a meeting; an erasure removes the names",
     "clinic.recordings": "kept: one row for each recording, also after the file was deleted; an error that came before its recording is deleted when the recording takes it over",
-    "clinic.webhook_side_effects": "kept for ever: one row for each event, against a second effect",
 }

@@ -68,7 +68,7 @@ async def whatsapp_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str,
         written=message.written,
         answers=message.answers,
         sent_at=message.sent_at(event.received_at),
-        quoted=message.context.id if message.context else None,
+        quoted=message.quoted,
     )
     return {"effect": await correspondence.receive(tx, event, inbound)}
 

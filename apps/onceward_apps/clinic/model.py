@@ -5,6 +5,7 @@ An appointment:
     scheduled ──confirm──▶ confirmed          both ──meeting_started──▶ in_progress ──meeting_ended──▶ completed
         ▲                      │              both ──cancel──▶ cancelled      both ──no_show──▶ no_show
         └──────reschedule──────┘              completed, no_show ──meeting_started──▶ in_progress (they came back, or late)
+        └───────────────────────restore, by staff────────────────────────────────── cancelled
 
 Every other trigger is refused or, if a webhook brings it, changes nothing.
 """
@@ -23,13 +24,14 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 OPEN: tuple[Status, ...] = ("scheduled", "confirmed")
 """The states in which an appointment still lies ahead."""
 
-Trigger = Literal["confirm", "cancel", "reschedule", "no_show", "meeting_started", "meeting_ended"]
+Trigger = Literal["confirm", "cancel", "restore", "reschedule", "no_show", "meeting_started", "meeting_ended"]
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 
 TRANSITIONS: dict[tuple[Status, Trigger], Status] = {
     ("scheduled", "confirm"): "confirmed",
     ("scheduled", "cancel"): "cancelled",
     ("confirmed", "cancel"): "cancelled",
+    ("cancelled", "restore"): "scheduled",
     ("scheduled", "reschedule"): "scheduled",
     ("confirmed", "reschedule"): "scheduled",
     ("scheduled", "no_show"): "no_show",
@@ -104,6 +106,51 @@ def refund_share(
     if by == "clinic" or now <= starts_at - full_until:
         return 100
     return late_percent
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+Asked = Literal["attendance", "cancellation", "settled", "person", "nothing"]
+"""What the last message to a person asked: whether they come, whether they want to cancel although it costs them
+something, nothing more because their answer was carried out, or what a member of the staff wrote."""
+Answer = Literal["confirm", "cancel", "yes", "no"]
+Meaning = Literal["confirm", "cancel", "cancel_now", "keep", "unclear"]
+"""`cancel_now` is the answer to the question that named the price."""
+
+MEANINGS: dict[tuple[Asked, Answer], Meaning] = {
+    ("nothing", "confirm"): "confirm",
+    ("nothing", "cancel"): "cancel",
+    ("attendance", "confirm"): "confirm",
+    ("attendance", "yes"): "confirm",
+    ("attendance", "cancel"): "cancel",
+    ("attendance", "no"): "cancel",
+    ("cancellation", "cancel"): "cancel_now",
+    ("cancellation", "yes"): "cancel_now",
+    ("cancellation", "no"): "keep",
+    ("settled", "confirm"): "confirm",
+    ("settled", "yes"): "confirm",
+    ("settled", "cancel"): "cancel",
+}
+"""Everything else is unclear, and a member of the staff answers: a "no" to a nurse's question cancels nothing."""
+
+
+def meaning(asked: Asked, answer: Answer) -> Meaning:
+    return MEANINGS.get((asked, answer), "unclear")
+
+
+def asked_by(kind: str) -> Asked:
+    """Return what a message of ours asks, by its kind."""
+    if kind.startswith("reminder-"):
+        return "attendance"
+    match kind:
+        case "cancel-question":
+            return "cancellation"
+        case "confirmed" | "cancelled" | "kept":
+            return "settled"
+        case "answer":
+            return "person"
+        case _:
+            return "nothing"
 
 
 # -- reminders ---------------------------------------------------------------------------------------------------------

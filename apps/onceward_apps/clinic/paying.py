@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from onceward import Tx
 from onceward.money import Money
 from onceward.payments import Accept, Dispute, Payment, PaymentError, Refund, Return
 from onceward_apps.clinic import bookings, correspondence
-from onceward_apps.clinic.app import ACCOUNT, APPOINTMENT, app
+from onceward_apps.clinic.app import ACCOUNT, APPOINTMENT, app, settings
 from onceward_apps.clinic.errors import NotAllowed, NotRefundable
-from onceward_apps.clinic.model import OPEN, UNFINISHED, payment_status
+from onceward_apps.clinic.model import OPEN, UNFINISHED, payment_status, refund_share
 from onceward_apps.clinic.return_pages import return_urls
 from onceward_apps.clinic.store import appointments, people
 
@@ -193,13 +193,37 @@ async def _was_refunded_for(tx: Tx, payment: Payment, amount: int, reason: str) 
     )
 
 
-async def end_cancelled(tx: Tx, appointment_id: UUID, *, share_percent: int, actor: str) -> None:
-    """Close the payment page of a cancelled appointment and refund `share_percent` of the price, all of a wrong amount."""
+async def share_returned(tx: Tx, row: Any, *, by: Literal["clinic", "patient"]) -> int:
+    """Return the percentage of the price that a cancellation now gives back."""
+    configured = settings()
+    return refund_share(
+        by=by,
+        starts_at=row["starts_at"],
+        now=await people.now(tx),
+        full_until=timedelta(hours=configured.refund_hours),
+        late_percent=configured.late_refund_percent,
+    )
+
+
+async def cancellation_fee(tx: Tx, row: Any) -> int:
+    """Return how much of their payment a patient would lose who cancels this appointment now, in minor units."""
+    share = await share_returned(tx, row, by="patient")
+    fee = 0
+    for payment in await _payments(tx, row["id"]):
+        if payment.decision == "accepted" and payment.is_exact:
+            left = await tx.payments.refundable(payment.id)
+            fee += max(0, left - payment.received * share // 100)
+    return fee
+
+
+async def end_cancelled(tx: Tx, appointment_id: UUID, *, share_percent: int, key: str, actor: str) -> None:
+    """Close the payment page of a cancelled appointment and refund `share_percent` of the price, all of a wrong amount.
+
+    The key names the cancellation: an appointment that was restored may be cancelled again.
+    """
     await tx.payments.close(APPOINTMENT, appointment_id)
     for payment in await _payments(tx, appointment_id):
         if payment.decision == "accepted":
             percent = share_percent if payment.is_exact else 100
-            await tx.payments.refund(
-                payment, percent=percent, reason="appointment_cancelled", key="cancelled", by=actor
-            )
+            await tx.payments.refund(payment, percent=percent, reason="appointment_cancelled", key=key, by=actor)
     await refresh(tx, appointment_id)

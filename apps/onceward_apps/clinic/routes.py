@@ -47,7 +47,7 @@ class PatientIn(BaseModel):
 
 
 class AppointmentIn(BaseModel):
-    """The same `id` twice is one appointment. `price` is in minor units."""
+    """The same `id` twice is one appointment. `price` is in minor units. A `doctor` has one appointment at a time."""
 
     id: UUID | None = None
     patient_id: UUID
@@ -55,6 +55,7 @@ class AppointmentIn(BaseModel):
     duration_minutes: int = Field(30, ge=5, le=1440)
     price: int = Field(0, ge=0, le=100_000_000)
     currency: str = Field("USD", pattern=r"^[A-Za-z]{3}$")
+    doctor: str | None = Field(None, min_length=1, max_length=100)
 
 
 class MoveIn(BaseModel):
@@ -161,6 +162,7 @@ async def add_appointment(engine: EngineHere, who: Operator, new: AppointmentIn)
             duration_minutes=new.duration_minutes,
             price=new.price,
             currency=new.currency,
+            doctor=new.doctor,
             id=new.id,
             actor=who.actor,
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
-from onceward import Run, Skip, Tx
+from onceward import BatchResult, Run, Tx
 from onceward_apps.clinic import correspondence, jobs
 from onceward_apps.clinic.app import app, settings
 from onceward_apps.clinic.store import due
@@ -12,20 +15,37 @@ from onceward_apps.clinic.store import due
 REMINDERS = "clinic-reminders"
 CALLBACKS = "clinic-lost-callbacks"
 WEBHOOKS = "clinic-daily-webhooks"
+PAGE = 5000
+"""How many appointments a statement reads or plans."""
+BATCH = 100
+"""How many reminders are queued in one transaction."""
 
 
 @app.every(300, name=REMINDERS)
 async def send_reminders(run: Run) -> None:
     """Queue the reminders that are due. Each appointment is locked and looked at again before its reminder."""
     hours = settings().reminders
-    if hours:
-        await run.each(await run.fetch(due.REMINDERS, max(hours)), remind)
+    planned = PAGE
+    while planned == PAGE:
+        async with run.transaction() as tx:
+            await tx.become_engine()
+            planned = await tx.fetchval(due.PLAN_REMINDERS, ",".join(map(str, hours)) or "none", list(hours), PAGE)
+    await run.each_batch(_due_reminders(run), remind, size=BATCH)
 
 
-async def remind(row: Any, tx: Tx) -> None:
-    result = await correspondence.remind(tx, row["id"])
-    if not result.startswith("reminder-"):
-        raise Skip
+async def _due_reminders(run: Run) -> AsyncIterator[Any]:
+    """Yield the appointments with a due reminder, a page at a time: a busy hour has more than fit into memory."""
+    after, id = datetime(1900, 1, 1, tzinfo=UTC), UUID(int=0)
+    while page := await run.fetch(due.REMINDERS, after, id, PAGE):
+        for row in page:
+            yield row
+        after, id = page[-1]["next_reminder_at"], page[-1]["id"]
+
+
+async def remind(rows: list[Any], tx: Tx) -> BatchResult:
+    """Queue the reminders of a batch. An appointment that needs none is not looked at again before its next one."""
+    results = {str(row["id"]): await correspondence.remind(tx, row["id"]) for row in rows}
+    return BatchResult(skipped=[id for id, result in results.items() if not result.startswith("reminder-")])
 
 
 @app.every(900, name=CALLBACKS)

@@ -26,6 +26,8 @@ from onceward_apps.engagement.transitions import times, transition_many
 DAILY = "engagement-daily"
 GIVEN_UP = "goodbye_given_up"
 NO_NUMBER = "no_number"
+RETURN_TIME = timedelta(days=14)
+"""Who comes back within this time after the goodbye has returned."""
 
 
 @app.cron("0 6 * * *", name=DAILY)
@@ -35,9 +37,12 @@ async def run_daily_engagement_job(run: Run) -> dict[str, Any]:
     step.started()
     size = settings().batch_size
     organizations = await candidates.organizations(run.fetch)
+    until = await run.fetchval("select onceward.now()") + times().answer
     for organization in organizations:
-        async with run.transaction(organization=organization) as tx:
-            await states.move_expiry(tx, times().answer)
+        after = candidates.FIRST_TIME, candidates.FIRST_USER
+        while after is not None:
+            async with run.transaction(organization=organization) as tx:
+                after = await states.move_expiry(tx, times().answer, after=after, until=until, size=size)
 
     async def given_up() -> AsyncGenerator[Row]:
         for organization in organizations:
@@ -63,6 +68,9 @@ async def run_daily_engagement_job(run: Run) -> dict[str, Any]:
     await step.each("inactivity_14d", inactive(), say_goodbye)
     await step.each("goodbye_timeout", expired(), end_waiting)
     await step.each("reminder_due", reminders(), end_reminder)
+    for organization in organizations:
+        async with run.transaction(organization=organization) as tx:
+            await states.count_returns(tx, RETURN_TIME)
     return step.completed()
 
 

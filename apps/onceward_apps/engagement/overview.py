@@ -33,12 +33,12 @@ async def overview(reader: Reader, organization: UUID | None) -> dict[str, Any]:
     now = await views.now(reader)
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     moves = await views.moves(reader, organization, since=today - timedelta(days=1), until=today)
-    rows = {row["state"]: row for row in await views.funnel(reader, organization)}
-    total = sum(row["users"] for row in rows.values())
+    counts = await views.counts(reader, organization)
+    total = sum(counts.get(state, 0) for state in STATES)
     funnel = [
         {
             "state": state,
-            "users": (users := rows[state]["users"] if state in rows else 0),
+            "users": (users := counts.get(state, 0)),
             "share": round(100 * users / total, 1) if total else 0.0,
             "moved_in": sum(move["users"] for move in moves if move["to_state"] == state),
             "moved_out": sum(move["users"] for move in moves if move["from_state"] == state),
@@ -50,8 +50,8 @@ async def overview(reader: Reader, organization: UUID | None) -> dict[str, Any]:
         "total": total,
         "funnel": funnel,
         "moves": [{**dict(move), "why": TRIGGER_TEXTS.get(move["trigger"], move["trigger"])} for move in moves],
-        "opted_out": await views.opted_out(reader, organization),
-        "unreachable": sum(row["unreachable"] for row in rows.values()),
+        "opted_out": counts.get("opted_out", 0),
+        "unreachable": counts.get("unreachable", 0),
     }
 
 

@@ -16,7 +16,7 @@ STALE_S = 10
 async def funnel(q: Query) -> dict[str, Any]:
     """Return the number of users in each state, with yesterday's moves."""
     q.watch("engagement.job_runs")
-    q.ignore("engagement.user_engagement_states", "engagement.user_profiles", "engagement.transitions")
+    q.ignore("engagement.state_counts", "engagement.transitions")
     q.stale_after(STALE_S)
     seen = await overview(q, q.organization)
     return {name: seen[name] for name in ("total", "funnel", "opted_out", "unreachable")}

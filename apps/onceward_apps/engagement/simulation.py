@@ -215,10 +215,9 @@ class _Simulation:
         await self._answer()
         sent = self._outbox.sent - before
         async with self._engine.transaction(organization=self._organization) as tx:
-            rows = await views.funnel(tx, self._organization)
+            counted = await views.counts(tx, self._organization)
             moves = await views.moves(tx, self._organization, since=midnight, until=midnight + timedelta(days=1))
         await self._clock.move_to(midnight + timedelta(days=1))
-        counted = {row["state"]: row["users"] for row in rows}
         return Day(
             date=f"{midnight:%Y-%m-%d}",
             goodbyes=sum(count for name, count in sent.items() if "goodbye" in name),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from onceward.inbox.commands import events, sources, sql_workers, trigger
+from onceward.inbox.commands import events, sources, trigger
 
 
 def register(cli: typer.Typer) -> None:
     sources.register(cli)
-    sql_workers.register(cli)
     events.register(cli)
     trigger.register(cli)

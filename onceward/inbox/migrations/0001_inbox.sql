@@ -151,6 +151,9 @@ begin
     if to_regclass('public.webhook_events') is not null then
         raise exception 'public.webhook_events exists and does not belong to Onceward: rename it, then migrate again';
     end if;
+    if to_regclass('public.webhook_side_effects') is not null then
+        raise exception 'public.webhook_side_effects exists and does not belong to Onceward: rename it, then migrate again';
+    end if;
 end
 $$;
 
@@ -169,17 +172,7 @@ grant update (status, attempts, last_attempt_at, processed_at, error, result) on
 create policy sql_worker on onceward.webhook_events for all to onceward_sql_worker
     using (onceward.is_external(webhook_id)) with check (onceward.is_external(webhook_id));
 
--- A login of one organization handles the events of that organization's sources, and sees no other events.
-create table onceward.worker_logins (
-    login name primary key,
-    organization_id uuid not null,         -- no foreign key: without its organization a login sees nothing, instead of everything
-    created_at timestamptz not null default clock_timestamp()
-);
-comment on table onceward.worker_logins is
-    'Logins of workers in other languages that belong to one organization. The owner of the tables writes them (`onceward sql-workers`).';
-select onceward.protect('onceward.worker_logins');
-revoke all on onceward.worker_logins from onceward_app;
-revoke insert, update, delete on onceward.worker_logins from onceward_engine;
+-- A login of one organization (onceward.sql_logins) handles the events of that organization's sources, and sees no other events.
 grant select on onceward.webhook_events to onceward_organization_worker;
 grant insert (id, webhook_id, event_id, payload, signature, status, attempts, last_attempt_at, processed_at, error, received_at,
               type, caused_by) on onceward.webhook_events to onceward_organization_worker;
@@ -187,6 +180,27 @@ grant update (status, attempts, last_attempt_at, processed_at, error, result) on
 create policy organization_worker on onceward.webhook_events for all to onceward_organization_worker
     using (webhook_id = any ((select onceward.worker_sources())::uuid[]))
     with check (webhook_id = any ((select onceward.worker_sources())::uuid[]));
+
+-- Side effects of workers in other languages: one row per source, provider and event, whoever claims the event again.
+create table onceward.webhook_side_effects (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid,                   -- of the source, filled in
+    webhook_id uuid,                        -- the source of the event: named by the worker, or found by the event id
+    provider text not null,
+    effect_key text not null,               -- provider and source: two senders may use the same event id
+    event_id text not null,
+    external_id text,
+    payload jsonb,
+    created_at timestamptz not null default onceward.now(),
+    unique (effect_key, event_id)
+);
+select onceward.protect('onceward.webhook_side_effects');
+revoke insert, update, delete on onceward.webhook_side_effects from onceward_app;
+grant select, insert on onceward.webhook_side_effects to onceward_sql_worker, onceward_organization_worker;
+grant update (external_id, payload) on onceward.webhook_side_effects to onceward_sql_worker, onceward_organization_worker;
+create policy sql_worker on onceward.webhook_side_effects for all to onceward_sql_worker using (true) with check (true);
+create policy organization_worker on onceward.webhook_side_effects for all to onceward_organization_worker
+    using (organization_id = (select onceward.login_organization())) with check (organization_id = (select onceward.login_organization()));
 
 create schema webhook;
 grant usage on schema webhook to onceward_sql_worker, onceward_organization_worker, onceward_engine;

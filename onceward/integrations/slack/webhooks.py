@@ -27,6 +27,8 @@ class SlackWebhooks(Provider):
 
     name = "slack"
     title = "Slack"
+    # Slack shows a body to the user of a slash command, and takes it as a wrong answer to `view_submission`.
+    accepted_reply = ProviderReply()
 
     verification = Hmac(
         header="x-slack-signature",

@@ -16,8 +16,8 @@ SENDER = Sender(
         strict_type=True,
     ),
     setup=(
-        "In the dashboard, set the webhook URL of the app. The API secret is the secret of the source. Turn "
-        "compression off: the signature covers the uncompressed bytes."
+        "In the dashboard, set the webhook URL of the app. The API secret is the secret of the source. "
+        "Compressed bodies are accepted: the signature covers the uncompressed bytes."
     ),
     failure="Stream retries a few times.",
     facts=("GetStream/stream-chat-js src/signing.ts (signature, vector)",),

@@ -35,6 +35,13 @@ class Context(BaseModel):
     id: str | None = None
 
 
+class Reaction(BaseModel):
+    """An emoji on one of our messages. Without an emoji the person took it back."""
+
+    message_id: str = ""
+    emoji: str = ""
+
+
 class WhatsAppMessage(BaseModel):
     id: str = Field(min_length=1, max_length=255)
     sender: str = Field(alias="from")
@@ -44,6 +51,14 @@ class WhatsAppMessage(BaseModel):
     button: Button | None = None
     interactive: Interactive | None = None
     context: Context | None = None
+    reaction: Reaction | None = None
+
+    @property
+    def quoted(self) -> str | None:
+        """Return the id of the message that this one answers, if the person chose one."""
+        if self.reaction is not None and self.reaction.message_id:
+            return self.reaction.message_id
+        return self.context.id if self.context else None
 
     @property
     def written(self) -> str:
@@ -75,6 +90,7 @@ class WhatsAppMessage(BaseModel):
             *((self.text.body,) if self.text else ()),
             *((self.button.text,) if self.button else ()),
             *((self._choice.title,) if self._choice else ()),
+            *((self.reaction.emoji,) if self.reaction else ()),
         )
 
 

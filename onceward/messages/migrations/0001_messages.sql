@@ -40,6 +40,17 @@ comment on table onceward.templates is
 select onceward.protect('onceward.templates');
 revoke update, delete on onceward.templates from onceward_app;
 
+create table onceward.current_templates (
+    name text primary key,
+    version text not null,
+    max_attempts int,                       -- of its policy
+    own jsonb not null                      -- by channel: the secrets of which any one gives an organization its own account
+);
+comment on table onceward.current_templates is
+    'The version of each template that the latest process started with, for onceward.send.';
+grant select on onceward.current_templates to onceward_app;
+grant select, insert, update on onceward.current_templates to onceward_engine;
+
 create table onceward.recipients (
     organization_id uuid,
     ref text not null,                      -- the id of the person in the application

@@ -1,4 +1,4 @@
-"""HTTP routes of messages: list, show, cancel, resolve an unknown outcome. Lists show no addresses and no texts."""
+"""HTTP routes of messages: send, list, show, cancel, resolve an unknown outcome. Lists show no addresses and no texts."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.db import Database
-from onceward.messages import ChannelName, operations
+from onceward.engine import Engine
+from onceward.messages import ChannelName, UnknownTemplate, operations
 from onceward.messages.resolving import UnknownFilter, resolve, resolve_all, unknown_messages
 from onceward.trust import Identity, transaction_for
-from onceward.web.api import database_of
+from onceward.web.api import database_of, engine_of
 from onceward.web.auth import require
 from onceward.web.exposure import exposed
-from onceward.web.fields import AtMost, Moment, Number, Why, example
+from onceward.web.fields import AtMost, Json, Moment, Number, Text, Why, example
 from onceward.web.problems import Problem, invalid_request
 
 Db = Annotated[Database, Depends(database_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Sender = Annotated[Identity, Depends(require("operator", permission="message"))]
+Eng = Annotated[Engine, Depends(engine_of)]
 Admin = Annotated[Identity, Depends(require("admin"))]
 Short = Annotated[str, StringConstraints(max_length=300)]
 Status = Literal["pending", "processing", "sent", "success", "failed", "dead_letter", "cancelled", "expired", "unknown"]
@@ -38,6 +41,35 @@ class MessageRow(BaseModel):
     scheduled_for: datetime | None
     sent_at: datetime | None
     created_at: datetime
+
+
+class NewMessage(BaseModel):
+    """A message to send once, after the answer. `to` is an address or the ref of a recipient."""
+
+    model_config = {
+        "extra": "forbid",
+        **example(
+            template="order-confirmation", to="ada@example.com", key="order:7:confirmation", data={"number": "A-7"}
+        ),
+    }
+
+    template: str = Field(min_length=1, max_length=200)
+    to: Annotated[Text, Field(min_length=1, max_length=500)]
+    key: Annotated[Text, Field(min_length=1, max_length=500)] = Field(
+        description="Used for one message only, ever: the same key again sends nothing."
+    )
+    data: Json = {}
+    channel: ChannelName | None = None
+    locale: Annotated[Text, Field(max_length=35)] | None = None
+    not_before: Moment | None = None
+    expires_at: Moment | None = None
+
+
+class QueuedMessage(BaseModel):
+    """`duplicate`: a message with the same key existed already."""
+
+    id: int
+    duplicate: bool
 
 
 class MessageVerdict(BaseModel):
@@ -105,6 +137,31 @@ async def list_messages(
             tx, status=status, channel=channel, template=template, before=before, limit=limit
         )
     return [MessageRow(**row) for row in rows]
+
+
+@router.post("", status_code=201)
+@exposed("mail")
+async def send_message(engine: Eng, identity: Sender, new: NewMessage, response: Response) -> QueuedMessage:
+    """Queue a message. With a key that was used before, that message is returned with status 200."""
+    try:
+        async with engine.transaction(organization=identity.organization) as tx:
+            queued = await tx.send(
+                new.template,
+                to=new.to,
+                key=new.key,
+                data=new.data,
+                channel=new.channel,
+                locale=new.locale,
+                not_before=new.not_before,
+                expires_at=new.expires_at,
+            )
+    except UnknownTemplate as error:
+        raise invalid_request([("body.template", str(error))]) from None
+    except ValueError as error:
+        raise invalid_request(detail=str(error)) from None
+    if queued.duplicate:
+        response.status_code = 200
+    return QueuedMessage(id=queued.id, duplicate=queued.duplicate)
 
 
 @router.get("/parked")

@@ -43,7 +43,7 @@ def add(
         list[str] | None,
         typer.Option(
             "--scope",
-            help="viewer, operator or owner, or a single permission: publish, message, replay, refund, scan; admin for the"
+            help="viewer, operator or owner, or a single permission: publish, message, enqueue, replay, refund, scan; admin for the"
             " whole instance. May be repeated. Default: viewer.",
         ),
     ] = None,

@@ -1,7 +1,7 @@
 -- Organizations, users and their access, the audit log, and the sequence of all ids.
 -- roles.sql creates the database roles before this file runs.
 
-grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker, onceward_organization_worker;
+grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker, onceward_organization_worker, onceward_producer;
 
 grant select on onceward.migrations, onceward.functions, onceward.privileges to onceward_engine;
 grant select, insert, update, delete on onceward.processes to onceward_engine;
@@ -25,6 +25,18 @@ create table onceward.organizations (
 select onceward.protect('onceward.organizations');
 revoke insert, update, delete on onceward.organizations from onceward_app;
 create index organizations_second_factor on onceward.organizations (organization_id) where second_factor_required;
+
+-- Logins of programs in other languages that belong to one organization: workers and producers.
+create table onceward.sql_logins (
+    login name primary key,
+    organization_id uuid not null,         -- no foreign key: without its organization a login sees nothing, instead of everything
+    created_at timestamptz not null default clock_timestamp()
+);
+comment on table onceward.sql_logins is
+    'Logins of programs in other languages that belong to one organization. The owner of the tables writes them (`onceward sql-logins`).';
+select onceward.protect('onceward.sql_logins');
+revoke all on onceward.sql_logins from onceward_app;
+revoke insert, update, delete on onceward.sql_logins from onceward_engine;
 
 -- Users, their memberships in organizations, API keys, sessions and stored secrets.
 -- Handlers (the app role) can read the members of their organization; only the engine grants or revokes access.
@@ -60,7 +72,7 @@ create table onceward.api_keys (
     prefix text not null unique,
     hash bytea not null,                   -- sha256 of the whole key; the key is shown once and never stored
     scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['viewer', 'operator', 'owner', 'admin',
-        'publish', 'message', 'replay', 'refund', 'scan']),
+        'publish', 'message', 'enqueue', 'replay', 'refund', 'scan']),
     apps text[] not null default '{}',     -- the key is limited to these apps and sources; empty: no limit
     sources text[] not null default '{}',
     addresses text[] not null default '{}', -- networks from which the key may be used; empty: everywhere

@@ -1,8 +1,8 @@
 -- Find rights with which a handler's role could get around row-level security.
 with handlers as (
-    -- The roles of handlers and of workers in other languages. None of them may be a member of another role.
+    -- The roles of handlers and of programs in other languages. None of them may be a member of another role.
     select oid, rolname, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb from pg_roles
-     where rolname in ('onceward_app', 'onceward_sql_worker', 'onceward_organization_worker')
+     where rolname in ('onceward_app', 'onceward_sql_worker', 'onceward_organization_worker', 'onceward_producer')
 ), tenant_tables as (
     select c.oid, c.relowner from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where c.relkind in ('r', 'p', 'v') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'

@@ -1,11 +1,12 @@
 -- Enqueue a job from any language or from psql, in the caller's transaction. Return its id, or the id of the job that
--- already has the unique key.
+-- already has the unique key. It runs with the rights of its owner, so that onceward_producer needs none on the tables; it writes
+-- for onceward.producing_for() only. `trace` is the W3C traceparent of the caller.
 create or replace function onceward.enqueue(
     task text, args jsonb default '{}', queue text default 'default', run_at timestamptz default null,
     boost_s int default 0, unique_key text default null, unique_for text default 'unfinished',
     on_conflict text default 'skip', lane text default null, cap int default null, ordered boolean default false,
-    max_attempts int default null, tags text[] default null, fair_key text default null
-) returns bigint language plpgsql as $$
+    max_attempts int default null, tags text[] default null, fair_key text default null, trace text default null
+) returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_id bigint;
 begin
@@ -33,10 +34,17 @@ begin
     select r.id into v_id from onceward.enqueue_one(
         task, args, queue, run_at, boost_s, unique_key, unique_for, on_conflict, lane,
         case when ordered then 1 else cap end, ordered, null, null, max_attempts, tags, null,
-        onceward.organization(), onceward.cause(), null, fair_key) r;
+        onceward.producing_for(), onceward.cause(),
+        case when trace is not null then jsonb_build_object('trace', left(trace, 600)) end, fair_key) r;
     if run_at is null or run_at <= onceward.now() then
         perform onceward.wake_idle_workers(queue);
     end if;
     return v_id;
 end
 $$;
+
+revoke all on function onceward.enqueue(
+    text, jsonb, text, timestamptz, int, text, text, text, text, int, boolean, int, text[], text, text) from public;
+grant execute on function onceward.enqueue(
+    text, jsonb, text, timestamptz, int, text, text, text, text, int, boolean, int, text[], text, text)
+    to onceward_app, onceward_engine, onceward_producer;

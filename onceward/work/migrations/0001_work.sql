@@ -86,10 +86,11 @@ create table onceward.attempts (
     started_at timestamptz,
     finished_at timestamptz not null default clock_timestamp(),
     result jsonb,
-    error jsonb,                           -- type, message, stack, reason
+    error jsonb,                           -- type, message, stack, reason; group: why the group in which it had run was rolled back
     shared smallint                        -- how many pieces of work shared its commit; null: it had its own
 );
-comment on table onceward.attempts is 'Every finished attempt. Rows are only appended.';
+comment on table onceward.attempts is
+    'Every finished attempt. Rows are only appended, and changed only by the transaction that appends them.';
 create index attempts_work on onceward.attempts (work_id);
 create index attempts_finished on onceward.attempts using brin (finished_at);
 -- What SQL passes to record_attempts. Not the row type of the table: then a new column of the table would break the

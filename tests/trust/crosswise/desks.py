@@ -8,7 +8,7 @@ D = "/dashboard"
 LISTS = {
     "learning": ("cohorts", "students", "enrolments", "waitlist", "refunds", "disputes"),
     "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons"),
-    "clinic": ("appointments", "payments", "patients", "inbox"),
+    "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
     "engagement": ("users", "runs"),
     "coursegen": ("courses", "calls"),
 }
@@ -30,6 +30,7 @@ ROWS = {
     "ticketing/tickets": "$ticket",
     "clinic/appointments": "$appointment",
     "clinic/patients": "$patient",
+    "clinic/doctors": "$doctor",
     "clinic/inbox": "$inbound",
     "engagement/users": "$engaged",
     "coursegen/courses": "$course",
@@ -44,9 +45,10 @@ ASKING = {
     "ticketing/tickets/do/void": "$ticket",
     **{
         f"clinic/appointments/do/{name}": "$visit"
-        for name in ("confirm", "no_show", "cancel", "create_room", "send_link")
+        for name in ("confirm", "no_show", "cancel", "restore", "write", "create_room", "send_link")
     },
     "clinic/appointments/do/refund": "$visit",
+    "clinic/patients/do/book": "$patient",
     "clinic/inbox/do/answer": "$question",
     "clinic/inbox/do/close": "$question",
     "engagement/users/do/stop": "$engaged",
@@ -73,6 +75,8 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/enrolments/do/move"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
     ("GET", f"{D}/learning/refunds/do/repeat"): Ask(query={"ids": "$course_refund"}, shows="nothing"),
     ("GET", f"{D}/ticketing/coupons/do/add_coupon"): NOTHING,
+    ("GET", f"{D}/clinic/patients/do/add_patient"): NOTHING,
+    ("GET", f"{D}/clinic/doctors/do/add_doctor"): NOTHING,
     ("GET", f"{D}/clinic/appointments/do/move"): Ask(query={"ids": "$visit"}, blank=True),
     ("GET", f"{D}/clinic/patients/do/edit"): Ask(query={"ids": "$patient"}),
 }
@@ -95,6 +99,11 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/clinic/appointments/do/refund"): run("$visit", **WHY),
     ("POST", f"{D}/clinic/appointments/do/cancel"): run("$visit", reason="a test"),
     ("POST", f"{D}/clinic/appointments/do/no_show"): run("$visit"),
+    ("POST", f"{D}/clinic/appointments/do/restore"): attempt("$visit"),
+    ("POST", f"{D}/clinic/appointments/do/write"): attempt("$visit", text="x"),
+    ("POST", f"{D}/clinic/patients/do/book"): attempt("$patient", starts_at="2031-06-25T09:30", duration_minutes="30"),
+    ("POST", f"{D}/clinic/patients/do/add_patient"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/clinic/doctors/do/add_doctor"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/clinic/patients/do/edit"): run("$patient", name="x"),
     ("POST", f"{D}/clinic/inbox/do/answer"): attempt("$question", text="x"),
     ("POST", f"{D}/clinic/inbox/do/close"): run("$question"),

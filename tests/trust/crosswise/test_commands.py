@@ -31,7 +31,7 @@ COMMANDS: dict[str, str | None] = {
     "users add": None,
     "sources add": None,
     "services check": None,
-    "sql-workers add": None,
+    "sql-logins add": None,
     "endpoints add": None,
     "endpoints ls": "--json",
     "endpoints show": "$endpoint",

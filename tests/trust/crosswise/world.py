@@ -215,7 +215,12 @@ class World:
             org.ids[name] = (await self.own(org, "POST", f"{clinic}/patients", json={"name": org.private}))["id"]
         for hour, name in enumerate(("appointment", "visit", "paid_visit"), 10):
             visit = {"patient_id": org.ids["patient"], "starts_at": f"2031-06-21T{hour}:00:00Z", "price": 100}
-            org.ids[name] = (await self.own(org, "POST", f"{clinic}/appointments", json=visit))["id"]
+            if name == "visit":
+                visit["doctor"] = org.private
+            row = await self.own(org, "POST", f"{clinic}/appointments", json=visit)
+            org.ids[name] = row["id"]
+            if name == "visit":
+                org.ids["doctor"] = row["doctor_id"]
         await self.db.execute(PAID_VISIT, org.id, org.ids["paid_visit"], org.private)
         for name in ("inbound", "question"):
             inbound = await self.db.fetchval(

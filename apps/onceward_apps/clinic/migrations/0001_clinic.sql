@@ -46,16 +46,30 @@ create table clinic.contacts (
 );
 select onceward.protect('clinic.contacts');
 
+create table clinic.doctors (
+    organization_id uuid not null default onceward.organization(),
+    id uuid not null default gen_random_uuid(),
+    name text not null,
+    created_at timestamptz not null default onceward.now(),
+    primary key (organization_id, id),
+    unique (organization_id, name)
+);
+create index doctors_newest on clinic.doctors (organization_id, created_at, id);
+select onceward.protect('clinic.doctors');
+
 create table clinic.appointments (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
     patient_id uuid not null,
+    doctor_id uuid,
     starts_at timestamptz not null,
     duration_minutes int not null default 30 check (duration_minutes between 5 and 1440),
     status text not null default 'scheduled'
         check (status in ('scheduled', 'confirmed', 'in_progress', 'completed', 'cancelled', 'no_show')),
     status_changed_at timestamptz not null default onceward.now(),
     booked_at timestamptz not null default onceward.now(),      -- when starts_at was set
+    reminder_plan text not null default '',                     -- the hours that next_reminder_at follows; empty: not planned yet
+    next_reminder_at timestamptz,
     price bigint not null default 0 check (price >= 0),         -- in minor units
     currency text not null default 'USD' check (currency ~ '^[A-Z]{3}$'),
     payment_status text not null default 'unpaid' check (payment_status in
@@ -72,15 +86,19 @@ create table clinic.appointments (
     cancellation_reason text,
     created_at timestamptz not null default onceward.now(),
     unique (organization_id, id),
+    foreign key (organization_id, doctor_id) references clinic.doctors (organization_id, id),
     -- An erased patient gets another id, and the appointments follow.
     foreign key (organization_id, patient_id) references clinic.patients (organization_id, id) on update cascade
 );
 create index appointments_day on clinic.appointments (organization_id, starts_at);
 create index appointments_patient on clinic.appointments (organization_id, patient_id, starts_at);
+create index appointments_doctor on clinic.appointments (organization_id, doctor_id, starts_at) where doctor_id is not null;
 create unique index appointments_one_at_a_time on clinic.appointments (organization_id, patient_id, starts_at)
     where status in ('scheduled', 'confirmed');
 comment on index clinic.appointments_one_at_a_time is 'A request that is sent twice creates one appointment.';
-create index appointments_upcoming on clinic.appointments (starts_at) where status in ('scheduled', 'confirmed');
+create index appointments_to_plan on clinic.appointments (reminder_plan, id) where status in ('scheduled', 'confirmed');
+create index appointments_to_remind on clinic.appointments (next_reminder_at, id)
+    where status in ('scheduled', 'confirmed') and next_reminder_at is not null;
 select onceward.protect('clinic.appointments');
 
 create table clinic.appointment_history (
@@ -203,33 +221,6 @@ create table clinic.recordings (
 create index recordings_room on clinic.recordings (organization_id, room_name);
 select onceward.protect('clinic.recordings');
 
--- Side effects of workers in other languages: one row per provider and event, whoever claims the event again.
-create table clinic.webhook_side_effects (
-    id uuid primary key default gen_random_uuid(),
-    organization_id uuid,                   -- filled in from the event
-    provider text not null,
-    event_id text not null,
-    external_id text,
-    payload jsonb,
-    created_at timestamptz not null default onceward.now(),
-    unique (provider, event_id)
-);
-select onceward.protect('clinic.webhook_side_effects');
-revoke insert, update, delete on clinic.webhook_side_effects from onceward_app;
-grant select, insert on clinic.webhook_side_effects to onceward_sql_worker, onceward_organization_worker;
-grant update (external_id, payload) on clinic.webhook_side_effects to onceward_sql_worker, onceward_organization_worker;
-create policy sql_worker on clinic.webhook_side_effects for all to onceward_sql_worker using (true) with check (true);
-create policy organization_worker on clinic.webhook_side_effects for all to onceward_organization_worker
-    using (organization_id = (select onceward.worker_organization())) with check (organization_id = (select onceward.worker_organization()));
-
-
-do $$
-begin
-    if to_regclass('public.webhook_side_effects') is not null then
-        raise exception 'public.webhook_side_effects exists and does not belong to the clinic: rename it, then migrate again';
-    end if;
-end
-$$;
 select onceward.watch('clinic.appointments');
 select onceward.watch('clinic.inbound_messages');
 select onceward.watch('clinic.outgoing');

@@ -12,8 +12,9 @@ from onceward import Tx
 Row = Any
 
 ADD = """
-insert into clinic.appointments (id, patient_id, starts_at, duration_minutes, price, currency, payment_status)
-values ($1, $2, $3, $4, $5::bigint, $6, case when $5::bigint = 0 then 'not_required' else 'unpaid' end)
+insert into clinic.appointments
+    (id, patient_id, starts_at, duration_minutes, price, currency, doctor_id, payment_status)
+values ($1, $2, $3, $4, $5::bigint, $6, $7, case when $5::bigint = 0 then 'not_required' else 'unpaid' end)
 on conflict do nothing
 returning *
 """
@@ -22,7 +23,8 @@ update clinic.appointments set status = $2, status_changed_at = onceward.now() w
 """
 MOVE = """
 update clinic.appointments
-   set starts_at = $2, duration_minutes = coalesce($3, duration_minutes), booked_at = onceward.now()
+   set starts_at = $2, duration_minutes = coalesce($3, duration_minutes), booked_at = onceward.now(),
+       reminder_plan = '', next_reminder_at = null
  where id = $1 returning *
 """
 NOTE = """
@@ -33,10 +35,11 @@ select a.* from clinic.appointments a
  where a.patient_id = any($1::uuid[]) and a.status in ('scheduled', 'confirmed') and a.starts_at > onceward.now()
  order by a.starts_at, a.id
 """
-# Which appointment one of our messages was about, for a reply that quotes it.
-BY_REFERENCE = """
-select o.appointment_id from onceward.messages m join clinic.outgoing o on o.message_id = m.id
- where m.reference = $1 and o.appointment_id is not null
+NEXT_REMINDER = """
+update clinic.appointments a
+   set next_reminder_at = (select min(a.starts_at - make_interval(hours => hour)) from unnest($2::int[]) hour
+                            where a.starts_at - make_interval(hours => hour) > onceward.now())
+ where a.id = $1
 """
 SET_MEETING = """
 update clinic.appointments a
@@ -49,10 +52,18 @@ update clinic.appointments a
 
 
 async def add(
-    tx: Tx, id: UUID, patient_id: UUID, *, starts_at: datetime, duration_minutes: int, price: int, currency: str
+    tx: Tx,
+    id: UUID,
+    patient_id: UUID,
+    *,
+    starts_at: datetime,
+    duration_minutes: int,
+    price: int,
+    currency: str,
+    doctor_id: UUID | None,
 ) -> Row | None:
     """Create an appointment. Return None if this id exists, or the patient has an appointment at this time."""
-    return await tx.fetchrow(ADD, id, patient_id, starts_at, duration_minutes, price, currency)
+    return await tx.fetchrow(ADD, id, patient_id, starts_at, duration_minutes, price, currency, doctor_id)
 
 
 async def get(tx: Tx, id: UUID, *, lock: bool = False) -> Row | None:
@@ -87,12 +98,31 @@ async def set_cancellation(tx: Tx, id: UUID, by: str, reason: str) -> None:
     )
 
 
+async def clear_cancellation(tx: Tx, id: UUID) -> Row:
+    return await tx.fetchrow(
+        "update clinic.appointments set cancelled_by = null, cancellation_reason = null, room_url = null,"
+        " reminder_plan = '', next_reminder_at = null"
+        " where id = $1 returning *",
+        id,
+    )
+
+
+async def count_cancellations(tx: Tx, id: UUID) -> int:
+    """Return how often an appointment was cancelled: it can be restored."""
+    return await tx.fetchval(
+        "select count(*) from clinic.appointment_history"
+        " where organization_id = onceward.organization() and appointment_id = $1 and trigger = 'cancel'",
+        id,
+    )
+
+
 async def upcoming(tx: Tx, patient_ids: Sequence[UUID]) -> list[Row]:
     return await tx.fetch(UPCOMING, list(patient_ids))
 
 
-async def by_reference(tx: Tx, reference: str) -> UUID | None:
-    return await tx.fetchval(BY_REFERENCE, reference)
+async def plan_next_reminder(tx: Tx, id: UUID, hours: Sequence[int]) -> None:
+    """Set the time of the first reminder that is not due yet."""
+    await tx.execute(NEXT_REMINDER, id, list(hours))
 
 
 async def set_room(tx: Tx, id: UUID, name: str, url: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +36,29 @@ update clinic.inbound_messages set answered_at = onceward.now(), answered_by = $
 NOTE_SENT = """
 insert into clinic.outgoing (message_id, kind, key, contact_id, patient_id, appointment_id) values ($1, $2, $3, $4, $5, $6)
 on conflict (message_id) do nothing
+"""
+# Which of our messages a person quotes.
+BY_REFERENCE = """
+select o.kind, o.appointment_id from onceward.messages m join clinic.outgoing o on o.message_id = m.id
+ where m.reference = $1
+"""
+RECENTLY_SENT = """
+-- What a person got before a moment, the newest first. A few rows of one contact, however long the conversation is.
+with newest as (
+    select message_id, kind, appointment_id from clinic.outgoing
+     where organization_id = onceward.organization() and contact_id = $1 order by message_id desc limit 50
+)
+select n.kind, n.appointment_id
+  from newest n join onceward.messages m on m.id = n.message_id
+ where n.kind <> 'reply' and m.status in ('processing', 'success', 'unknown')
+   and date_trunc('second', coalesce(m.sent_at, m.created_at)) between $2::timestamptz - $3::interval and $2
+ order by coalesce(m.sent_at, m.created_at) desc, n.message_id desc
+"""
+JUST_WRITTEN = """
+select exists (
+    select from clinic.outgoing o join onceward.messages m on m.id = o.message_id
+     where o.organization_id = onceward.organization() and o.appointment_id = $1 and o.kind = 'answer'
+       and m.data->>'text' = $2 and o.created_at > onceward.now() - $3::interval)
 """
 QUEUED_REMINDERS = """
 select key from clinic.outgoing where appointment_id = $1 and kind like 'reminder-%'
@@ -92,6 +116,19 @@ async def note_reply(tx: Tx, event_id: str, message_id: int, inbound_id: int) ->
         message_id,
         inbound_id,
     )
+
+
+async def was_written(tx: Tx, appointment_id: UUID, text: str, within: timedelta) -> bool:
+    """Whether the staff has sent this text about an appointment a moment ago. The row of the appointment is locked."""
+    return await tx.fetchval(JUST_WRITTEN, appointment_id, text, within)
+
+
+async def by_reference(tx: Tx, reference: str) -> Row | None:
+    return await tx.fetchrow(BY_REFERENCE, reference)
+
+
+async def recently_sent(tx: Tx, contact_id: UUID, before: datetime, within: timedelta) -> list[Row]:
+    return await tx.fetch(RECENTLY_SENT, contact_id, before, within)
 
 
 async def reminder_keys(tx: Tx, appointment_id: UUID) -> list[str]:

@@ -1,11 +1,31 @@
 """What the schedules look for, over all clinics."""
 
+PLAN_REMINDERS = """
+-- Set the first reminder of appointments that are new, were moved, or were planned for other hours ($1, $2).
+with stale as (
+    (select id from clinic.appointments where status in ('scheduled', 'confirmed') and reminder_plan < $1 limit $3)
+    union all
+    (select id from clinic.appointments where status in ('scheduled', 'confirmed') and reminder_plan > $1 limit $3)
+    limit $3
+), locked as (
+    select a.id, a.starts_at, a.booked_at from clinic.appointments a join stale using (id)
+     order by a.id for update of a skip locked
+), planned as (
+    update clinic.appointments a
+       set reminder_plan = $1,
+           next_reminder_at = (select min(l.starts_at - make_interval(hours => hour)) from unnest($2::int[]) hour
+                                where l.starts_at - make_interval(hours => hour) >= l.booked_at)
+      from locked l where a.id = l.id
+    returning a.id
+)
+select count(*) from planned
+"""
 REMINDERS = """
--- Appointments of the next hours. Which reminder is due is decided again under the lock of the appointment.
-select a.id, a.organization_id from clinic.appointments a
- where a.status in ('scheduled', 'confirmed')
-   and a.starts_at > onceward.now() and a.starts_at <= onceward.now() + make_interval(hours => $1::int)
- order by a.starts_at limit 20000
+-- The next appointments with a due reminder, after ($1, $2). Which reminder it is, is decided under the lock.
+select id, organization_id, next_reminder_at from clinic.appointments
+ where status in ('scheduled', 'confirmed') and next_reminder_at is not null and next_reminder_at <= onceward.now()
+   and (next_reminder_at, id) > ($1, $2)
+ order by next_reminder_at, id limit $3
 """
 SILENT_MESSAGES = """
 -- Texts that Twilio took long ago without a final report. After two days a report is worth nothing.

@@ -72,6 +72,14 @@ select recording_id from clinic.recordings where room_name = $1 and status = 'st
 """
 
 
+async def count_of(tx: Tx, appointment_id: UUID) -> int:
+    """Return how many rooms an appointment has had."""
+    return await tx.fetchval(
+        "select count(*) from clinic.rooms where organization_id = onceward.organization() and appointment_id = $1",
+        appointment_id,
+    )
+
+
 async def seen(tx: Tx, name: str, appointment_id: UUID | None = None) -> Row:
     """Return the room, storing it if it is new."""
     return await tx.fetchrow(SEEN, name, appointment_id)

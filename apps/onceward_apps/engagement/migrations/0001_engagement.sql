@@ -49,6 +49,18 @@ create index idx_engagement_unreachable on engagement.user_engagement_states (or
     where unreachable_at is not null;
 select onceward.protect('engagement.user_engagement_states');
 
+create table engagement.state_counts (
+    id bigint primary key default nextval('onceward.ids'),
+    organization_id uuid not null,
+    state text not null,                    -- a state, or unreachable, or opted_out
+    users bigint not null                   -- a difference: the number is the sum
+);
+comment on table engagement.state_counts is
+    'How many users are in each state, as differences that every change appends: nobody waits for a counter. A schedule adds them up.';
+create index state_counts_organization on engagement.state_counts (organization_id, state) include (users);
+select onceward.protect('engagement.state_counts');
+revoke insert, update, delete on engagement.state_counts from onceward_app;
+
 create table engagement.transactions (
     organization_id uuid not null default onceward.organization(),
     id uuid not null default gen_random_uuid(),
@@ -76,6 +88,17 @@ create index transitions_user on engagement.transitions (organization_id, user_i
 create index transitions_at on engagement.transitions (organization_id, at);
 select onceward.protect('engagement.transitions');
 revoke update on engagement.transitions from onceward_app;
+
+create table engagement.returns (
+    organization_id uuid not null default onceward.organization(),
+    day date not null,                      -- of the goodbye, UTC
+    held_out boolean not null,
+    users bigint not null,
+    returned bigint not null,               -- within 14 days
+    primary key (organization_id, day, held_out)
+);
+comment on table engagement.returns is 'How many users came back after the goodbyes of a day, with a goodbye and in the holdout group.';
+select onceward.protect('engagement.returns');
 
 create table engagement.job_runs (
     organization_id uuid not null default onceward.organization(),

@@ -32,7 +32,6 @@ async def load(view: View) -> dict[str, Any]:
         "runs": await views.runs(view.conn, view.organization, limit=10),
         "next": next_runs(seen["now"]),
         "returns": await returned(view.conn, view.organization),
-        "queue": [dict(row) for row in await views.queue_states(view.conn)],
         "lost": [dict(row) for row in await views.unreachable(view.conn, view.organization, limit=20)],
         "holdout_percent": settings().holdout_percent,
     }

@@ -151,19 +151,63 @@ returning s.user_id, s.unreachable_at is not null as unreachable
 # A goodbye that waits (a parked channel, quiet hours) does not expire; one that was sent late expires 48 hours after
 # the send. `unknown` counts as sent: nobody gets a second goodbye.
 MOVE_EXPIRY = """
+-- One page of waiting users: $6 after ($3, $4), not later than $5. Return the last one, and how many were read.
+with page as (
+    select s.user_id, s.goodbye_expires_at, s.goodbye_key from engagement.user_engagement_states s
+     where s.organization_id = $1 and s.goodbye_expires_at is not null and s.goodbye_expires_at <= $5
+       and (s.goodbye_expires_at, s.user_id) > ($3, $4)
+     order by s.goodbye_expires_at, s.user_id limit $6
+), moved as (
 update engagement.user_engagement_states s
    set goodbye_sent_at = greatest(s.goodbye_sent_at, x.sent_at),
        goodbye_expires_at = greatest(s.goodbye_expires_at, x.sent_at + $2::interval)
   from (
     select s.user_id, case m.status when 'success' then m.sent_at when 'unknown' then coalesce(m.unsure_since, m.sending_since)
                                     else onceward.now() end as sent_at
-      from engagement.user_engagement_states s
-      join onceward.messages m on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1 and m.key = s.goodbye_key
-     where s.organization_id = $1 and s.goodbye_expires_at is not null and m.status in ('success', 'unknown', 'pending', 'processing')
-       and m.delivery is distinct from 'failed'
+      from page p
+      join engagement.user_engagement_states s on s.organization_id = $1 and s.user_id = p.user_id
+      join onceward.messages m
+        on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1 and m.key = p.goodbye_key
+     where m.status in ('success', 'unknown', 'pending', 'processing') and m.delivery is distinct from 'failed'
      order by s.user_id for update of s
   ) x
  where s.organization_id = $1 and s.user_id = x.user_id and s.state = 'goodbye_sent' and x.sent_at + $2::interval > s.goodbye_expires_at
+)
+select count(*) as read, max(goodbye_expires_at) as at,
+       (select user_id from page order by goodbye_expires_at desc, user_id desc limit 1) as user_id
+  from page
+"""
+
+COUNT_RETURNS = """
+-- Count the goodbyes of each day whose users have had 14 days ($2) to return, once. A day is read by its index.
+with days as (
+    select d::date as day
+      from generate_series(
+               greatest((select max(day) + 1 from engagement.returns where organization_id = $1)::timestamp,
+                        (select min(at) at time zone 'UTC' from engagement.transitions
+                          where organization_id = $1)::date),
+               ((onceward.now() - $2::interval) at time zone 'UTC')::date - 1, interval '1 day') d
+)
+insert into engagement.returns (organization_id, day, held_out, users, returned)
+select $1, days.day, t.held_out, count(*),
+       count(*) filter (where exists (
+           select from engagement.transitions r
+            where r.organization_id = $1 and r.user_id = t.user_id and r.id > t.id
+              and r.trigger in ('activity', 'reply_help') and r.at <= t.at + $2::interval))
+  from days join engagement.transitions t
+    on t.organization_id = $1 and t.trigger = 'inactivity_14d'
+   and t.at >= days.day::timestamp at time zone 'UTC' and t.at < (days.day + 1)::timestamp at time zone 'UTC'
+ group by days.day, t.held_out
+on conflict do nothing
+"""
+
+UNFOLDED = "select organization_id from engagement.state_counts group by organization_id having count(*) >= $1"
+
+FOLD = """
+-- A row that is appended meanwhile stays for the next time; of two runs at once, the second finds nothing to delete.
+with gone as (delete from engagement.state_counts where organization_id = $1 returning state, users)
+insert into engagement.state_counts (organization_id, state, users)
+select $1, state, sum(users) from gone group by state having sum(users) <> 0
 """
 
 COUNT = """
@@ -305,9 +349,22 @@ async def goodbye_failed(tx: Tx, users: Sequence[UUID], *, retry: timedelta, mos
     return {row["user_id"]: row["unreachable"] for row in rows}
 
 
-async def move_expiry(tx: Tx, answer: timedelta) -> None:
-    """Let goodbyes expire 48 hours after they were really sent."""
-    await tx.execute(MOVE_EXPIRY, tx.organization, answer)
+async def move_expiry(
+    tx: Tx, answer: timedelta, *, after: tuple[datetime, UUID], until: datetime, size: int
+) -> tuple[datetime, UUID] | None:
+    """Let a page of goodbyes expire 48 hours after they were really sent. Return after whom to go on; None at the end.
+
+    `until` ends the walk: a goodbye that is moved goes behind the others, and would be met again.
+    """
+    at, user_id = after
+    row = await tx.fetchrow(MOVE_EXPIRY, tx.organization, answer, at, user_id, until, size)
+    assert row is not None
+    return None if row["read"] < size else (row["at"], row["user_id"])
+
+
+async def count_returns(tx: Tx, within: timedelta) -> None:
+    """Count who came back after the goodbyes whose time is over, once for each day."""
+    await tx.execute(COUNT_RETURNS, tx.organization, within)
 
 
 async def count(

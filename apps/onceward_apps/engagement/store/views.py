@@ -74,15 +74,11 @@ select p.user_id from engagement.user_profiles p
         and o.channel in ('*', 'whatsapp') and o.category in ('*', $3))
 """
 
-FUNNEL = """
-select s.state, count(*) as users,
-       count(*) filter (where s.unreachable_at is not null) as unreachable
-  from engagement.user_engagement_states s where ($1::uuid is null or s.organization_id = $1) group by s.state
+COUNTS = """
+-- A few rows for each organization, however many users it has.
+select state, sum(users)::bigint as users from engagement.state_counts where organization_id = $1 group by state
 """
-
-OPTED_OUT = """
-select count(*) from engagement.user_profiles p where ($1::uuid is null or p.organization_id = $1) and p.reengagement_opt_out
-"""
+ALL_COUNTS = "select state, sum(users)::bigint as users from engagement.state_counts group by state"
 
 MOVES = """
 select from_state, to_state, trigger, count(*) as users from engagement.transitions
@@ -110,26 +106,13 @@ select user_id, unreachable_at, unreachable_because, goodbye_failures from engag
  where ($1::uuid is null or organization_id = $1) and unreachable_at is not null order by unreachable_at desc limit $2
 """
 
-# Only users whose 14 days are over: the others may still return.
 RETURNS = """
-select t.held_out, count(*) as users,
-       count(*) filter (where exists (
-           select from engagement.transitions r
-            where r.organization_id = t.organization_id and r.user_id = t.user_id and r.id > t.id
-              and r.trigger in ('activity', 'reply_help') and r.at <= t.at + $3::interval)) as returned
-  from engagement.transitions t
- where ($1::uuid is null or t.organization_id = $1) and t.trigger = 'inactivity_14d' and t.at > onceward.now() - $2::interval
-   and t.at <= onceward.now() - $3::interval
- group by t.held_out order by t.held_out
-"""
-
-QUEUE_STATES = """
-select message_type, status, count(*) as messages from engagement.engagement_message_queue
- where created_at > onceward.now() - interval '7 days' group by message_type, status order by message_type, status
+select held_out, sum(users)::bigint as users, sum(returned)::bigint as returned from engagement.returns
+ where ($1::uuid is null or organization_id = $1) and day > (onceward.now() at time zone 'UTC')::date - $2::int
+ group by held_out order by held_out
 """
 
 LONGEST_HISTORY = 200
-RETURN_DAYS = 14
 
 
 async def by_number(tx: Tx, numbers: Sequence[str]) -> list[Any]:
@@ -178,12 +161,13 @@ async def opted_out_now(tx: Tx, users: Sequence[UUID], *, category: str = "engag
     return [row["user_id"] for row in rows]
 
 
-async def funnel(reader: Reader, organization: UUID | None) -> list[Any]:
-    return await reader.fetch(FUNNEL, organization)
-
-
-async def opted_out(reader: Reader, organization: UUID | None) -> int:
-    return await reader.fetchval(OPTED_OUT, organization)
+async def counts(reader: Reader, organization: UUID | None) -> dict[str, int]:
+    """Return the number of users in each state, and of those who are `unreachable` or `opted_out`."""
+    if organization is None:
+        rows = await reader.fetch(ALL_COUNTS)
+    else:
+        rows = await reader.fetch(COUNTS, organization)
+    return {row["state"]: row["users"] for row in rows if row["users"]}
 
 
 async def moves(reader: Reader, organization: UUID | None, *, since: datetime, until: datetime) -> list[Any]:
@@ -204,12 +188,8 @@ async def unreachable(reader: Reader, organization: UUID | None, *, limit: int =
 
 
 async def returns(reader: Reader, organization: UUID | None, *, days: int = 180) -> list[Any]:
-    """Return how many users came back within 14 days, with and without a goodbye."""
-    return await reader.fetch(RETURNS, organization, timedelta(days=days), timedelta(days=RETURN_DAYS))
-
-
-async def queue_states(reader: Reader) -> list[Any]:
-    return await reader.fetch(QUEUE_STATES)
+    """Return how many users came back within 14 days, with and without a goodbye. The daily run has counted them."""
+    return await reader.fetch(RETURNS, organization, days)
 
 
 async def now(reader: Reader) -> datetime:

@@ -9,7 +9,7 @@ select case
            when pg_has_role(session_user, 'onceward_engine', 'member') then null
            else '{}'
        end
-  from (values (session_user)) caller (login) left join onceward.worker_logins l using (login)
+  from (values (session_user)) caller (login) left join onceward.sql_logins l using (login)
 $$;
 
 revoke all on function onceward.worker_sources() from public;

@@ -1,7 +1,0 @@
--- The side effects under the name that workers in other languages use.
-create or replace view public.webhook_side_effects with (security_invoker = true) as
-    select id, provider, event_id, external_id, payload, created_at from clinic.webhook_side_effects;
-comment on view public.webhook_side_effects is 'clinic.webhook_side_effects under the name that workers in other languages use.';
-grant select, insert on public.webhook_side_effects to onceward_sql_worker, onceward_organization_worker;
-grant update (external_id, payload) on public.webhook_side_effects to onceward_sql_worker, onceward_organization_worker;
-grant select on public.webhook_side_effects to onceward_app, onceward_engine;
