@@ -16,7 +16,8 @@ from onceward.testing import until
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import checks, link_tokens, waitlist
 from onceward_apps.learning.cohorts import NewSession
-from onceward_apps.learning.desk import PlacesForm
+from onceward_apps.learning.desk.cohorts import PlacesForm, load_cohort
+from onceward_apps.learning.desk.teaching import load_absent, load_item, load_session
 from onceward_apps.learning.store import certificates, curriculum
 from tests import twins
 from tests.learning.server import PUBLIC, STUDENT, Server, running
@@ -296,6 +297,84 @@ async def resize_on_the_desk(stage: Stage) -> Case:
     return on_the_desk(stage, "cohorts/do/resize", ids=cohort, stamp=stamp, max_capacity="12")
 
 
+async def loaded(stage: Stage, load: Any, id: object) -> dict[str, str]:
+    """The stamp of a form that shows the present values of a row."""
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        return {"stamp": version(await load(tx, str(id)))}
+
+
+async def edit_on_the_desk(stage: Stage) -> Case:
+    cohort = await stage.cohort()
+    given = {"name": f"Edited {next(stage.numbers)}", "price": "499", "price.currency": "EUR"}
+    given |= {"starts_at": "2031-05-01T09:00", "ends_at": "2031-06-01T09:00"} | await loaded(stage, load_cohort, cohort)
+    return on_the_desk(stage, "cohorts/do/edit", {"description": "other"}, ids=cohort, **given)
+
+
+async def duplicate_on_the_desk(stage: Stage) -> Case:
+    given = {"name": f"Copy {next(stage.numbers)}", "starts_at": "2031-05-01T09:00"}
+    return on_the_desk(stage, "cohorts/do/duplicate", {"n": "1"}, ids=await stage.cohort(items=1), **given)
+
+
+async def enrol_on_the_desk(stage: Stage) -> Case:
+    cohort = await stage.cohort(price=PRICE)
+    name = stage.new_name()
+    people = f"{name}@example.org {name}"
+    return on_the_desk(stage, "cohorts/do/enrol", {"reason": "other"}, ids=cohort, people=people, reason="scholarship")
+
+
+async def add_session_on_the_desk(stage: Stage) -> Case:
+    times = {name: f"{text[:16]}" for name, text in session_times(5).items()}
+    cohort = await stage.cohort()
+    return on_the_desk(stage, "cohorts/do/add_session", {"title": "Other"}, ids=cohort, title="Workshop", **times)
+
+
+async def add_item_on_the_desk(stage: Stage) -> Case:
+    given = {"title": "Joins", "kind": "lesson", "position": "1"}
+    return on_the_desk(stage, "cohorts/do/add_item", {"body": "other"}, ids=await stage.cohort(), **given)
+
+
+async def change_session_on_the_desk(stage: Stage) -> Case:
+    id = await planned_session(stage)
+    times = {name: f"{text[:16]}" for name, text in session_times(6).items()}
+    given = {"title": "Workshop", **times} | await loaded(stage, load_session, id)
+    return on_the_desk(stage, "sessions/do/change", ids=id, **given)
+
+
+async def cancel_session_on_the_desk(stage: Stage) -> Case:
+    id = await planned_session(stage)
+    return on_the_desk(stage, "sessions/do/cancel", {"reason": "other"}, ids=id, reason="ill")
+
+
+async def recording_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(
+        stage, "sessions/do/set_recording", ids=await planned_session(stage), url="https://video.example/1"
+    )
+
+
+async def attendance_on_the_desk(stage: Stage) -> Case:
+    starts = datetime.now(UTC) + timedelta(days=2)
+    new = NewSession(title="Workshop", starts_at=starts, ends_at=starts + timedelta(hours=1))
+    cohort, _, _ = await stage.enrolled(sessions=[new])
+    begun = "update learning.sessions set starts_at = now() - interval '1 hour' where cohort_id = $1 returning id"
+    id = await stage.db.fetchval(begun, cohort)
+    return on_the_desk(stage, "sessions/do/check_off", ids=id, absent="", **await loaded(stage, load_absent, id))
+
+
+async def an_item(stage: Stage) -> UUID:
+    cohort = await stage.cohort(items=1)
+    return await stage.db.fetchval("select id from learning.content_items where cohort_id = $1", cohort)
+
+
+async def edit_item_on_the_desk(stage: Stage) -> Case:
+    id = await an_item(stage)
+    given = {"title": "Joins", "kind": "lesson", "position": "1"} | await loaded(stage, load_item, id)
+    return on_the_desk(stage, "items/do/edit_item", ids=id, **given)
+
+
+async def remove_item_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "items/do/remove_item", ids=await an_item(stage))
+
+
 async def change_state_on_the_desk(stage: Stage) -> Case:
     cohort = await stage.cohort()
     return on_the_desk(
@@ -453,6 +532,17 @@ CASES: Cases[Stage] = {
     f"POST {STAFF}/refunds/{{refund_id}}/retry": retry,
     f"POST {DESK}/cohorts/do/create": create_on_the_desk,
     f"POST {DESK}/cohorts/do/resize": resize_on_the_desk,
+    f"POST {DESK}/cohorts/do/edit": edit_on_the_desk,
+    f"POST {DESK}/cohorts/do/duplicate": duplicate_on_the_desk,
+    f"POST {DESK}/cohorts/do/enrol": enrol_on_the_desk,
+    f"POST {DESK}/cohorts/do/add_session": add_session_on_the_desk,
+    f"POST {DESK}/cohorts/do/add_item": add_item_on_the_desk,
+    f"POST {DESK}/sessions/do/change": change_session_on_the_desk,
+    f"POST {DESK}/sessions/do/cancel": cancel_session_on_the_desk,
+    f"POST {DESK}/sessions/do/set_recording": recording_on_the_desk,
+    f"POST {DESK}/sessions/do/check_off": attendance_on_the_desk,
+    f"POST {DESK}/items/do/edit_item": edit_item_on_the_desk,
+    f"POST {DESK}/items/do/remove_item": remove_item_on_the_desk,
     f"POST {DESK}/cohorts/do/change_state": change_state_on_the_desk,
     f"POST {DESK}/enrolments/do/refund": refund_on_the_desk,
     f"POST {DESK}/enrolments/do/move": move_on_the_desk,

@@ -20,7 +20,8 @@ from onceward_apps.learning.store import sessions as rows
 from onceward_apps.learning.student_mails import mail_many
 
 BATCH = 100
-Change = Literal["added", "moved", "cancelled"]
+Change = Literal["added", "moved", "cancelled", "aligned"]
+"""What happened to a session. `aligned`: the whole cohort moved, and its mail says so."""
 
 
 async def add(tx: Tx, cohort_id: UUID, *, title: str, starts_at: datetime, ends_at: datetime, actor: str) -> Any:
@@ -86,6 +87,11 @@ async def set_recording(tx: Tx, session_id: UUID, url: str, *, actor: str) -> An
         return session
     await tx.audit("session_recording_set", entity_type="Session", entity_id=session_id, actor=actor)
     return await rows.set_recording(tx, session_id, url)
+
+
+async def align(tx: Tx, cohort: Any, session: Any) -> None:
+    """Bring the bookings of a session in line that moved with its cohort. Students hear of the cohort."""
+    await _follow(tx, cohort, session, "aligned")
 
 
 async def _changeable(tx: Tx, cohort_id: UUID) -> Any:
@@ -158,8 +164,8 @@ async def follow_session(
         more = {"session_id": session_id, "change": change, "revision": revision, "old_start": old_start}
         await tx.enqueue(follow_session, **more, reason=reason, after=students[-1]["id"])
     await _align_bookings(tx, session, [student["id"] for student in students])
-    if session["revision"] != revision:
-        return 0  # it changed again, and the job of that change mails
+    if session["revision"] != revision or change == "aligned":
+        return 0  # it changed again and the job of that change mails, or the mail about the cohort says it
     data = {"change": change, "title": session["title"], "startTime": session["starts_at"], "oldStartTime": old_start}
     mails = [
         (

@@ -6,7 +6,7 @@ from tests.trust.crosswise.routes import NOTHING, WHY, Ask
 
 D = "/dashboard"
 LISTS = {
-    "learning": ("cohorts", "students", "enrolments", "waitlist", "refunds", "disputes"),
+    "learning": ("cohorts", "sessions", "items", "students", "enrolments", "waitlist", "refunds", "disputes"),
     "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons"),
     "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
     "engagement": ("users", "runs"),
@@ -25,6 +25,8 @@ ROWS = {
     "learning/cohorts": "$cohort",
     "learning/students": "$student",
     "learning/enrolments": "$enrollment",
+    "learning/sessions": "$session",
+    "learning/items": "$item",
     "ticketing/events": "$event",
     "ticketing/orders": "$checkout",
     "ticketing/tickets": "$ticket",
@@ -36,6 +38,9 @@ ROWS = {
     "coursegen/courses": "$course",
 }
 ASKING = {
+    **{f"learning/cohorts/do/{name}": "$cohort" for name in ("duplicate", "enrol", "add_session", "add_item")},
+    **{f"learning/sessions/do/{name}": "$session" for name in ("cancel", "set_recording")},
+    "learning/items/do/remove_item": "$item",
     "ticketing/events/do/open_sale": "$event",
     "ticketing/events/do/close": "$event",
     **{f"ticketing/events/do/{name}": "$event" for name in ("edit", "move", "duplicate", "cancel")},
@@ -70,6 +75,10 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/runs/{{id}}"): Ask(fill={"id": "1"}, shows="nothing"),
     ("GET", f"{D}/learning/cohorts/do/create"): NOTHING,
     ("GET", f"{D}/learning/cohorts/do/resize"): Ask(query={"ids": "$cohort"}, blank=True),
+    ("GET", f"{D}/learning/cohorts/do/edit"): Ask(query={"ids": "$cohort"}),
+    ("GET", f"{D}/learning/sessions/do/change"): Ask(query={"ids": "$session"}),
+    ("GET", f"{D}/learning/sessions/do/check_off"): Ask(query={"ids": "$session"}, shows="nothing"),
+    ("GET", f"{D}/learning/items/do/edit_item"): Ask(query={"ids": "$item"}),
     ("GET", f"{D}/learning/cohorts/do/change_state"): Ask(query={"ids": "$cohort"}, shows="nothing"),
     ("GET", f"{D}/learning/enrolments/do/refund"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
     ("GET", f"{D}/learning/enrolments/do/move"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
@@ -134,6 +143,19 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ),
     ("POST", f"{D}/learning/enrolments/do/refund"): attempt("$enrollment", **WHY),
     ("POST", f"{D}/learning/cohorts/do/create"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/learning/cohorts/do/duplicate"): attempt("$cohort", name="x", starts_at="2031-01-01T09:00"),
+    ("POST", f"{D}/learning/cohorts/do/enrol"): attempt("$cohort", people="x@example.org", **WHY),
+    ("POST", f"{D}/learning/cohorts/do/add_session"): attempt("$cohort", title="x", starts_at="2031-01-01T09:00"),
+    ("POST", f"{D}/learning/cohorts/do/add_item"): attempt("$cohort", title="x"),
+    ("POST", f"{D}/learning/cohorts/do/edit"): Ask(form={"ids": "$cohort", "name": "x", "step": "try"}, blank=True),
+    ("POST", f"{D}/learning/sessions/do/change"): Ask(
+        form={"ids": "$session", "title": "x", "step": "try"}, blank=True
+    ),
+    ("POST", f"{D}/learning/sessions/do/cancel"): attempt("$session", **WHY),
+    ("POST", f"{D}/learning/sessions/do/set_recording"): attempt("$session", url="https://video.example/2"),
+    ("POST", f"{D}/learning/sessions/do/check_off"): attempt("$session", absent="x@example.org"),
+    ("POST", f"{D}/learning/items/do/edit_item"): Ask(form={"ids": "$item", "title": "x", "step": "try"}, blank=True),
+    ("POST", f"{D}/learning/items/do/remove_item"): attempt("$item"),
     ("POST", f"{D}/learning/cohorts/do/resize"): Ask(form={"ids": "$cohort", "max_capacity": "12", "step": "run"}),
     ("POST", f"{D}/learning/cohorts/do/change_state"): attempt("$cohort", status="CANCELLED", **WHY),
 }

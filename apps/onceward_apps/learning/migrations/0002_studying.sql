@@ -68,6 +68,7 @@ create table learning.content_items (
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
 );
 create index content_items_by_cohort on learning.content_items (cohort_id, position);
+create index content_items_by_title on learning.content_items (organization_id, title, id);
 select onceward.protect('learning.content_items');
 
 create table learning.progress (

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, BaseModel, Field
 
 from onceward.web import ANYTHING, AtMost, exposed
-from onceward_apps.learning import attendance, certificates, cohorts, enrollments, users, waitlist
-from onceward_apps.learning.errors import InvalidRequest, LearningError, NotFound
+from onceward_apps.learning import attendance, certificates, cohorts, content, enrollments, users, waitlist
+from onceward_apps.learning.errors import InvalidRequest, NotFound
 from onceward_apps.learning.model import CohortStatus, transitions_from
 from onceward_apps.learning.routes.requests import Email, EngineHere, Link, Operator, Reason, Title, Viewer, acting
 from onceward_apps.learning.routes.sessions import SessionIn
@@ -166,10 +166,7 @@ async def set_capacity(engine: EngineHere, who: Operator, cohort_id: UUID, new: 
 async def add_item(engine: EngineHere, who: Operator, cohort_id: UUID, new: ItemIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         await _require_cohort(tx, cohort_id)
-        item = await curriculum.add_item(tx, cohort_id, **new.model_dump())
-        if item is None:
-            raise LearningError(f"the cohort has a {new.kind} with the title {new.title!r}: choose another title")
-        return dict(item)
+        return dict(await content.add_item(tx, cohort_id, new.model_dump(), actor=who.actor))
 
 
 @router.get("/cohorts/{cohort_id}/enrollments")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +39,23 @@ select u.id as "userId", u.email, u.name from learning.enrollments e join learni
 """
 COUNT = "select count(*) from learning.enrollments where cohort_id = $1 and status = 'ACTIVE'"
 RESIZE = "update learning.cohorts set max_capacity = $2 where id = $1 returning *"
+FIELDS = ("name", "description", "starts_at", "ends_at", "price", "currency", "required_attendance_percentage")
+FIELDS += ("has_live_sessions", "cal_event_type_id", "zoom_link", "slack_channel_url", "extension_price")
+FIELDS += ("extension_days", "instalment_price", "instalment_count", "time_zone")
+CHANGE = f"""
+update learning.cohorts set {", ".join(f"{name} = ${n}" for n, name in enumerate(FIELDS, 2))},
+       unstarted_alert_at = case when starts_at = $4 then unstarted_alert_at end
+ where id = $1 returning *, onceward.now() as now
+"""
+WAS_SOLD = """
+select exists (select from learning.enrollments where cohort_id = $1)
+    or exists (select from learning.checkouts where cohort_id = $1 and status <> 'ended')
+"""
+IS_TAKEN = """
+select exists (select from learning.cohorts c join learning.cohorts o on o.organization_id = c.organization_id
+                where c.id = $1 and o.id <> $1 and lower(o.name) = lower($2) and o.starts_at = $3
+                  and o.status <> 'CANCELLED')
+"""
 REFUND_COUNTED = "update learning.cohorts set refunds_processed = refunds_processed + 1 where id = $1"
 ALERTED = """
 update learning.cohorts set unstarted_alert_at = onceward.now() where id = $1 and unstarted_alert_at is null returning id
@@ -86,3 +104,18 @@ async def count_refund(tx: Tx, cohort_id: UUID) -> None:
 async def note_alert(tx: Tx, cohort_id: UUID) -> bool:
     """Return True for the first call: operators are notified once."""
     return await tx.fetchval(ALERTED, cohort_id) is not None
+
+
+async def change(tx: Tx, cohort_id: UUID, values: Mapping[str, Any]) -> Any:
+    """Set all fields that can change. A new start is announced again if the cohort is not confirmed by then."""
+    return await tx.fetchrow(CHANGE, cohort_id, *(values[name] for name in FIELDS))
+
+
+async def was_sold(tx: Tx, cohort_id: UUID) -> bool:
+    """Return whether somebody has enrolled, or is paying."""
+    return await tx.fetchval(WAS_SOLD, cohort_id)
+
+
+async def is_taken(tx: Tx, cohort_id: UUID, name: str, starts_at: datetime) -> bool:
+    """Return whether another cohort has this name and start."""
+    return await tx.fetchval(IS_TAKEN, cohort_id, name, starts_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -36,6 +37,50 @@ async def add_item(
         is_prep,
         resource,
     )
+
+
+ITEM_FIELDS = ("kind", "title", "body", "url", "position", "required", "is_prep", "resource")
+COPY_ITEMS = f"""
+insert into learning.content_items (cohort_id, {", ".join(ITEM_FIELDS)})
+select $2, {", ".join(ITEM_FIELDS)} from learning.content_items where cohort_id = $1
+"""
+CHANGE_ITEM = f"""
+update learning.content_items set {", ".join(f"{name} = ${n}" for n, name in enumerate(ITEM_FIELDS, 2))} where id = $1
+"""
+REMOVE_ITEM = """
+with done as (delete from learning.progress where item_id = $1 returning 1)
+select count(*) from done
+"""
+
+
+async def copy_items(tx: Tx, cohort_id: UUID, to_cohort: UUID) -> None:
+    await tx.execute(COPY_ITEMS, cohort_id, to_cohort)
+
+
+async def lock_item(tx: Tx, item_id: UUID) -> Any:
+    return await tx.fetchrow("select * from learning.content_items where id = $1 for update", item_id)
+
+
+async def has_item(tx: Tx, cohort_id: UUID, kind: str, title: str, *, other_than: UUID) -> bool:
+    return await tx.fetchval(
+        "select exists (select from learning.content_items"
+        " where cohort_id = $1 and kind = $2 and title = $3 and id <> $4)",
+        cohort_id,
+        kind,
+        title,
+        other_than,
+    )
+
+
+async def change_item(tx: Tx, item_id: UUID, values: Mapping[str, Any]) -> None:
+    await tx.execute(CHANGE_ITEM, item_id, *(values[name] for name in ITEM_FIELDS))
+
+
+async def remove_item(tx: Tx, item_id: UUID) -> int:
+    """Delete an item with the marks of those who had done it. Returns how many they were."""
+    done = await tx.fetchval(REMOVE_ITEM, item_id)
+    await tx.execute("delete from learning.content_items where id = $1", item_id)
+    return done
 
 
 async def enrollments(tx: Tx, cohort_id: UUID, limit: int, after: UUID | None) -> list[Any]:

@@ -18,6 +18,36 @@ update learning.sessions
    set cancelled_at = onceward.now(), cancellation_reason = nullif($2, ''), revision = revision + 1
  where id = $1 and cancelled_at is null returning *
 """
+ADDRESSES = """
+select lower(u.email) as email from learning.users u join learning.enrollments e on e.user_id = u.id
+ where e.cohort_id = $1 and e.status in ('ACTIVE', 'EXPIRED') and lower(u.email) = any($2::text[])
+"""
+# One statement for a cohort of any size. Who is recorded with the same already gets no second row.
+CHECK_OFF = """
+with students as (
+    select e.id, not (lower(u.email) = any($2::text[])) as attended,
+           (select o.attended from learning.attendance_observations o where o.enrollment_id = e.id and o.session_id = s.id
+             order by (o.source = 'correction') desc, (o.source = 'no_show') desc, o.id desc limit 1) as known
+      from learning.sessions s
+      join learning.enrollments e on e.cohort_id = s.cohort_id and e.status in ('ACTIVE', 'EXPIRED')
+      join learning.users u on u.id = e.user_id
+     where s.id = $1
+), added as (
+    insert into learning.attendance_observations (enrollment_id, session_id, attended, source, cause, observed_by, reason)
+    select id, $1, attended, 'correction', $3, $4, nullif($5, '') from students where known is distinct from attended
+    returning 1
+)
+select count(*) from added
+"""
+ABSENT = """
+select u.email from learning.sessions s
+  join learning.enrollments e on e.cohort_id = s.cohort_id and e.status in ('ACTIVE', 'EXPIRED')
+  join learning.users u on u.id = e.user_id and u.erased_at is null
+  cross join lateral (select o.attended from learning.attendance_observations o
+                       where o.enrollment_id = e.id and o.session_id = s.id
+                       order by (o.source = 'correction') desc, (o.source = 'no_show') desc, o.id desc limit 1) seen
+ where s.id = $1 and not seen.attended order by u.email limit 1000
+"""
 
 
 async def add(tx: Tx, cohort_id: UUID, title: str, starts_at: datetime, ends_at: datetime) -> Any:
@@ -56,3 +86,17 @@ async def set_recording(tx: Tx, session_id: UUID, url: str) -> Any:
     return await tx.fetchrow(
         "update learning.sessions set recording_url = $2 where id = $1 returning *", session_id, url
     )
+
+
+async def addresses(tx: Tx, cohort_id: UUID, emails: list[str]) -> set[str]:
+    """Return those of the addresses that belong to students of a cohort."""
+    return {row["email"] for row in await tx.fetch(ADDRESSES, cohort_id, emails)}
+
+
+async def check_off(tx: Tx, session_id: UUID, absent: list[str], *, cause: str, actor: str, reason: str) -> int:
+    return await tx.fetchval(CHECK_OFF, session_id, absent, cause, actor, reason)
+
+
+async def absent(tx: Tx, session_id: UUID) -> list[str]:
+    """Return the addresses of the students who are recorded as absent."""
+    return [row["email"] for row in await tx.fetch(ABSENT, session_id)]

@@ -1,0 +1,61 @@
+"""The home page of the desk: figures, a chart, and what needs attention."""
+
+from __future__ import annotations
+
+from onceward.desk import Chart, DeskFigure
+from onceward.web.dashboard import Figure, Reason, Status, View, many, number
+from onceward_apps.learning.desk.listings import desk
+from onceward_apps.learning.store import overview
+
+desk.figure(
+    DeskFigure(
+        title="Active enrolments",
+        sql="select count(*) from learning.enrollments where status = 'ACTIVE'",
+        listing="enrolments",
+        query="status=ACTIVE",
+    )
+)
+desk.figure(
+    DeskFigure(
+        title="Failed refunds",
+        sql=f"select count(*) from onceward.payment_refunds r join onceward.payments p on p.id = r.payment_id where {overview.FAILED}",
+        listing="refunds",
+        query="status=failed",
+        warn_above=0,
+    )
+)
+desk.figure(
+    DeskFigure(
+        title="Open disputes",
+        sql="select count(*) from onceward.payment_disputes d join onceward.payments p on p.id = d.payment_id"
+        f" where d.status in ('inquiry', 'open') and {overview.OURS}",
+        listing="disputes",
+        query="status=open",
+        warn_above=0,
+    )
+)
+desk.chart(
+    Chart(
+        name="enrolments",
+        title="Enrolments",
+        sql="select enrolled_at::date as at, count(*) as value from learning.enrollments where enrolled_at >= $1 group by 1",
+        empty="Nobody has enrolled in the last 30 days.",
+    )
+)
+
+
+async def status(view: View) -> Status:
+    """Return the figures for the overview of the dashboard."""
+    counts = await overview.counts(view.conn, view.organization)
+    if not any(dict(counts).values()):
+        return Status()
+    note = f"{number(counts['new'])} in 24 hours"
+    figure = Figure("Active enrolments", number(counts["active"]), desk.path, note, "bad" if counts["failed"] else "")
+    reasons: list[Reason] = []
+    if counts["failed"]:
+        text = f"{many(counts['failed'], 'refund')} failed: students wait for their money"
+        reasons.append(Reason("attention", text, f"{desk.path}/refunds?status=failed"))
+    if counts["disputes"]:
+        text = f"{many(counts['disputes'], 'payment')} disputed: answer at Stripe before the deadline"
+        reasons.append(Reason("attention", text, f"{desk.path}/disputes"))
+    return Status((figure,), tuple(reasons))
