@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -96,3 +97,23 @@ async def test_what_a_basket_holds_already_costs_nothing_of_the_limit(office: Of
             cost += baskets.missing(await baskets.held(tx, show.id, basket), [], {lawn: number})
             await baskets.hold(tx, show.id, basket, places={lawn: number})
     assert cost == 10
+
+
+@pytest.mark.acceptance("hole-1")
+async def test_a_checkout_whose_time_passes_while_it_waits_for_the_pools_is_refused(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show = await office.show(hold_s=300, checkout_s=900)
+    basket = await office.hold(show, "Stalls A1")
+    await office.later(minutes=4)
+    await start(office, show, basket, "first")
+    await office.later(minutes=18)
+    extend = baskets.extend
+
+    async def waiting(*args: Any, **options: Any) -> Any:
+        await office.later(minutes=21)
+        return await extend(*args, **options)
+
+    monkeypatch.setattr(baskets, "extend", waiting)
+    with pytest.raises(NothingHeld, match="choose seats again"):
+        await start(office, show, basket, "second")

@@ -257,7 +257,7 @@ async def test_a_sale_takes_few_round_trips(office: Office, monkeypatch: pytest.
         "ticketing.sell(",
         "onceward.jobs",
         "onceward.messages",
-        "onceward.publish",
+        "onceward.write_published",
         "onceward.topic_messages",
         "onceward.audit_log",
     )

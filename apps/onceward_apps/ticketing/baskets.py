@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
+
 from onceward import Tx
 from onceward.capacity import CapacityRefused, Want, claim, extend, release
 from onceward_apps.ticketing.app import CHECKOUT
@@ -28,6 +30,8 @@ from onceward_apps.ticketing.store import baskets, coupons, setup
 UNPAID = ("started", "failed", "expired")
 """States from which a checkout can end unpaid."""
 SHORTEST_CHECKOUT = timedelta(seconds=10)
+ENDED_ALREADY = "OW003"
+"""What PostgreSQL reports for a hold whose end has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +243,17 @@ async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
     starts a checkout.
     """
     last = min(row["created_at"] for row in holds) + timedelta(seconds=event["hold_s"] + event["checkout_s"])
-    until = min(event["now"] + timedelta(seconds=event["checkout_s"]), last)
-    if until < event["now"] + SHORTEST_CHECKOUT:
-        raise NothingHeld("the time for these seats is over: choose seats again")
+    usual = timedelta(seconds=event["checkout_s"])
+    is_over = NothingHeld("the time for these seats is over: choose seats again")
+    if last < event["now"] + SHORTEST_CHECKOUT:
+        raise is_over
+    until = usual if event["now"] + usual <= last else last
     try:
         extended = await extend(tx, [row["claim_id"] for row in holds], until=until)
+    except asyncpg.PostgresError as error:
+        if error.sqlstate != ENDED_ALREADY:
+            raise
+        raise is_over from None  # this transaction has waited for the pools until then
     except CapacityRefused as refused:
         raise SeatTaken(str(refused), tuple(each.unit or each.pool for each in refused.refusals)) from None
     assert extended.until is not None
