@@ -144,6 +144,12 @@ ERASERS: tuple[Eraser, ...] = (
         " and a.status in ('scheduled', 'confirmed', 'in_progress') and a.starts_at > onceward.now() - interval '1 day')",
         names=("id", "reference", "phone", "whatsapp", "email"),
     ),
+    Eraser(
+        name="doctors",
+        table="clinic.doctors",
+        columns={"name": "text"},
+        kept="The clinic names its doctors on its appointments: rename the doctor.",
+    ),
 )
 
 SET = "a closed set"
@@ -153,6 +159,7 @@ UNSEARCHED: dict[str, str] = {
     "clinic.clinics.*": "about the clinic",
     "clinic.patients.locale": "a language",
     "clinic.appointments.currency": SET,
+    "clinic.appointments.reminder_plan": "hours of reminders",
     "clinic.appointments.room_name": OURS,
     "clinic.appointments.room_url": OURS,
     "clinic.appointment_history.from_status": SET,

@@ -50,7 +50,6 @@ UNSEARCHED: dict[str, str] = {
     "engagement.user_profiles.locale": "a language",
     "engagement.user_engagement_states.*": WITH_USER,
     "engagement.state_counts.*": "counts",
-    "engagement.returns.*": "counts",
     "engagement.transactions.*": WITH_USER,
     "engagement.transitions.from_state": "a closed set",
     "engagement.transitions.to_state": "a closed set",

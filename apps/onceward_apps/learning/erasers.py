@@ -166,7 +166,6 @@ UNSEARCHED: dict[str, str] = {
     "learning.bookings.uid": SERVICE,
     "learning.bookings.earlier_uids": "ids of an outside service",
     "learning.attendance_observations.cause": "the id of an event or request",
-    "learning.content_items.resource": CLOSED,
     "learning.content_items.url": "a page of the organization",
     "learning.survey_maps.*": CODE,
     "learning.survey_responses.response_id": SERVICE,
