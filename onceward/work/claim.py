@@ -145,23 +145,35 @@ async def claim_lanes(
 
     Of an ordered lane it is one row, or several rows of the tasks `together`: each has the one before it in `after`.
     """
-    begin = (plan.fair, *plan.at, plan.left, *_columns(plan.marks), *_columns(plan.missed))
-    rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, suspect, together, *begin)
+    values = CLAIM_LANES.values(
+        queue=queue,
+        tasks=tasks,
+        most=most,
+        lease=lease,
+        worker=worker,
+        suspect=suspect,
+        together=together,
+        fair=plan.fair,
+        line=plan.at.line,
+        lane=plan.at.lane,
+        left=plan.left,
+        mark_lines=[each.line for each in plan.marks],
+        mark_lanes=[each.lane for each in plan.marks],
+        missed_lines=[each.line for each in plan.missed],
+        missed_lanes=[each.lane for each in plan.missed],
+    )
+    rows = await conn.fetch(CLAIM_LANES.text, *values)
     work = [Claimed(lease, *row[: len(WORK_COLUMNS)]) for row in rows if row["id"] is not None]
     if together:
         by_id = {each.id: each for each in work}
         for each, row in zip(work, rows, strict=False):
             each.after = by_id.get(row["follows"])
-    told = rows[0]["claim"]
-    marks, missed = _lanes(told["marks"]), _lanes(told["missed"])
-    turns = LanesTaken(len(work), told["visited"], Lane(*told["at"]), told["left"], marks, missed)
+    said = rows[0]["claim"]
+    marks, missed = _lanes(said["marks"]), _lanes(said["missed"])
+    turns = LanesTaken(len(work), said["visited"], Lane(*said["at"]), said["left"], marks, missed)
     if work:
         work = _in_turn([row["line"] for row in rows], work)
-    return LaneClaim(lease, work, turns, told["resume_s"], told["plain"])
-
-
-def _columns(lanes: Sequence[Lane]) -> tuple[list[int], list[str]]:
-    return [each.line for each in lanes], [each.lane for each in lanes]
+    return LaneClaim(lease, work, turns, said["resume_s"], said["plain"])
 
 
 def _lanes(found: Sequence[tuple[int, str]] | None) -> list[Lane]:

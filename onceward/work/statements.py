@@ -7,7 +7,7 @@ from onceward.statements import named, read_statement
 BEAT = read_statement("work", "beat")
 BUNDLE_THAT_WAITS = read_statement("work", "bundle_that_waits")
 CLAIM = read_statement("work", "claim")
-CLAIM_LANES = read_statement("work", "claim_lanes")
+CLAIM_LANES = named(read_statement("work", "claim_lanes"))
 DEAD_LETTER_GROUPS = read_statement("work", "dead_letter_groups")
 END_OF_WINDOW = read_statement("work", "end_of_window")
 ENQUEUE = read_statement("work", "enqueue")

@@ -118,7 +118,7 @@ async def test_both_claims_return_work_in_the_order_of_its_constructor(db: Datab
     expected = ["organization_id" if name == "organization" else name for name in parameters if name != "lease"]
     assert list(WORK_COLUMNS) == expected
     async with db.acquire() as conn:
-        for statement in (CLAIM, CLAIM_LANES):
+        for statement in (CLAIM, CLAIM_LANES.text):
             columns = [each.name for each in (await conn.prepare(statement)).get_attributes()]
             assert columns[: len(WORK_COLUMNS)] == expected
 

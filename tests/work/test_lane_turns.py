@@ -257,7 +257,9 @@ async def test_a_claim_of_lanes_reads_what_it_visits_whatever_waits(db: Database
         )
         assert pages(walk) < 10
         assert {node.get("Index Name") for node in nodes(walk)} & {"work_lane_line"}
-        plan = await explain(conn, CLAIM_LANES, "default", ["x"], 40, 7, 1, True, [], True, 0, "", 0, [], [], [], [])
+        plan = await explain(
+            conn, CLAIM_LANES.text, "default", ["x"], 40, 7, 1, True, [], True, 0, "", 0, [], [], [], []
+        )
         assert pages(plan) < 40 * 60, pages(plan)
     assert await db.fetchval("select count(*) from onceward.work where lease = 7 and organization_id = $1", B) == 3
 

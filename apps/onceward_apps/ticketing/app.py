@@ -22,10 +22,12 @@ class TicketingSettings(FeatureSettings):
     """Settings with the prefix `ONCEWARD_TICKETING_`."""
 
     holds_per_minute: int = Field(
-        60, ge=0, description="Seats that one client address may hold per minute in one event; 0 means no limit."
+        default=60,
+        ge=0,
+        description="Seats that one client address may hold per minute in one event; 0 means no limit.",
     )
     fee_bps: int = Field(
-        250,
+        default=250,
         ge=0,
         le=10_000,
         description="The platform's fee of a sale in basis points, for organizations without a fee of their own.",
