@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -114,8 +115,14 @@ def _decimal(text: str, places: int) -> str:
     raise ValueError(f"{text[:40]!r} can be read in two ways: write it without separators, such as 1234.50.")
 
 
+@cache
+def _zones() -> set[str]:
+    """Return the names of all time zones. Python reads their files at each call."""
+    return available_timezones()
+
+
 def _instant(text: str, zone: str) -> datetime:
-    if zone not in available_timezones():
+    if zone not in _zones():
         raise ValueError(f"{zone[:60]!r} is not a time zone such as Europe/Lisbon.")
     try:
         local = datetime.fromisoformat(text)
