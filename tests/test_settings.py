@@ -41,8 +41,8 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-READ_BY_SETTINGS = {"app"}
-"""Read by the command line's entry."""
+READ_BY_SETTINGS = {"app", "dedupe_days"}
+"""Read by the command line's entry, and by the property `keep_keys`."""
 
 
 def test_nothing_needs_to_be_set() -> None:

@@ -86,12 +86,12 @@ async def test_check_compares_with_the_account_and_creates_what_is_missing(
         assert first.exit_code == 1, first.output
         assert {each["verdict"] for each in json.loads(first.stdout)} == {"missing"}
         assert all(each["detail"] == "submitted, PENDING" for each in json.loads(first.stdout))
-        assert len(meta.templates) == 6
+        assert len(meta.templates) == 8
 
         for each in meta.templates:
             each["status"] = "APPROVED"
         assert (await command(*check)).exit_code == 0
-        assert len(meta.templates) == 6
+        assert len(meta.templates) == 8
 
         meta.templates[0]["components"][0]["text"] = "Something else {{1}}."
         meta.templates[1]["status"] = "PAUSED"

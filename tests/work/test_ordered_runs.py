@@ -187,7 +187,7 @@ async def test_work_that_a_live_worker_mislaid_runs_again(
     await until(lambda: is_idle(here.db), timeout_s=10)
     assert lost
     assert sorted(ran) == list(range(5))
-    assert "work.mislaid" in capsys.readouterr().out
+    assert "work.mislaid" in "".join(capsys.readouterr())
 
 
 async def test_a_capped_lane_keeps_its_cap_when_its_rows_share(patient: None, measured: None, bench) -> None:

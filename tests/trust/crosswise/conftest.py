@@ -25,7 +25,7 @@ __all__ = ["databases"]
 
 @pytest.fixture
 async def empty_world(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(pagination, "BUDGET_S", 10.0)  # a list shows all that it may, also on a busy machine
+    monkeypatch.setattr(pagination, "BUDGET_S", 0.3)  # a list shows all that it may, also on a busy machine
     app = Onceward("crosswise")
     app.include(bundled.app)
     settings = Settings(

@@ -34,10 +34,11 @@ BUYERS = ("GET", "/api/tickets")
 PORTAL = ("GET", "/portal/endpoints/{endpoint_id}")
 HOME, INBOX = ("GET", "/learn/home/{enrollment_id}"), ("GET", f"{API}/inbox")
 EXTENSION = ("GET", "/learn/extensions/{token}")
+CALENDAR = ("GET", "/learn/calendars/{token}.ics")
 INVITE, SIGN_IN = ("GET", "/learn/invites/{token}"), ("GET", "/learn/sign-in/{token}")
 UNSUBSCRIBE, LOGIN = ("POST", "/unsubscribe/{token}"), ("POST", "/login")
 PREFERENCES = ("GET", "/preferences/{token}")
-LINKS = {EXTENSION, INVITE, SIGN_IN, UNSUBSCRIBE, PREFERENCES, LOGIN}
+LINKS = {EXTENSION, CALENDAR, INVITE, SIGN_IN, UNSUBSCRIBE, PREFERENCES, LOGIN}
 """Routes whose credential is the token of a link, in the path or in the form."""
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 STAFF = {EVENTS, KEYS, DASHBOARD, REPLAY}
@@ -152,12 +153,16 @@ class Holders:
         again: Act = lambda: self.world.own(a, "POST", f"/tickets/{a.ids['held']}/transfer", json=body)  # noqa: E731
         return Held({TICKET}, again, query={"access": a.ids["holder_token"]})
 
-    async def extension(self, monkeypatch: pytest.MonkeyPatch) -> Held:
+    async def enrollment_link(
+        self, monkeypatch: pytest.MonkeyPatch, purpose: link_tokens.Purpose, route: Route
+    ) -> Held:
+        """A signed link of an enrolment, which ends with its time."""
+
         async def make() -> str:
             async with self.engine.transaction(organization=self.a.id) as tx:
-                return await link_tokens.enrollment_token(tx, "extension", UUID(self.a.ids["enrollment"]))
+                return await link_tokens.enrollment_token(tx, purpose, UUID(self.a.ids["enrollment"]))
 
-        held = Held({EXTENSION}, self._nothing, token=await make())
+        held = Held({route}, self._nothing, token=await make())
 
         async def expire() -> None:
             with monkeypatch.context() as earlier:
