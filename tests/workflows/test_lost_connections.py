@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from onceward import Onceward, Step, Tx, Workflow
-from onceward.testing import give_back
 
 Make = Callable[[Onceward], Any]
 
