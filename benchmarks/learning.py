@@ -146,7 +146,7 @@ class _School:
         """Start a checkout, and return its payment. Nobody visits the page."""
         async with self._engine.transaction(organization=self._organization) as tx:
             checkout = await checkouts.add(
-                tx, checkout_id=uuid4(), user_id=user, cohort_id=cohort, invite_id=None, claim_id=None
+                tx, checkout_id=uuid4(), user_id=user, cohort_id=cohort, invite_id=None, claim_id=None, browser=""
             )
             page = await tx.payments.open(
                 ENROLMENT,
