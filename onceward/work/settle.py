@@ -108,9 +108,9 @@ def group_statement(group: Sequence[tuple[Claimed, Any]], worker: int) -> str:
 
 def parted_statement(work: Claimed) -> str:
     """Return SQL that adds to the new success of work why its group had been rolled back before."""
-    told = quote(dump_json({"group": work.parted}))
+    described = quote(dump_json({"group": work.parted}))
     newest = f"select a.ctid from onceward.attempts a where a.work_id = {work.id} order by a.finished_at desc limit 1"
-    return f"; update onceward.attempts set error = {told}::jsonb where ctid = ({newest}) and outcome = 'success'"
+    return f"; update onceward.attempts set error = {described}::jsonb where ctid = ({newest}) and outcome = 'success'"
 
 
 def batch_statement(works: Sequence[Claimed], worker: int, results: Any) -> str:
