@@ -37,6 +37,8 @@ Form = Literal["text", "html", "slack"]
 """How values are escaped: not at all, for HTML, or for Slack's markup."""
 LITERAL_URL = re.compile(r"https?://[^\s<>\"'{}]+(?![^\s<>\"'])")
 """A whole URL in the source of a template, without variables."""
+LINK_COLOUR = "#1d4ed8"
+"""The colour of links and buttons in mails, unless `_colour` of the data says another one."""
 LAYOUT = Path(__file__).parent / "layout.html"
 
 WORDS: dict[str, dict[str, str]] = {
@@ -71,6 +73,7 @@ def render(
     zone: ZoneInfo | None = None,
     channel: str = "email",
     brand: str = "Onceward",
+    colour: str = LINK_COLOUR,
     unsubscribe_url: str | None = None,
     own_links: Collection[str] = (),
 ) -> Rendered:
@@ -108,6 +111,7 @@ def render(
         subject=subject,
         content=markupsafe.Markup(content),
         brand=brand,
+        colour=colour,
         lang=chosen,
         why=words["why"].format(brand=brand),
         unsubscribe=words["unsubscribe"],

@@ -7,9 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from onceward.testing import assert_published, crash_test, drain
+from onceward.testing import assert_published, assert_sent, crash_test, drain
 from onceward_apps.learning import certificate_pdf, certificates
 from onceward_apps.learning.certificates import certify_cohort, new_credential_id
+from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.progress import Standing
 from tests.learning.classroom import Classroom
 from tests.learning.school import School
@@ -165,3 +166,34 @@ async def test_certifying_survives_every_crash(room: Classroom, thorough: bool) 
         )
 
     await crash_test(room.engine, arrange=arrange, observe=observe, reset=reset, every=thorough)
+
+
+@pytest.mark.acceptance("reissueCertificate")
+async def test_a_corrected_name_replaces_the_certificate_and_the_older_one_says_so(room: Classroom) -> None:
+    school, cohort = room.school, await room.cohort(items=1)
+    enrollment = await graduate(room, cohort, "Ada")
+    await room.status(cohort, "COMPLETED")
+    await school.schedule("learning.certificates")
+    credential = (await school.row("certificates", enrollment_id=enrollment))["credential_id"]
+    user = (await school.row("enrollments", id=enrollment))["user_id"]
+
+    async def correct(name: str) -> int:
+        async with school.transaction() as tx:
+            return await certificates.correct_name(tx, user, name, reason="a typing error", actor="op")
+
+    assert [await correct("Ada Lovelace"), await correct("Ada Lovelace")] == [1, 0]
+    await drain(room.engine)
+    old = await school.row("certificates", credential_id=credential)
+    new = await school.row("certificates", id=old["replaced_by"])
+    assert (old["revoked_reason"], old["snapshot"]["studentName"]) == ("replaced", "Ada")
+    assert new["snapshot"] == old["snapshot"] | {"studentName": "Ada Lovelace"}
+    assert (new["revoked_at"], new["document"][:4]) == (None, b"%PDF")
+    [mail] = await assert_sent(room.engine, "certificate-reissued", count=1)
+    assert mail.data["certificateUrl"] == new["url"]
+    async with school.transaction() as tx:
+        assert await certificates.check(tx, enrollment) is None, "it has one"
+        with pytest.raises(LearningError, match="has the name 'Ada Lovelace' already"):
+            await certificates.reissue(tx, enrollment, reason="x", actor="op")
+        assert await certificates.revoke_certificate(tx, enrollment, reason="x")
+        with pytest.raises(NotFound, match="no valid certificate"):
+            await certificates.reissue(tx, enrollment, reason="x", actor="op")

@@ -89,6 +89,10 @@ async def totals(school: School) -> dict[str, int]:
         union all select 'resource', count(*) from learning.supplemental_resources group by 1
         union all select 'certificate ' || (document is not null), count(*) from learning.certificates group by 1
         union all select 'day', count(*) from learning.daily_metrics group by 1
+        union all select 'file', count(*) from learning.submission_files
+        union all select 'seat ' || (enrollment_id is null), count(*) from learning.seats group by 1
+        union all select 'discount ' || c.state, count(*) from onceward.capacity_claims c
+                    join onceward.capacity_pools p on p.id = c.pool_id and p.key like 'discount:%' group by 1
         union all select 'page view', count(*) from learning.page_views group by 1
         union all select 'broadcast ' || topic, count(*) from onceward.topic_messages where topic not like '%/%' group by 1
         union all select 'cohort ' || status, count(*) from learning.cohorts group by 1

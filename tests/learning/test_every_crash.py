@@ -8,6 +8,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from onceward_apps.learning import app as learning
+from onceward_apps.learning import submissions
+from onceward_apps.learning.enrollments import enrol_by_hand
+from onceward_apps.learning.store import curriculum
 from tests.learning import test_crashes, test_money_crashes
 from tests.learning.classroom import Classroom
 from tests.learning.school import School
@@ -135,7 +138,15 @@ async def old_and_new_views(school: School) -> UUID:
             "insert into learning.page_views (visitor, path, viewed_at)"
             " select 'v', '/', onceward.now() - days * interval '1 day' from unnest(array[31, 29]) days"
         )
-    return await school.cohort()
+    cohort = await school.cohort(price=0, status="IN_PROGRESS")
+    async with school.transaction() as tx:
+        enrollment = await enrol_by_hand(tx, cohort, await school.student(), reason="x", actor="op")
+        item = (await curriculum.add_item(tx, cohort, kind="assignment", title="Work", graded=True))["id"]
+    values: dict[str, Any] = {"name": "a", "content_type": "text/plain", "content": b"a"}
+    file = await submissions.add_file(school.engine, school.organization, enrollment, item, **values)
+    async with school.transaction() as tx:
+        await submissions.discard_file(tx, enrollment, item, file)
+    return cohort
 
 
 SCENARIOS: dict[str, tuple[Prepare, str | None]] = {

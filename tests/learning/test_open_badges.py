@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import jwt
+import pytest
 
 from onceward_apps.learning import open_badges
 from onceward_apps.learning.certificates import revoke_certificate
@@ -44,6 +47,24 @@ async def badge(server: Server) -> tuple[str, Any]:
     return token, key
 
 
+async def listed(server: Server, claims: Any) -> bool:
+    """Whether the status list that a badge names says that it is not valid, read as a verifier reads it."""
+    status = claims["credentialStatus"]
+    code, token = await server.call("GET", urlsplit(status["statusListCredential"]).path)
+    assert code == 200, token
+    _, key = await server.call("GET", urlsplit(jwt.get_unverified_header(token)["kid"]).path)
+    found = jwt.decode(token, jwt.PyJWK.from_dict(key).key, ["RS256"])
+    assert (found["id"], found["issuer"]["id"]) == (status["statusListCredential"], claims["issuer"]["id"])
+    encoded = found["credentialSubject"]["encodedList"]
+    assert encoded[0] == "u"
+    bits = gzip.decompress(base64.urlsafe_b64decode(encoded[1:] + "=" * (-len(encoded[1:]) % 4)))
+    assert len(bits) * 8 == open_badges.LIST_SIZE
+    index = int(status["statusListIndex"])
+    assert sum(bits) in (0, 0x80 >> index % 8), "nothing else is set"
+    return bool(bits[index // 8] & 0x80 >> index % 8)
+
+
+@pytest.mark.acceptance("badgeStatusList", "verifyCertificate")
 async def test_a_badge_is_verified_offline_with_the_published_key(database_url: str, tmp_path: Path) -> None:
     async with running(database_url, tmp_path) as server:
         status, _ = await server.call("GET", f"/learn/issuers/{server.organization}/keys")
@@ -80,8 +101,15 @@ async def test_a_badge_is_verified_offline_with_the_published_key(database_url: 
         assert published == {"keys": [newer_key, key]}
         assert (await server.call("GET", f"/learn/issuers/{server.organization}/keys/0"))[0] == 404
 
+        assert await listed(server, claims) is False
+        status, shown = await server.call("GET", "/learn/certificates/OW-1")
+        assert (status, "Riverside School confirms that Ada has completed the course" in shown) == (200, True)
+        assert (await server.call("GET", "/learn/certificates?id=%20ow-1%20"))[0] == 303, "typed from the document"
+        status, shown = await server.call("GET", "/learn/certificates")
+        assert (status, "Check the certificate" in shown) == (200, True)
         async with server.engine.transaction(organization=server.organization) as tx:
             await revoke_certificate(tx, enrollment, reason="test")
+        assert await listed(server, claims) is True
         assert (await server.call("GET", "/learn/certificates/OW-1/badge.jwt"))[0] == 410
         assert (await server.call("GET", "/learn/certificates/OW-2/badge.jwt"))[0] == 404
         assert (await server.call("GET", f"/learn/issuers/{uuid4()}/keys"))[0] == 404

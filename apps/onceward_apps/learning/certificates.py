@@ -1,7 +1,8 @@
 """Certificates: one rule, checked on the exit survey, when the cohort completes, and every day for all that are open.
 
 A certificate is unique per enrolment, so the three checks can overlap. Its snapshot keeps the names and percentages of
-the time of issue. A full refund revokes it: the verify page says so.
+the time of issue. A full refund revokes it: the verify page says so. After a corrected name a new certificate replaces
+it, because badges that were downloaded carry the old name.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from onceward import Job, Permanent, Tx
-from onceward_apps.learning import activity, certificate_pdf
+from onceward_apps.learning import activity, certificate_pdf, links, users
 from onceward_apps.learning.app import app
-from onceward_apps.learning.errors import NotFound
+from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.metrics import CERTIFICATES
 from onceward_apps.learning.progress import Standing
 from onceward_apps.learning.store import certificates as rows
@@ -50,7 +51,7 @@ async def check(tx: Tx, enrollment_id: UUID) -> str | None:
         return None
     ids, names = await rows.ids_of(tx, enrollment_id), await rows.names(tx, enrollment_id)
     credential_id = new_credential_id()
-    url = f"{app.services.settings.url}/learn/certificates/{credential_id}"
+    url = links.certificate(credential_id)
     snapshot = {
         "studentName": names["name"],
         "cohortName": names["cohort_name"],
@@ -86,6 +87,40 @@ async def check(tx: Tx, enrollment_id: UUID) -> str | None:
         tx, "certificate_issued", cohort_id=ids["cohort_id"], enrollment_id=enrollment_id, user_id=ids["user_id"]
     )
     return credential_id
+
+
+async def reissue(tx: Tx, enrollment_id: UUID, *, reason: str, actor: str) -> str:
+    """Issue the certificate again with the name that the student has now, and return the new credential id.
+
+    The older one is not valid any more: its page, its badge and the status list say so.
+    """
+    old = await rows.lock_valid(tx, enrollment_id)
+    if old is None or is_erased(old):
+        raise NotFound(f"enrolment {enrollment_id} has no valid certificate")
+    names = await rows.names(tx, enrollment_id)
+    if names["name"] == old["snapshot"].get("studentName"):
+        raise LearningError(f"the certificate has the name {names['name']!r} already: correct the name first")
+    certificate_id, credential_id = uuid4(), new_credential_id()
+    url = links.certificate(credential_id)
+    await rows.replace(tx, old["id"], certificate_id)
+    await rows.reissue(tx, certificate_id, old["id"], credential_id, url, names["name"])
+    await tx.enqueue(render_certificate.unique(f"certificate:{certificate_id}"), certificate_id=certificate_id)
+    data = {"name": names["name"], "cohortName": names["cohort_name"], "certificateUrl": url}
+    data["credentialId"] = credential_id
+    await mail(tx, "certificate-reissued", names, key=f"certificate:{certificate_id}:reissued", data=data)
+    changes = {"credential_id": {"from": old["credential_id"], "to": credential_id}}
+    ids: dict[str, Any] = {"entity_type": "Enrollment", "entity_id": enrollment_id, "changes": changes}
+    await tx.audit("certificate_reissued", **ids, reason=reason, actor=actor)
+    return credential_id
+
+
+async def correct_name(tx: Tx, user_id: UUID, name: str, *, reason: str, actor: str) -> int:
+    """Correct the name of a student for an operator, and return how many certificates were issued again."""
+    student = await users.update_profile(tx, user_id, name=name)
+    enrollments = await rows.with_other_name(tx, user_id, student["name"])
+    for enrollment_id in enrollments:
+        await reissue(tx, enrollment_id, reason=reason, actor=actor)
+    return len(enrollments)
 
 
 async def revoke_certificate(tx: Tx, enrollment_id: UUID, *, reason: str) -> bool:

@@ -1,4 +1,4 @@
-"""The chat of a cohort. Only students with an ACTIVE enrolment may write, while the cohort is IN_PROGRESS."""
+"""The chat of a cohort. Students with an ACTIVE enrolment write while the cohort is IN_PROGRESS; the school writes and moderates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from uuid import UUID
 from onceward import Tx
 from onceward_apps.learning.errors import InvalidRequest, LearningError, NotFound
 from onceward_apps.learning.store import chat as rows
+from onceward_apps.learning.store import cohorts
 
 MAX_MESSAGE = 4000
 MAX_EMOJI = 16
@@ -46,6 +47,32 @@ async def delete(tx: Tx, cohort_id: UUID, message_id: int, user_id: UUID) -> Non
     await _require_writer(tx, cohort_id, user_id)
     await _own(tx, cohort_id, message_id, user_id)
     await rows.delete(tx, message_id)
+
+
+async def post_for_school(tx: Tx, cohort_id: UUID, author: str, message: str, *, actor: str) -> int:
+    """Write as somebody of the school, with a name, in a cohort that is confirmed or runs. Returns the id of the message."""
+    cohort = await cohorts.find(tx, cohort_id)
+    if cohort is None:
+        raise NotFound(f"there is no cohort {cohort_id}")
+    if cohort["status"] not in ("CONFIRMED", "IN_PROGRESS"):
+        raise NotAllowed("the chat is open while the cohort is in progress")
+    author = " ".join(author.split())
+    if not 1 <= len(author) <= 200:
+        raise InvalidRequest(f"author has {len(author)} characters: 1 to 200 are allowed")
+    message_id = await rows.add_for_school(tx, cohort_id, author, _checked(message))
+    ids: dict[str, Any] = {"entity_type": "ChatMessage", "entity_id": str(message_id)}
+    await tx.audit("chat_written", **ids, actor=actor)
+    return message_id
+
+
+async def moderate(tx: Tx, message_id: int, *, reason: str, actor: str) -> None:
+    """Remove anybody's message for the school. Its place in the chat stays, and says who removed it."""
+    row = await rows.message(tx, message_id)
+    if row is None or row["deleted_at"] is not None:
+        raise NotFound(f"there is no message {message_id}")
+    await rows.delete(tx, message_id, by_school=True)
+    ids: dict[str, Any] = {"entity_type": "ChatMessage", "entity_id": str(message_id)}
+    await tx.audit("chat_moderated", **ids, reason=reason, actor=actor)
 
 
 async def react(tx: Tx, cohort_id: UUID, message_id: int, user_id: UUID, emoji: str, *, on: bool) -> None:

@@ -21,7 +21,7 @@ from onceward import Engine, Tx
 from onceward.capacity import CapacityRefused, Want, claim, extend, look, release
 from onceward.money import Money
 from onceward.payments import Instalments, Page
-from onceward_apps.learning import links, waitlist
+from onceward_apps.learning import discounts, links, schools, waitlist
 from onceward_apps.learning.app import ACCOUNT, ENROLMENT, EXTENSION, app, settings
 from onceward_apps.learning.enrollments import enrol_free
 from onceward_apps.learning.errors import (
@@ -61,6 +61,7 @@ async def start_checkout(
     is_known: bool = True,
     browser: str = "",
     may_hold: bool = True,
+    discount_code: str = "",
 ) -> StartedCheckout:
     """Hold a place for the person and return the payment page. A free cohort enrols at once.
 
@@ -70,7 +71,8 @@ async def start_checkout(
     `may_hold` the page is opened while places are free, and the place is taken when the payment arrives.
 
     With an invite, the place of the invite is used and held until the page ends. With `instalments`, the page starts a
-    plan of monthly payments, if the cohort offers them.
+    plan of monthly payments, if the cohort offers them. `discount_code` lowers the price; without it a checkout that had
+    one gets a page with the full price.
     """
     async with engine.transaction(organization=organization) as tx:
         cohort, user = await _allowed(tx, cohort_id, user_id, is_known=is_known)
@@ -84,10 +86,12 @@ async def start_checkout(
             return StartedCheckout(links.home(enrollment_id), enrollment_id=enrollment_id)
         if instalments and cohort["instalment_count"] == 0:
             raise NotEnrollable(f"{cohort['name']} cannot be paid in instalments")
+        discount = await discounts.find(tx, discount_code, cohort, instalments=instalments) if discount_code else None
         checkout = started or await _hold(tx, cohort, user, invite_token, owner, may_hold=may_hold)
-        page = await _open(tx, checkout, cohort, user, instalments=instalments)
+        page = await _open(tx, checkout, cohort, user, discount, instalments=instalments)
         if started is not None:
             await _keep_place(tx, started, cohort, page)
+        await discounts.attach(tx, checkout, discount, until=page.expires_at, may_hold=may_hold)
     return await _visit(engine, organization, page, checkout["id"], is_new=started is None)
 
 
@@ -106,14 +110,15 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
             raise NotEnrollable(f"{cohort['name']} offers no extension of access")
         if await checkouts.is_extending(tx, enrollment_id):
             raise _pending(f"more access to {cohort['name']}")
+        brand = await schools.brand_of(tx)
         page = await tx.payments.open(
             EXTENSION,
             enrollment_id,
             amount=Money(cohort["extension_price"], cohort["currency"]),
             title=f"{cohort['name']}: more access",
             account=ACCOUNT,
-            success_url=links.home(),
-            cancel_url=links.home(enrollment_id),
+            success_url=brand.rebased(links.home()),
+            cancel_url=brand.rebased(links.home(enrollment_id)),
             expires=_lifetime(),
             email=enrollment["email"],
             locale=enrollment["locale"],
@@ -143,17 +148,19 @@ def _lifetime() -> timedelta:
     return timedelta(minutes=settings().hold_minutes) + SLACK
 
 
-async def _open(tx: Tx, checkout: Any, cohort: Any, user: Any, *, instalments: bool) -> Page:
+async def _open(tx: Tx, checkout: Any, cohort: Any, user: Any, discount: Any, *, instalments: bool) -> Page:
     count = cohort["instalment_count"]
+    brand = await schools.brand_of(tx)
+    price = Money(cohort["instalment_price"] if instalments else cohort["price"], cohort["currency"])
     plan = Instalments(count, grace_days=settings().instalment_grace_days) if instalments else None
     return await tx.payments.open(
         ENROLMENT,
         checkout["id"],
-        amount=Money(cohort["instalment_price"] if instalments else cohort["price"], cohort["currency"]),
+        amount=discounts.price_with(discount, price),
         title=f"{cohort['name']}: {count} instalments" if instalments else cohort["name"],
         account=ACCOUNT,
-        success_url=links.enrolled(checkout["id"]),
-        cancel_url=links.cohort(cohort["id"]),
+        success_url=brand.rebased(links.enrolled(checkout["id"])),
+        cancel_url=brand.rebased(links.cohort(cohort["id"])),
         expires=_lifetime(),
         email=user["email"],
         locale=user["locale"],
@@ -245,5 +252,8 @@ async def _give_up(engine: Engine, organization: UUID, payment_id: UUID, checkou
 async def end_checkout(tx: Tx, checkout_id: UUID) -> None:
     """End a checkout that is not paid, and offer its place. A second call changes nothing."""
     ended = await checkouts.end(tx, checkout_id)
-    if ended is not None and ended["claim_id"] is not None and await release(tx, [ended["claim_id"]]):
+    if ended is None:
+        return
+    if ended["claim_id"] is not None and await release(tx, [ended["claim_id"]]):
         await promote_soon(tx, ended["cohort_id"])
+    await discounts.give_back(tx, ended)

@@ -36,6 +36,11 @@ select format('place %s of %s is sold, but no enrolment has it', c.id, p.key)
   join learning.cohorts k on p.key = 'cohort:' || k.id and p.organization_id = k.organization_id
   join onceward.capacity_claims c on c.pool_id = p.id and c.state = 'sold'
  where not exists (select from learning.enrollments e where e.claim_id = c.id)
+   and not exists (select from learning.seats s where s.claim_id = c.id and s.enrollment_id is null)
+union all
+select format('seat %s has the place %s, its enrolment %s has %s', s.id, s.claim_id, e.id, e.claim_id)
+  from learning.seats s join learning.enrollments e on e.id = s.enrollment_id
+ where e.claim_id is distinct from s.claim_id
 limit $1
 """
 INVITES = """

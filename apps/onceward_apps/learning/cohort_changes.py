@@ -20,7 +20,7 @@ from onceward_apps.learning.errors import InvalidRequest, InvalidTransition, Lea
 from onceward_apps.learning.extensions import extend_access
 from onceward_apps.learning.model import access_end
 from onceward_apps.learning.store import cohorts as rows
-from onceward_apps.learning.store import curriculum, enrollments
+from onceward_apps.learning.store import curriculum, enrollments, quizzes
 from onceward_apps.learning.store import sessions as session_rows
 from onceward_apps.learning.student_mails import mail_many
 
@@ -169,4 +169,5 @@ async def duplicate_cohort(tx: Tx, cohort_id: UUID, *, name: str, starts_at: dat
     dates = {"starts_at": starts_at, "ends_at": cohort["ends_at"] + by}
     copy = await create_cohort(tx, NewCohort(name=name, **dates, **values, sessions=planned), actor=actor)
     await curriculum.copy_items(tx, cohort_id, copy["id"])
+    await quizzes.copy(tx, cohort_id, copy["id"])
     return copy

@@ -145,6 +145,8 @@ async def set_status(tx: Tx, cohort_id: UUID, new: CohortStatus | str, *, actor:
     if not can_change(cohort["status"], new):
         allowed = ", ".join(transitions_from(cohort["status"])) or "nothing"
         raise InvalidTransition(f"a cohort cannot change from {cohort['status']} to {new}: allowed is {allowed}")
+    if new == "COMPLETED" and (ahead := await sessions_rows.count_ahead(tx, cohort_id)):
+        raise InvalidTransition(f"{cohort['name']} has {ahead} sessions ahead: cancel or move them, then complete it")
     if new == "CANCELLED":
         reason = (reason or "").strip() or "The cohort was cancelled"
     changed = await rows.set_status(tx, cohort_id, new, actor=actor, reason=reason)

@@ -174,6 +174,40 @@ def revoke_certificate(
     say("the certificate is revoked")
 
 
+@group.command("reissue-certificate")
+def reissue_certificate(
+    enrollment: EnrollmentArgument,
+    organization: OrganizationOption,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, written to the audit log.")],
+) -> None:
+    """Issue a certificate again with the student's corrected name. The older one is not valid any more."""
+    from onceward_apps.learning import certificates
+
+    async def work() -> str:
+        async with acting(organization) as tx:
+            return await certificates.reissue(tx, enrollment, reason=reason, actor=ACTOR)
+
+    say(f"the new certificate is {run(work())}")
+
+
+@group.command("domain")
+def set_domain(
+    organization: OrganizationOption,
+    domain: Annotated[
+        str, typer.Argument(help="The domain of the school, such as learn.example.org; - takes it away.")
+    ],
+) -> None:
+    """Give a school its own domain. Its pages are served there, and its mails link to it."""
+    from onceward_apps.learning import schools
+
+    async def work() -> None:
+        async with acting(organization) as tx:
+            await schools.set_domain(tx, None if domain == "-" else domain, actor=ACTOR)
+
+    run(work())
+    say("the school has no domain of its own" if domain == "-" else f"the school is at https://{domain}/learn")
+
+
 @group.command("rotate-key")
 def rotate_key(organization: OrganizationOption) -> None:
     """Sign links with a new key. Those that were signed before stay valid, for the last ten keys."""

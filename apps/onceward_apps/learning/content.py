@@ -7,7 +7,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward_apps.learning.errors import LearningError, NotFound
-from onceward_apps.learning.store import curriculum
+from onceward_apps.learning.store import curriculum, submissions
 
 
 async def add_item(tx: Tx, cohort_id: UUID, values: dict[str, Any], *, actor: str) -> Any:
@@ -41,6 +41,10 @@ async def remove_item(tx: Tx, item_id: UUID, *, actor: str) -> int:
     known = await curriculum.lock_item(tx, item_id)
     if known is None:
         raise NotFound(f"there is no item {item_id}")
+    handed_in = await submissions.handed_in(tx, item_id)
+    if handed_in:
+        raise LearningError(f"{handed_in} students have handed in work for {known['title']}: make it optional instead")
+    await submissions.remove_drafts(tx, item_id)
     done = await curriculum.remove_item(tx, item_id)
     changes = {"title": known["title"], "done_by": done}
     await tx.audit("item_removed", entity_type="Item", entity_id=item_id, changes=changes, actor=actor)

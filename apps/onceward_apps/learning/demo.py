@@ -187,7 +187,7 @@ class LearningDemo:
                 instalment_price=17500 if name == COURSE else 0,
                 instalment_count=3 if name == COURSE else 0,
                 extension_price=4900,
-                sessions=sessions,
+                sessions=[] if name == DONE else sessions,  # a course that has ended has none ahead
             )
             cohort = await create_cohort(tx, new, actor="demo")
             await set_status(tx, cohort["id"], "OPEN", actor="demo")

@@ -18,7 +18,7 @@ from onceward_apps.learning.calcom_jobs import book_sessions
 from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, LearningError, NotEnrollable, NotFound
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import Refusal, access_end, is_enrollable, pool_key
-from onceward_apps.learning.store import cohorts, enrollments, users
+from onceward_apps.learning.store import cohorts, enrollments, seats, users
 from onceward_apps.learning.store import waitlist as entries
 
 
@@ -81,6 +81,12 @@ async def _enrol_unpaid(tx: Tx, cohort: Any, user: Any) -> UUID:
     return enrollment_id
 
 
+async def free_place(tx: Tx, enrollment: Any) -> None:
+    """Free the place of an enrolment that ends or moves. A seat of a company stays with the company."""
+    if enrollment["claim_id"] is not None and not await seats.give_back(tx, enrollment["id"]):
+        await release(tx, [enrollment["claim_id"]])
+
+
 async def move(tx: Tx, enrollment_id: UUID, to_cohort: UUID, *, actor: str, reason: str) -> Any:
     """Move a student to another cohort with a free place. What was paid stays; a difference is not charged."""
     enrollment = await enrollments.lock(tx, enrollment_id)
@@ -97,8 +103,7 @@ async def move(tx: Tx, enrollment_id: UUID, to_cohort: UUID, *, actor: str, reas
         held = await claim(tx, [Want(pool_key(to_cohort))], holder=f"enrollment:{enrollment_id}", until=None)
     except CapacityRefused as refused:
         raise CohortFull(f"{cohort['name']} is full") from refused
-    if enrollment["claim_id"] is not None:
-        await release(tx, [enrollment["claim_id"]])
+    await free_place(tx, enrollment)
     await cancel_bookings(tx, enrollment_id, reason="moved to another cohort")
     until = max(enrollment["access_expires_at"], access_end(cohort["ends_at"], settings().access_days))
     await enrollments.move(tx, enrollment_id, to_cohort, held.ids[0], until, enrollment["cohort_id"])

@@ -19,6 +19,12 @@ FORGET = (
     f"update learning.chat_messages x set message = '(erased)' {OF_STUDENTS}",
     f"""update learning.survey_responses x set answers = '{{"erased": true}}' {OF_ENROLLMENTS}""",
     f"""update learning.certificates x set snapshot = '{{"erased": true}}', document = null {OF_STUDENTS}""",
+    f"update learning.submissions x set text = '', feedback = null {OF_ENROLLMENTS}",
+    """update learning.submission_files x set name = 'erased', discarded_at = onceward.now()
+         from learning.users t
+         join learning.enrollments e on e.organization_id = t.organization_id and e.user_id = t.id
+         join learning.submissions s on s.organization_id = e.organization_id and s.enrollment_id = e.id
+        where t.ctid = any($1::text[]::tid[]) and x.organization_id = s.organization_id and x.submission_id = s.id""",
     f"update learning.activity_log x set details = '{{}}' {OF_STUDENTS}",
     f"update learning.enrollments x set student_profile = '{{}}', feedback = null, onboarding_progress = '{{}}' {OF_STUDENTS}",
     f"delete from learning.sign_in_links x using {OF_STUDENTS.removeprefix('from ')}",
@@ -67,8 +73,8 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="chat messages",
         table="learning.chat_messages",
-        columns={"message": "text"},
-        blank={"message": "'(erased)'"},
+        columns={"message": "text", "author": "text"},
+        blank={"message": "'(erased)'", "author": "case when t.author is not null then 'erased' end"},
     ),
     Eraser(
         name="bookings",
@@ -122,6 +128,24 @@ ERASERS: tuple[Eraser, ...] = (
         blank={"reason": "'erased'"},
     ),
     Eraser(
+        name="work of students",
+        table="learning.submissions",
+        columns={"text": "text", "feedback": "text", "graded_by": "text"},
+        blank={"text": "''", "feedback": "null", "graded_by": "case when t.graded_by is not null then 'erased' end"},
+    ),
+    Eraser(
+        name="files of students",
+        table="learning.submission_files",
+        columns={"name": "text"},
+        blank={"name": "'erased'"},
+    ),
+    Eraser(
+        name="contacts of companies",
+        table="learning.seat_blocks",
+        columns={"contact_email": "whole", "reference": "text"},
+        blank={"contact_email": "'erased@invalid.example'", "reference": "null"},
+    ),
+    Eraser(
         name="cohort pages",
         table="learning.cohorts",
         columns={"name": "text", "description": "text", "cancellation_reason": "text"},
@@ -150,6 +174,7 @@ TOKEN = "a hash"
 UNSEARCHED: dict[str, str] = {
     "learning.signing_keys.*": "keys of the organization",
     "learning.badge_keys.*": "keys of the organization",
+    "learning.schools.*": "what the organization publishes about itself",
     "learning.users.locale": "a language",
     "learning.cohorts.currency": "a currency",
     "learning.cohorts.time_zone": "a time zone",
@@ -163,6 +188,13 @@ UNSEARCHED: dict[str, str] = {
     "learning.enrollments.intake_survey_response_id": SERVICE,
     "learning.enrollments.exit_survey_response_id": SERVICE,
     "learning.access_extensions.*": "states, amounts and our own ids",
+    "learning.discount_codes.*": "codes, amounts and our own ids",
+    "learning.seat_blocks.company": "the name of a company",
+    "learning.seat_blocks.email_domain": "a domain",
+    "learning.seat_blocks.token_hash": TOKEN,
+    "learning.quiz_questions.*": "texts that the organization publishes: change the quiz",
+    "learning.quiz_results.*": "numbers, and a random key",
+    "learning.submission_files.content_type": "the type of a file",
     "learning.bookings.uid": SERVICE,
     "learning.bookings.earlier_uids": "ids of an outside service",
     "learning.attendance_observations.cause": "the id of an event or request",

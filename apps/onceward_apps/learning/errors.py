@@ -50,6 +50,18 @@ class PaymentPending(LearningError):
     code = "payment_pending"
 
 
+class DiscountInvalid(LearningError):
+    """The code does not exist, does not count for this course, or was used as often as it can be."""
+
+    code = "discount_invalid"
+
+
+class SeatsTaken(LearningError):
+    """All seats of the company are taken, or the person has an address of another company."""
+
+    code = "seats_taken"
+
+
 class InviteInvalid(LearningError):
     """The invite is unknown, used, revoked or expired."""
 

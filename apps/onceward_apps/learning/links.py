@@ -23,6 +23,11 @@ def invite(token: str) -> str:
     return _page(f"invites/{token}")
 
 
+def seats(token: str) -> str:
+    """Return the page on which people of a company take its seats."""
+    return _page(f"seats/{token}")
+
+
 def extension(token: str) -> str:
     return _page(f"extensions/{token}")
 
@@ -44,6 +49,10 @@ def check_mail() -> str:
     return _page("check-mail")
 
 
+def sign_in(token: str) -> str:
+    return _page(f"sign-in/{token}")
+
+
 def sessions(enrollment_id: UUID) -> str:
     return _page(f"home/{enrollment_id}#sessions-title")
 
@@ -51,6 +60,16 @@ def sessions(enrollment_id: UUID) -> str:
 def students(cohort_id: UUID) -> str:
     """Return the address of the list of a cohort's students, for callers of the API."""
     return f"{app.services.settings.url}/api/v1/learning/cohorts/{cohort_id}/enrollments"
+
+
+def certificate(credential_id: str) -> str:
+    """Return the page on which anybody verifies a certificate."""
+    return _page(f"certificates/{credential_id}")
+
+
+def status_list(organization: UUID, number: int) -> str:
+    """Return the list that says which badges of an organization are not valid any more."""
+    return _page(f"issuers/{organization}/status/{number}")
 
 
 def issuer(organization: UUID) -> str:

@@ -110,6 +110,13 @@ async def refunded(tx: Tx, enrollment: Any, *, by_mail: bool, by_bank: bool = Fa
     await broadcast(tx, enrollment, "ENROLLMENT_REFUNDED", isFullRefund=True)
 
 
+async def partly_refunded(tx: Tx, enrollment: Any, amount: int, *, key: str) -> None:
+    """Tell a student that a part of the money comes back. The enrolment stays."""
+    data = {"name": enrollment["user_name"], "cohortName": enrollment["cohort_name"], "refundAmount": amount}
+    data |= {"currency": enrollment["currency"], "refundReason": enrollment["partial_refund_reason"]}
+    await mail(tx, "refund-partial", enrollment, key=key, data=data)
+
+
 async def charged_back(tx: Tx, enrollment: Any, payment: Payment) -> None:
     """Tell a student that a bank took an instalment back, and the access with it."""
     data = {"name": enrollment["user_name"], "cohortName": enrollment["cohort_name"], "refundAmount": payment.withheld}

@@ -3,12 +3,16 @@
 The payload of the JWT is the credential itself, in the data model of Verifiable Credentials 2.0. Each organization has
 a key of its own, which is created when the first badge is asked for. `kid` is the address of the public key. A rotation
 adds a key in front: it signs from then on, and the older ones stay published, because downloaded badges name them.
+A badge also names a status list, in which a verifier sees that it was revoked or replaced after it was downloaded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import gzip
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -25,9 +29,11 @@ from onceward_apps.learning.store import keys
 CONTEXT = ["https://www.w3.org/ns/credentials/v2", "https://purl.imsglobal.org/spec/ob/v3p0/context-3.0.3.json"]
 ALGORITHM = "RS256"
 """The algorithm that every verifier of Open Badges supports."""
+LIST_SIZE = 131_072
+"""How many badges a status list covers: the least that the specification allows, so that a look at it names nobody."""
 
 
-def credential(certificate: Any, *, email: str, issuer: str) -> dict[str, Any]:
+def credential(certificate: Any, *, email: str, issuer: str, status_list: str) -> dict[str, Any]:
     """Return the credential of a certificate (a row).
 
     The address is a salted hash, so that only its owner can be matched.
@@ -42,6 +48,13 @@ def credential(certificate: Any, *, email: str, issuer: str) -> dict[str, Any]:
         "name": snapshot["cohortName"],
         "issuer": {"id": issuer, "type": ["Profile"], "name": snapshot["organizationName"]},
         "validFrom": _moment(certificate["issued_at"]),
+        "credentialStatus": {
+            "id": f"{status_list}#{certificate['status_number'] % LIST_SIZE}",
+            "type": "BitstringStatusListEntry",
+            "statusPurpose": "revocation",
+            "statusListIndex": str(certificate["status_number"] % LIST_SIZE),
+            "statusListCredential": status_list,
+        },
         "credentialSubject": {
             "type": ["AchievementSubject"],
             "identifier": [
@@ -56,6 +69,36 @@ def credential(certificate: Any, *, email: str, issuer: str) -> dict[str, Any]:
                 "description": f"Completion of {snapshot['cohortName']}",
                 "criteria": {"narrative": _criteria(snapshot)},
             },
+        },
+    }
+
+
+def list_number(certificate: Any) -> int:
+    """Return which status list of the organization a certificate (a row) is in."""
+    return certificate["status_number"] // LIST_SIZE
+
+
+def status_list(url: str, issuer: str, not_valid: Iterable[int], at: datetime) -> dict[str, Any]:
+    """Return a status list as a credential: one bit for each badge, which is set when the badge is not valid any more.
+
+    The format is the Bitstring Status List 1.0 of the W3C. Bit 0 is the leftmost one.
+    """
+    bits = bytearray(LIST_SIZE // 8)
+    for number in not_valid:
+        index = number % LIST_SIZE
+        bits[index // 8] |= 0x80 >> index % 8
+    encoded = base64.urlsafe_b64encode(gzip.compress(bytes(bits), mtime=0)).rstrip(b"=").decode()
+    return {
+        "@context": CONTEXT[:1],
+        "id": url,
+        "type": ["VerifiableCredential", "BitstringStatusListCredential"],
+        "issuer": {"id": issuer, "type": ["Profile"]},
+        "validFrom": _moment(at),
+        "credentialSubject": {
+            "id": f"{url}#list",
+            "type": "BitstringStatusList",
+            "statusPurpose": "revocation",
+            "encodedList": f"u{encoded}",
         },
     }
 

@@ -7,11 +7,20 @@ from typing import Any, Literal
 Language = Literal["en", "pt"]
 
 PT: dict[str, str] = {
+    "{company} has a seat for you. There is nothing to pay.": "{company} tem um lugar para si. Não há nada a pagar.",
     "{days} more days for {amount}.": "Mais {days} dias por {amount}.",
     "{free} of {total} places left": "{free} de {total} vagas livres",
+    "{free} seats are free.": "Há {free} lugares livres.",
     "{percent} % of the course": "{percent} % do curso",
     "{percent} % of the live sessions": "{percent} % das sessões ao vivo",
+    "{school} confirms that {student} has completed the course {course}.": (
+        "{school} confirma que {student} concluiu o curso {course}."
+    ),
     "{total} places": "{total} vagas",
+    "All seats of {company} are taken, or the course is over. Ask the person who gave you the link.": (
+        "Todos os lugares de {company} estão ocupados, ou o curso terminou. Fale com quem lhe deu a ligação."
+    ),
+    "Apply": "Aplicar",
     "A mail is on its way to {address}. It has everything about the course.": (
         "Enviámos um email para {address}, com tudo sobre o curso."
     ),
@@ -24,7 +33,12 @@ PT: dict[str, str] = {
     "Certificate": "Certificado",
     "Challenges for advanced students": "Desafios para estudantes avançados",
     "Chat": "Chat",
+    "Check the certificate": "Verificar o certificado",
     "Check your mail": "Veja o seu email",
+    "Checked": "Verificado",
+    "Compare the name with the person who gave you the link, and the id with the one on the document.": (
+        "Compare o nome com a pessoa que lhe deu a ligação, e o código com o do documento."
+    ),
     "Completed": "Concluído",
     "Connection lost. Reconnecting…": "Ligação perdida. A ligar de novo…",
     "Connection lost. The places left may have changed. Reconnecting…": (
@@ -33,9 +47,11 @@ PT: dict[str, str] = {
     "Content": "Conteúdo",
     "Continue to payment": "Continuar para o pagamento",
     "Course": "Curso",
+    "Course dates": "Datas do curso",
     "Courses": "Cursos",
     "Courses of {name}": "Cursos de {name}",
     "Credential id": "Código da credencial",
+    "Discount code": "Código de desconto",
     "Email address": "Endereço de email",
     "Enrol": "Inscrever-me",
     "Enrolling needs JavaScript.": "A inscrição precisa de JavaScript.",
@@ -47,6 +63,8 @@ PT: dict[str, str] = {
     "Give feedback on a session": "Dar opinião sobre uma sessão",
     "How full the course is": "Ocupação do curso",
     "How full {name} is": "Ocupação de {name}",
+    "How to trust this page": "Como confiar nesta página",
+    "I have a discount code": "Tenho um código de desconto",
     "Issued by": "Emitido por",
     "Issued on": "Emitido em",
     "It was revoked, or its details were removed at the student's request.": (
@@ -68,6 +86,10 @@ PT: dict[str, str] = {
     "Number": "Número",
     "On": "Em",
     "One moment": "Um momento",
+    "Only this page says whether the certificate is valid today. A document can be copied, and a certificate can be revoked.": (
+        "Só esta página diz se o certificado é válido hoje. Um documento pode ser copiado, e um certificado pode ser"
+        " revogado."
+    ),
     "Open": "Abrir",
     "Open the PDF": "Abrir o PDF",
     "Paid": "Pago",
@@ -86,11 +108,18 @@ PT: dict[str, str] = {
     "Skip to the content": "Saltar para o conteúdo",
     "Student": "Estudante",
     "Subscribe to the calendar": "Subscrever o calendário",
+    "Take a seat": "Ocupar um lugar",
     "Tell us about yourself": "Fale-nos de si",
     "Thank you": "Obrigado",
+    "The Open Badge is signed by the school. Any verifier of Open Badges 3.0 checks it without us, and sees in the status list whether it was revoked.": (
+        "O Open Badge é assinado pela escola. Qualquer verificador de Open Badges 3.0 o confirma sem nós, e vê na lista"
+        " de estado se foi revogado."
+    ),
     "The chat is open while the course runs.": "O chat está aberto enquanto o curso decorre.",
     "The course is full.": "O curso está cheio.",
     "The course starts on": "O curso começa em",
+    "The id is on the certificate, beside the QR code.": "O código está no certificado, ao lado do código QR.",
+    "The school": "A escola",
     "The link may be incomplete. Copy the whole link from your email, or open it there.": (
         "A ligação pode estar incompleta. Copie-a inteira do seu email, ou abra-a lá."
     ),
@@ -107,6 +136,9 @@ PT: dict[str, str] = {
     "This certificate was issued on {day}. Its details were removed at the student's request.": (
         "Este certificado foi emitido em {day}. Os seus dados foram removidos a pedido do estudante."
     ),
+    "This certificate was replaced on {day} by one with corrected details. Ask the student for the new one.": (
+        "Este certificado foi substituído em {day} por outro com dados corrigidos. Peça o novo ao estudante."
+    ),
     "This certificate was revoked on {day}. It is not valid.": "Este certificado foi revogado em {day}. Não é válido.",
     "This course is cancelled.": "Este curso foi cancelado.",
     "This course offers no extension.": "Este curso não permite prolongar o acesso.",
@@ -119,6 +151,7 @@ PT: dict[str, str] = {
         "Para ver o seu curso, entre com uma ligação que enviamos por email."
     ),
     "To the course": "Ir para o curso",
+    "Use your address at {domain}.": "Use o seu endereço de {domain}.",
     "We book the live sessions for you. One mail lists all of them.": (
         "Marcamos as sessões ao vivo por si. Um email lista-as todas."
     ),
@@ -145,6 +178,7 @@ PT: dict[str, str] = {
         "O seu pagamento de {name} está a ser processado. Se falhar, pode pagar de novo."
     ),
     "Your progress": "O seu progresso",
+    "a student": "um estudante",
     "access ended": "acesso terminado",
     "enrolled": "inscrito",
     "free": "grátis",

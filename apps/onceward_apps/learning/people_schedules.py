@@ -6,10 +6,11 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from onceward import Run, Skip, Tx
-from onceward_apps.learning import analytics, certificates, crm
+from onceward_apps.learning import analytics, certificates, crm, submissions
 from onceward_apps.learning.app import app
 from onceward_apps.learning.store import due
 from onceward_apps.learning.store.certificates import OPEN
+from onceward_apps.learning.store.submissions import FILES_TO_DELETE
 
 # Organizations that use this app: they have a cohort or a user.
 ORGANIZATIONS = """
@@ -53,7 +54,8 @@ async def daily_metrics(run: Run) -> None:
 
 @app.cron("0 5 * * *", name="learning.old_records")
 async def delete_old_records(run: Run) -> None:
-    """Delete sign-in links, sessions, page views and lines of the CRM log that ended 30 days ago, in batches."""
+    """Delete sign-in links, sessions, page views and lines of the CRM log that ended 30 days ago, and discarded files."""
     for statement in due.OLD_RECORDS:
         while await run.fetchval(statement, OLD_RECORDS_BATCH) == OLD_RECORDS_BATCH:
             pass
+    await run.each(await run.fetch(FILES_TO_DELETE, OLD_RECORDS_BATCH), submissions.delete_file)

@@ -177,9 +177,9 @@ async def student_home(q: Query, *, enrollment_id: UUID, access: str = "") -> di
     q.watch("learning.cohorts", id=row["cohort_id"])
     q.watch("learning.sessions", cohort_id=row["cohort_id"])
     q.watch("learning.content_items", cohort_id=row["cohort_id"])
-    for table in ("bookings", "attendance_observations", "progress", "certificates"):
+    for table in ("bookings", "attendance_observations", "progress", "certificates", "submissions", "quiz_results"):
         q.watch(f"learning.{table}", enrollment_id=enrollment_id)
-    q.ignore("learning.users", "learning.supplemental_resources")
+    q.ignore("learning.users", "learning.supplemental_resources", "learning.quiz_questions")
     q.stale_after(60)
     standing = await certificates.standing(q, enrollment_id)
     certificate = await certificates.by_enrollment(q, enrollment_id)

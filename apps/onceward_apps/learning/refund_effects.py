@@ -6,12 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Tx
-from onceward.capacity import release
 from onceward.payments import Dispute, Payment, Refund
 from onceward_apps.learning import activity, notices
 from onceward_apps.learning.app import ENROLMENT, EXTENSION, app
 from onceward_apps.learning.bookings import cancel_bookings
 from onceward_apps.learning.certificates import revoke_certificate
+from onceward_apps.learning.enrollments import free_place
 from onceward_apps.learning.extensions import end_access
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import Tuition
@@ -98,11 +98,14 @@ async def follow_money(tx: Tx, enrollment: Any, reason: str) -> None:
 
 
 async def _partly_refunded(tx: Tx, enrollment: Any, back: int, reason: str) -> None:
+    before = enrollment["partial_refund"] or 0
     await enrollments.partial_refund(tx, enrollment["id"], back, reason)
     shown = await enrollments.find(tx, enrollment["id"])
     await notices.broadcast(tx, shown, "ENROLLMENT_REFUNDED", isFullRefund=False)
     key = f"enrollment:{enrollment['id']}:partial:{back}"
     await notices.updated(tx, shown, "partial_refund", key=key, refundAmount=back, refundReason=reason)
+    if back > before and enrollment["status"] != "REFUND_PENDING":  # the mail of a full refund says it all
+        await notices.partly_refunded(tx, shown, back - before, key=key)
     await _log(tx, enrollment, "enrollment_partially_refunded")
 
 
@@ -128,8 +131,7 @@ async def withdraw(tx: Tx, enrollment: Any, reason: str) -> None:
 
     A second call changes nothing.
     """
-    if enrollment["claim_id"] is not None:
-        await release(tx, [enrollment["claim_id"]])
+    await free_place(tx, enrollment)
     await cancel_bookings(tx, enrollment["id"], reason=reason)
     await revoke_certificate(tx, enrollment["id"], reason=reason)
     await access.revoke_extensions(tx, enrollment["id"])

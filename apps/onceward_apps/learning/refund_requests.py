@@ -6,9 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Tx
+from onceward.money import Money
 from onceward.payments import Payment, Refund
 from onceward_apps.learning.app import ENROLMENT, EXTENSION
-from onceward_apps.learning.errors import LearningError, NotFound
+from onceward_apps.learning.errors import InvalidRequest, LearningError, NotFound
 from onceward_apps.learning.refund_effects import follow_money, withdraw
 from onceward_apps.learning.store import enrollments, refunds
 
@@ -23,6 +24,35 @@ async def refund_enrollment(tx: Tx, enrollment_id: UUID, *, reason: str, actor: 
     requested = await give_back(tx, enrollment, reason=reason, actor=actor)
     await tx.audit("refund_requested", entity_type="Enrollment", entity_id=enrollment_id, reason=reason, actor=actor)
     return [refund.id for refund in requested]
+
+
+async def refund_part(tx: Tx, enrollment_id: UUID, amount: Money, *, reason: str, actor: str) -> list[UUID]:
+    """Refund a part of what was paid, the newest payment first. The student keeps the place."""
+    enrollment = await enrollments.lock(tx, enrollment_id)
+    if enrollment is None:
+        raise NotFound(f"there is no enrolment {enrollment_id}")
+    if enrollment["status"] not in ("ACTIVE", "EXPIRED"):
+        raise LearningError(f"enrolment {enrollment_id} is {enrollment['status']}: it cannot be refunded")
+    if amount.currency != enrollment["currency"]:
+        raise InvalidRequest(f"amount is in {amount.currency}: the student paid in {enrollment['currency']}")
+    payments = [each for each in await paid_for(tx, enrollment_id) if each.subject_type == ENROLMENT]
+    left = {each.id: await tx.payments.refundable(each.id) for each in payments}
+    remains = Money(sum(left.values()), enrollment["currency"])
+    if not 0 < amount.amount < remains.amount:
+        raise LearningError(f"amount is {amount}, and {remains} remain: give less than that, or refund the enrolment")
+    requested: list[UUID] = []
+    missing = amount.amount
+    for each in reversed(payments):
+        part = min(missing, left[each.id])
+        if part > 0:
+            money = Money(part, amount.currency)
+            made = await tx.payments.refund(each, amount=money, reason=reason, by=actor)
+            requested += [] if made is None else [made.id]
+            missing -= part
+    changes = {"amount": amount.amount, "currency": amount.currency}
+    ids: dict[str, Any] = {"entity_type": "Enrollment", "entity_id": enrollment_id, "changes": changes}
+    await tx.audit("partial_refund_requested", **ids, reason=reason, actor=actor)
+    return requested
 
 
 async def give_back(

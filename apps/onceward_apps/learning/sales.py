@@ -11,7 +11,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward.payments import Accept, Payment, Return
-from onceward_apps.learning import activity, notices, waitlist
+from onceward_apps.learning import activity, discounts, notices, waitlist
 from onceward_apps.learning.app import ENROLMENT, EXTENSION, app
 from onceward_apps.learning.checkout import end_checkout
 from onceward_apps.learning.enrollments import add_enrolment, refusal, take_place
@@ -58,6 +58,7 @@ async def enrol(payment: Payment, tx: Tx) -> Accept | Return:
         return await refuse(tx, payment, why or "cohort_full", cohort, user)
     await users.confirm(tx, user["id"])
     await checkouts.end(tx, checkout["id"])
+    await discounts.use(tx, checkout)
     await _end_others(tx, cohort, user)
     await add_enrolment(tx, checkout["id"], cohort, user, place, payment.money, held=checkout["claim_id"])
     return Accept(result={"status": "SUCCESS", "enrollmentId": payment.subject_id})

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Engine, Tx
-from onceward_apps.learning.app import app
+from onceward_apps.learning import links, seats
 from onceward_apps.learning.checkout import has_place
 from onceward_apps.learning.enrollments import enrol_free
 from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, LearningError, NotEnrollable
@@ -16,6 +16,7 @@ from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.link_tokens import hash_token, new_token
 from onceward_apps.learning.model import is_enrollable
 from onceward_apps.learning.store import cohorts, enrollments, people, users
+from onceward_apps.learning.store import seats as seat_rows
 from onceward_apps.learning.student_mails import mail
 
 LINK_MINUTES = 30
@@ -84,6 +85,18 @@ async def send_confirmation(engine: Engine, organization: UUID, user_id: UUID, c
             await send_link(tx, user_id, confirms=cohort, takes_place=True)
 
 
+async def confirm_for_seat(engine: Engine, organization: UUID, token: str, user_id: UUID, email: str) -> None:
+    """Mail a link with which a person of a company takes one of its seats. For who is enrolled it is a sign-in."""
+    async with engine.transaction(organization=organization) as tx:
+        block = await seat_rows.by_token(tx, hash_token(token))
+        await users.lock(tx, user_id)
+        if await enrollments.live(tx, user_id, block["cohort_id"]) is None:
+            await seats.check(tx, block, email)
+        if not await people.has_fresh_link(tx, user_id, block["cohort_id"]):
+            cohort = await cohorts.find(tx, block["cohort_id"])
+            await send_link(tx, user_id, confirms=cohort, takes_place=True, seat_block=block["id"])
+
+
 async def confirm_for_waitlist(engine: Engine, organization: UUID, user_id: UUID, cohort_id: UUID) -> None:
     """Mail a link to a person on the waitlist whose address nobody has confirmed: without it there is no invite."""
     async with engine.transaction(organization=organization) as tx:
@@ -92,20 +105,23 @@ async def confirm_for_waitlist(engine: Engine, organization: UUID, user_id: UUID
             await send_link(tx, user_id, confirms=await cohorts.find(tx, cohort_id))
 
 
-async def send_link(tx: Tx, user_id: UUID, *, confirms: Any = None, takes_place: bool = False) -> str:
+async def send_link(
+    tx: Tx, user_id: UUID, *, confirms: Any = None, takes_place: bool = False, seat_block: UUID | None = None
+) -> str:
     """Mail a sign-in link to a user, and return its token.
 
-    `confirms` is the cohort for which a person gave the address; with `takes_place` using the link enrols in it.
+    `confirms` is the cohort for which a person gave the address; with `takes_place` using the link enrols in it, on a
+    seat of `seat_block` if that is given.
     """
     token = new_token()
     hashed = hash_token(token)
-    await people.add_link(tx, hashed, user_id, LINK_MINUTES, confirms["id"] if takes_place else None)
+    await people.add_link(tx, hashed, user_id, LINK_MINUTES, confirms["id"] if takes_place else None, seat_block)
     user = await people.user(tx, user_id)
     data = {
         "name": user["name"],
         "organization": user["organization_name"],
         "minutes": LINK_MINUTES,
-        "link": f"{app.services.settings.url}/learn/sign-in/{token}",
+        "link": links.sign_in(token),
     }
     now: datetime = await tx.fetchval("select onceward.now()")
     expires_at = now + timedelta(minutes=LINK_MINUTES)
@@ -131,12 +147,15 @@ async def redeem(engine: Engine, token: str) -> StudentSession:
         for cohort_id in await people.waits_for(tx, user_id):
             await promote_soon(tx, cohort_id)  # the address is confirmed now
         opened = StudentSession(session, row["id"], user_id, organization, row["expires_at"])
-        return opened if link["cohort_id"] is None else await _take_place(tx, opened, link["cohort_id"])
+        return opened if link["cohort_id"] is None else await _take_place(tx, opened, link)
 
 
-async def _take_place(tx: Tx, session: StudentSession, cohort_id: UUID) -> StudentSession:
-    """Enrol in the free cohort of the link. Who cannot be enrolled is signed in all the same, and reads why."""
+async def _take_place(tx: Tx, session: StudentSession, link: Any) -> StudentSession:
+    """Enrol in the cohort of the link. Who cannot be enrolled is signed in all the same, and reads why."""
+    cohort_id: UUID = link["cohort_id"]
     try:
+        if link["seat_block_id"] is not None:
+            return replace(session, enrollment_id=await seats.take(tx, link["seat_block_id"], session.user_id))
         return replace(session, enrollment_id=await enrol_free(tx, cohort_id, session.user_id))
     except AlreadyEnrolled:
         known = await enrollments.live(tx, session.user_id, cohort_id)

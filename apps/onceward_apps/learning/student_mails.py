@@ -9,6 +9,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward.messages import Recipient, Sending, preference_link, save_recipient
+from onceward_apps.learning import schools
 from onceward_apps.learning.store import users
 
 CONFIRMATIONS = frozenset({"student-sign-in", "enrollment-confirm"})
@@ -41,11 +42,14 @@ async def mail_many(
     if chosen and template not in CONFIRMATIONS:
         silent = await users.unconfirmed(tx, [_user_id(student) for student, _, _ in chosen])
         chosen = [each for each in chosen if _user_id(each[0]) not in silent]
+    if not chosen:
+        return 0
+    brand = await schools.brand_of(tx)
     sendings = [
-        Sending(to=_recipient(student), key=key, data=data, expires_at=expires_at) for student, key, data in chosen
+        Sending(to=_recipient(student), key=key, data=await schools.in_mail(tx, data, brand), expires_at=expires_at)
+        for student, key, data in chosen
     ]
-    if sendings:
-        await tx.send_many(template, sendings)
+    await tx.send_many(template, sendings)
     return len(sendings)
 
 

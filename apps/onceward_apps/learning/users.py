@@ -31,7 +31,7 @@ async def register(
     A stranger who fills in a form has not `confirmed` the address: until its owner does, it gets only the mail that
     asks for it.
     """
-    email, name = _checked_email(email), _checked_name(name)
+    email, name = checked_email(email), _checked_name(name)
     row = await users.add(tx, email, name, avatar, locale, confirmed=confirmed)
     if row is None:
         existing = await users.by_email(tx, email)
@@ -45,6 +45,10 @@ async def register(
     return row
 
 
+async def find(tx: Tx, user_id: UUID) -> Any:
+    return await users.find(tx, user_id)
+
+
 async def update_profile(
     tx: Tx,
     user_id: UUID,
@@ -56,7 +60,7 @@ async def update_profile(
 ) -> Any:
     """Change the given fields and publish `user.updated`."""
     if email is not None:
-        email = _checked_email(email)
+        email = checked_email(email)
     if name is not None:
         name = _checked_name(name)
     before = await users.lock(tx, user_id)
@@ -77,7 +81,7 @@ def _payload(row: Any) -> dict[str, Any]:
     return {"userId": row["id"], "userEmail": row["email"], "userName": row["name"]}
 
 
-def _checked_email(email: str) -> str:
+def checked_email(email: str) -> str:
     email = email.strip()
     if len(email) > 320 or not EMAIL.fullmatch(email):
         raise InvalidRequest(f"email {email[:80]!r} is not an email address")

@@ -6,7 +6,10 @@ from tests.trust.crosswise.routes import NOTHING, WHY, Ask
 
 D = "/dashboard"
 LISTS = {
-    "learning": ("cohorts", "sessions", "items", "students", "enrolments", "waitlist", "refunds", "disputes"),
+    "learning": (
+        *("cohorts", "sessions", "items", "students", "enrolments", "waitlist", "refunds", "disputes"),
+        *("discounts", "seats", "submissions", "chat", "school"),
+    ),
     "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons"),
     "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
     "engagement": ("users", "runs"),
@@ -14,6 +17,8 @@ LISTS = {
 }
 EMPTY = (
     "learning/disputes",
+    "learning/discounts",
+    "learning/school",
     "ticketing/entries",
     "engagement/runs",
     "engagement/users",
@@ -26,6 +31,9 @@ ROWS = {
     "learning/students": "$student",
     "learning/enrolments": "$enrollment",
     "learning/sessions": "$session",
+    "learning/seats": "$seats",
+    "learning/discounts": "$discount",
+    "learning/submissions": "$work",
     "learning/items": "$item",
     "ticketing/events": "$event",
     "ticketing/orders": "$checkout",
@@ -41,6 +49,15 @@ ASKING = {
     **{f"learning/cohorts/do/{name}": "$cohort" for name in ("duplicate", "enrol", "add_session", "add_item")},
     **{f"learning/sessions/do/{name}": "$session" for name in ("cancel", "set_recording")},
     "learning/items/do/remove_item": "$item",
+    "learning/items/do/set_questions": "$item",
+    "learning/cohorts/do/reserve_seats": "$cohort",
+    "learning/cohorts/do/write": "$cohort",
+    "learning/seats/do/send_seats_link": "$seats",
+    "learning/seats/do/end_seats": "$seats",
+    "learning/discounts/do/change_code": "$discount",
+    "learning/submissions/do/grade": "$work",
+    "learning/chat/do/moderate": "$chat_message",
+    "learning/enrolments/do/refund_a_part": "$enrollment",
     "ticketing/events/do/open_sale": "$event",
     "ticketing/events/do/close": "$event",
     **{f"ticketing/events/do/{name}": "$event" for name in ("edit", "move", "duplicate", "cancel")},
@@ -74,6 +91,10 @@ PAGES: dict[tuple[str, str], Ask] = {
     **{("GET", f"{D}/{path}"): Ask(query={"ids": id}, blank=True) for path, id in ASKING.items()},
     ("GET", f"{D}/learning/runs/{{id}}"): Ask(fill={"id": "1"}, shows="nothing"),
     ("GET", f"{D}/learning/cohorts/do/create"): NOTHING,
+    ("GET", f"{D}/learning/discounts/do/add_code"): NOTHING,
+    ("GET", f"{D}/learning/school/do/set_up"): NOTHING,
+    ("GET", f"{D}/learning/school/do/edit_look"): Ask(query={"ids": "$school"}, blank=True),
+    ("GET", f"{D}/learning/school/row/{{id}}"): Ask(fill={"id": "$school"}, blank=True, refused=True),
     ("GET", f"{D}/learning/cohorts/do/resize"): Ask(query={"ids": "$cohort"}, blank=True),
     ("GET", f"{D}/learning/cohorts/do/edit"): Ask(query={"ids": "$cohort"}),
     ("GET", f"{D}/learning/sessions/do/change"): Ask(query={"ids": "$session"}),
@@ -81,6 +102,8 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/items/do/edit_item"): Ask(query={"ids": "$item"}),
     ("GET", f"{D}/learning/cohorts/do/change_state"): Ask(query={"ids": "$cohort"}, shows="nothing"),
     ("GET", f"{D}/learning/enrolments/do/refund"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
+    ("GET", f"{D}/learning/enrolments/do/revoke"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
+    ("GET", f"{D}/learning/students/do/correct_name"): Ask(query={"ids": "$student"}),
     ("GET", f"{D}/learning/enrolments/do/move"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
     ("GET", f"{D}/learning/refunds/do/repeat"): Ask(query={"ids": "$course_refund"}, shows="nothing"),
     ("GET", f"{D}/ticketing/coupons/do/add_coupon"): NOTHING,
@@ -141,6 +164,8 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/learning/enrolments/do/move"): Ask(
         form={"ids": "$enrollment", "step": "run", "cohort": "no such cohort", **WHY}
     ),
+    ("POST", f"{D}/learning/enrolments/do/revoke"): attempt("$enrollment", **WHY),
+    ("POST", f"{D}/learning/students/do/correct_name"): attempt("$student", name="x", **WHY),
     ("POST", f"{D}/learning/enrolments/do/refund"): attempt("$enrollment", **WHY),
     ("POST", f"{D}/learning/cohorts/do/create"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/learning/cohorts/do/duplicate"): attempt("$cohort", name="x", starts_at="2031-01-01T09:00"),
@@ -156,6 +181,22 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/learning/sessions/do/check_off"): attempt("$session", absent="x@example.org"),
     ("POST", f"{D}/learning/items/do/edit_item"): Ask(form={"ids": "$item", "title": "x", "step": "try"}, blank=True),
     ("POST", f"{D}/learning/items/do/remove_item"): attempt("$item"),
+    ("POST", f"{D}/learning/items/do/set_questions"): attempt("$item", questions=""),
+    ("POST", f"{D}/learning/cohorts/do/reserve_seats"): attempt(
+        "$cohort", company="x", number="1", contact_email="x@example.org"
+    ),
+    ("POST", f"{D}/learning/cohorts/do/write"): attempt("$cohort", author="x", message="x"),
+    ("POST", f"{D}/learning/seats/do/send_seats_link"): attempt("$seats"),
+    ("POST", f"{D}/learning/seats/do/end_seats"): attempt("$seats", **WHY),
+    ("POST", f"{D}/learning/school/do/set_up"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/learning/school/do/edit_look"): attempt("$school", name="x"),
+    ("POST", f"{D}/learning/discounts/do/add_code"): Ask(form={"code": "AUTUMN", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/learning/discounts/do/change_code"): attempt("$discount", most_uses="9"),
+    ("POST", f"{D}/learning/submissions/do/grade"): attempt("$work", verdict="PASSED"),
+    ("POST", f"{D}/learning/chat/do/moderate"): attempt("$chat_message", **WHY),
+    ("POST", f"{D}/learning/enrolments/do/refund_a_part"): Ask(
+        form={"ids": "$enrollment", "step": "try", "amount": "1", "amount.currency": "EUR", **WHY}, blank=True
+    ),
     ("POST", f"{D}/learning/cohorts/do/resize"): Ask(form={"ids": "$cohort", "max_capacity": "12", "step": "run"}),
     ("POST", f"{D}/learning/cohorts/do/change_state"): attempt("$cohort", status="CANCELLED", **WHY),
 }

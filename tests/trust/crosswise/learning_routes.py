@@ -29,6 +29,7 @@ NEW = {
     "currency": "EUR",
 }
 WHY = {"reason": "a test"}
+WORK = f"{S}/enrollments/{{enrollment_id}}/items/{{item_id}}"
 
 LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", f"{L}/cohorts"): Ask(),
@@ -63,6 +64,8 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ),
     ("PUT", f"{L}/surveys/{{survey_id}}"): Ask(fill={"survey_id": "s"}, json={"kind": "exit"}),
     ("GET", f"{L}/refunds"): Ask(),
+    ("GET", f"{L}/school"): Ask(blank=True),
+    ("PUT", f"{L}/school"): Ask(json={"name": "x"}),
     # Visitors.
     ("GET", f"{P}/cohorts/{{cohort_id}}"): Ask(fill=COHORT, shows="public"),
     ("POST", f"{P}/cohorts/{{cohort_id}}/checkout"): Ask(
@@ -71,6 +74,10 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("POST", f"{P}/cohorts/{{cohort_id}}/waitlist"): Ask(
         fill={"cohort_id": "$draft"}, json=PERSON, shows="public", refused=True
     ),
+    ("POST", f"{P}/cohorts/{{cohort_id}}/discount"): Ask(
+        fill={"cohort_id": "$draft"}, json={"code": "SPRING-31"}, shows="public", refused=True
+    ),
+    ("POST", f"{P}/seats/{{token}}"): Ask(fill={"token": "x" * 43}, json=PERSON, shows="nothing"),
     ("POST", f"{P}/cohorts/{{cohort_id}}/views"): Ask(
         fill={"cohort_id": "@cohort"}, json={"path": "/learn"}, shows="public"
     ),
@@ -89,6 +96,24 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("PUT", f"{S}/enrollments/{{enrollment_id}}/items/{{item_id}}"): Ask(
         fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, json={"done": True}
     ),
+    ("GET", f"{WORK}/questions"): Ask(fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT),
+    ("POST", f"{WORK}/answers"): Ask(
+        fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, json={"answers": {}}, refused=True
+    ),
+    ("GET", f"{WORK}/submission"): Ask(fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, refused=True),
+    ("PUT", f"{WORK}/submission"): Ask(
+        fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, json={"text": "x"}, refused=True
+    ),
+    ("POST", f"{WORK}/files"): Ask(
+        fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, query={"name": "x"}, refused=True
+    ),
+    ("GET", f"{WORK}/files/{{file_id}}"): Ask(
+        fill={**ENROLLED, "item_id": "$item", "file_id": "$item"}, headers=AS_STUDENT, refused=True
+    ),
+    ("DELETE", f"{WORK}/files/{{file_id}}"): Ask(
+        fill={**ENROLLED, "item_id": "$item", "file_id": "$item"}, headers=AS_STUDENT, refused=True
+    ),
+    ("GET", "/learn/submissions/files/{file_id}"): Ask(fill={"file_id": "$item"}, refused=True),
     ("GET", f"{S}/cohorts/{{cohort_id}}/chat"): Ask(fill=COHORT, headers=AS_STUDENT),
     ("POST", f"{S}/cohorts/{{cohort_id}}/chat"): Ask(fill=COHORT, headers=AS_STUDENT, json={"message": "hello"}),
     ("PATCH", f"{S}/cohorts/{{cohort_id}}/chat/{{message_id}}"): Ask(
@@ -106,16 +131,22 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/cohorts/{cohort_id}"): Ask(fill=COHORT, shows="public"),
     ("GET", "/learn/cohorts/{cohort_id}/prep"): Ask(fill=COHORT, headers=AS_STUDENT),
     ("GET", "/learn/invites/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing"),
+    ("GET", "/learn/seats/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing"),
     ("GET", "/learn/extensions/{token}"): Ask(fill={"token": "$enrollment.forged"}, refused=True),
     ("GET", "/learn/certificates/{credential_id}"): Ask(fill={"credential_id": "@credential"}),
     ("GET", "/learn/certificates/{credential_id}/certificate.pdf"): Ask(
         fill={"credential_id": "@credential"}, blank=True
     ),
     ("GET", "/learn/certificates/{credential_id}/badge.jwt"): Ask(fill={"credential_id": "@credential"}, blank=True),
+    ("GET", "/learn/certificates"): Ask(shows="nothing"),
+    ("GET", "/learn/issuers/{organization_id}/status/{number}"): Ask(
+        fill={"organization_id": "@school", "number": "0"}, blank=True
+    ),
     ("GET", "/learn/issuers/{organization_id}/keys"): Ask(fill={"organization_id": "@school"}, blank=True),
     ("GET", "/learn/issuers/{organization_id}/keys/{key_id}"): Ask(
         fill={"organization_id": "@school", "key_id": "x"}, blank=True, refused=True
     ),
+    ("GET", "/learn/brand/{organization_id}.css"): Ask(fill={"organization_id": "@school"}, blank=True, refused=True),
     ("GET", "/learn/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
     ("GET", "/learn/sign-in"): Ask(shows="nothing"),
     ("GET", "/learn/sign-in/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing"),
@@ -127,10 +158,13 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/home/{enrollment_id}/calendar.ics"): Ask(fill=ENROLLED, headers=AS_STUDENT),
     ("GET", "/learn/admin"): Ask(),
     # The last ones: they end what the others ask for.
+    ("POST", f"{L}/enrollments/{{enrollment_id}}/certificate/reissue"): Ask(fill=ENROLLED, json=WHY),
     ("POST", f"{L}/enrollments/{{enrollment_id}}/certificate/revoke"): Ask(fill=ENROLLED, json=WHY),
     ("POST", f"{L}/refunds/{{refund_id}}/retry"): Ask(
         fill={"refund_id": "$course_refund"}, refused=True
     ),  # a button has done it before
     ("POST", f"{L}/enrollments/{{enrollment_id}}/refund"): Ask(fill=ENROLLED, json=WHY),
-    ("POST", f"{L}/cohorts/{{cohort_id}}/status"): Ask(fill=COHORT, json={"status": "COMPLETED"}),
+    ("POST", f"{L}/cohorts/{{cohort_id}}/status"): Ask(
+        fill=COHORT, json={"status": "COMPLETED"}, refused=True
+    ),  # it has a session ahead
 }

@@ -55,6 +55,13 @@ select $1, a.id, 'appointment', $2, 'paid', 100, 'USD', $3, now(), 100, 'pi_visi
 COURSE_ROWS = {
     "chat_message": "insert into learning.chat_messages (organization_id, cohort_id, user_id, message)"
     " select $1, $2, $3, $5 where $4::uuid is not null returning id",
+    "seats": "insert into learning.seat_blocks (organization_id, cohort_id, company, contact_email, token_hash)"
+    " select $1, $2, $5, $5 || '@example.org', sha256(convert_to($5, 'UTF8')) where $3::uuid <> $4::uuid returning id",
+    "discount": "insert into learning.discount_codes (organization_id, code, percent) select $1,"
+    " upper(left(md5($5), 12)), 10 where $2::uuid <> $3::uuid and $4::uuid is not null returning id",
+    "work": "insert into learning.submissions (organization_id, enrollment_id, item_id, text, status, handed_in_at)"
+    " select $1, $4, i.id, $5, 'HANDED_IN', now() from learning.content_items i where i.cohort_id = $2 and $3::uuid is not null"
+    " limit 1 returning id",
     "waiting": "insert into learning.waitlist_entries (organization_id, cohort_id, user_id, ended_reason)"
     " select $1, $2, $3, $5 where $4::uuid is not null returning id",
     "course_refund": "with account as (select id from onceward.payment_account('learning', 'stripe', 'learning-stripe')),"

@@ -14,7 +14,8 @@ from onceward.money import Money
 from onceward.web import ANYTHING
 from onceward.web.dashboard import ActionRefused, many
 from onceward_apps.learning import cohort_changes, cohorts, enrollments, users
-from onceward_apps.learning.desk.listings import COHORT, COHORTS, desk
+from onceward_apps.learning.desk.listings import COHORTS, desk
+from onceward_apps.learning.desk.words import COHORT
 from onceward_apps.learning.store import cohorts as rows
 
 CHANGEABLE = "r.status not in ('CANCELLED', 'COMPLETED')"

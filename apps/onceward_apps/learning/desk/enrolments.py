@@ -8,11 +8,13 @@ from pydantic import BaseModel, Field
 
 from onceward import Tx
 from onceward.desk import Act
+from onceward.money import Money
 from onceward.web import ANYTHING
 from onceward.web.dashboard import ActionRefused, many
-from onceward_apps.learning import enrollments
-from onceward_apps.learning.desk.listings import ENROLMENTS, REFUNDS, desk
-from onceward_apps.learning.refund_requests import refund_enrollment, retry_refund
+from onceward_apps.learning import certificates, enrollments, users
+from onceward_apps.learning.desk.listings import ENROLMENTS, STUDENTS, desk
+from onceward_apps.learning.desk.money_lists import REFUNDS
+from onceward_apps.learning.refund_requests import refund_enrollment, refund_part, retry_refund
 
 
 class MoveForm(BaseModel):
@@ -36,6 +38,26 @@ async def refund(tx: Tx, act: Act[BaseModel]) -> str:
     return f"The student loses the place, and {many(len(requested), 'payment')} will be paid back."
 
 
+class PartForm(BaseModel):
+    """How much goes back."""
+
+    amount: Money = Field(title="Amount")
+
+
+@desk.action(
+    ENROLMENTS,
+    "Refund a part",
+    model=PartForm,
+    when="r.status in ('ACTIVE', 'EXPIRED') and r.amount_paid > 0",
+    reason=True,
+    roles=("accountant",),
+    causes=ANYTHING,
+)
+async def refund_a_part(tx: Tx, act: Act[PartForm]) -> str:
+    await refund_part(tx, UUID(act.id), act.given.amount, reason=act.reason, actor=act.by.actor)
+    return f"{act.given.amount} will be paid back. The student keeps the place."
+
+
 @desk.action(
     ENROLMENTS, "Move to another cohort", model=MoveForm, when="r.status = 'ACTIVE'", reason=True, causes=("mail",)
 )
@@ -45,6 +67,39 @@ async def move(tx: Tx, act: Act[MoveForm]) -> str:
         raise ActionRefused(f"{len(found)} cohorts have the name {act.given.cohort[:80]!r}: enter the name of one")
     await enrollments.move(tx, UUID(act.id), found[0]["id"], actor=act.by.actor, reason=act.reason)
     return f"The student is now in {found[0]['name']}. What was paid stays; a difference is not charged."
+
+
+class NameForm(BaseModel):
+    """The name of a student as it is on certificates."""
+
+    name: str = Field(title="Name", min_length=1, max_length=200)
+
+
+async def load_name(tx: Tx, id: str) -> NameForm | None:
+    row = await users.find(tx, UUID(id))
+    return None if row is None else NameForm.model_construct(name=row["name"])
+
+
+@desk.action(STUDENTS, "Correct the name", model=NameForm, load=load_name, reason=True, causes=("mail", "call"))
+async def correct_name(tx: Tx, act: Act[NameForm]) -> str:
+    """Correct the name of a student. Certificates that are valid are issued again."""
+    issued = await certificates.correct_name(tx, UUID(act.id), act.given.name, reason=act.reason, actor=act.by.actor)
+    if issued:
+        act.says(f"{many(issued, 'certificate')} will be issued again, and the student gets the new link.")
+    return f"The name is {act.given.name}."
+
+
+@desk.action(
+    ENROLMENTS,
+    "Revoke the certificate",
+    when="exists (select from learning.certificates k where k.enrollment_id = r.id and k.revoked_at is null)",
+    reason=True,
+    danger=True,
+)
+async def revoke(tx: Tx, act: Act[BaseModel]) -> str:
+    if not await certificates.revoke_certificate(tx, UUID(act.id), reason=act.reason):
+        raise ActionRefused("the student has no valid certificate")
+    return "The certificate is revoked. Its page, its badge and the status list say so."
 
 
 @desk.action(REFUNDS, "Try again", on="rows", when="r.status = 'failed'", roles=("accountant",), causes=ANYTHING)

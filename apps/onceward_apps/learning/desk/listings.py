@@ -4,51 +4,19 @@ from __future__ import annotations
 
 from onceward.desk import Column, Desk, Detail, Listing, Related, Role
 from onceward_apps.learning.app import app
-from onceward_apps.learning.store import overview
-
-COHORT = {
-    "DRAFT": "Draft",
-    "OPEN": "Open for enrolment",
-    "CONFIRMED": "Confirmed",
-    "IN_PROGRESS": "Running",
-    "COMPLETED": "Completed",
-    "CANCELLED": "Cancelled",
-}
-ENROLMENT = {
-    "ACTIVE": "Active",
-    "REFUND_PENDING": "Refund on its way",
-    "REFUNDED": "Refunded",
-    "EXPIRED": "Access ended",
-}
-WAITING = {"ACTIVE": "Waiting", "INVITED": "Invited", "ENROLLED": "Enrolled", "REMOVED": "Left"}
-REFUND = {
-    "requested": "Requested",
-    "sent": "Asked the service",
-    "pending": "At the bank",
-    "done": "Paid back",
-    "failed": "Failed",
-    "settled": "Settled by hand",
-}
-DISPUTE = {"inquiry": "Inquiry", "open": "Open: answer at Stripe", "won": "Won", "lost": "Lost"}
-SESSION = {"coming": "Coming", "ended": "Ended", "cancelled": "Cancelled"}
-SESSION_STATE = """
-case when r.cancelled_at is not null then 'cancelled' when r.ends_at <= onceward.now() then 'ended' else 'coming' end
-"""
-SESSION_AUDIT = {
-    "session_added": "Added",
-    "session_changed": "Changed",
-    "session_cancelled": "Cancelled",
-    "session_recording_set": "Recording set",
-    "attendance_entered": "Attendance entered",
-}
-KIND = {"lesson": "Lesson", "assignment": "Assignment", "quiz": "Quiz"}
-# What the app noted about a student: it is about people, so the ids are those of the enrolment.
-HAPPENED = """
-select happened_at as at, initcap(replace(kind, '_', ' ')) as what, '' as who from learning.activity_log
- where user_id = (select user_id from learning.enrollments where id = $1::text::uuid)
-   and enrollment_id = $1::text::uuid
- order by happened_at desc limit 200
-"""
+from onceward_apps.learning.desk.words import (
+    COHORT,
+    ENROLMENT,
+    HAPPENED,
+    KIND,
+    SEATS_TAKEN,
+    SESSION,
+    SESSION_AUDIT,
+    SESSION_STATE,
+    WAITING,
+    WORK,
+    WORK_FILES,
+)
 
 desk = Desk(
     "learning",
@@ -57,7 +25,10 @@ desk = Desk(
     table="learning.cohorts",
     order=95,
     key="y",
-    roles=(Role("instructor", "Instructor", "Sees cohorts and students"), Role("accountant", "Accountant", "Refunds")),
+    roles=(
+        Role("instructor", "Instructor", "Teaches: content, grades, attendance, chat"),
+        Role("accountant", "Accountant", "Refunds"),
+    ),
 )
 
 ENROLMENTS = Listing(
@@ -127,6 +98,62 @@ ITEMS = Listing(
     ),
     empty="Add lessons, assignments and quizzes on the page of a cohort.",
 )
+CHAT = Listing(
+    name="chat",
+    title="Chat",
+    noun="message",
+    rows="learning.chat_messages r join learning.cohorts c on c.id = r.cohort_id left join learning.users u on u.id = r.user_id",
+    id_type="bigint",
+    where="r.deleted_at is null",
+    roles=("instructor",),
+    columns=(
+        Column("author", "Author", sql="coalesce(nullif(u.name, ''), u.email, r.author)"),
+        Column("message", "Message"),
+        Column("cohort", "Cohort", sql="c.name", wide=True),
+        Column("sent_at", "Written", kind="time"),
+    ),
+    empty="Messages appear here when students write in the chat of a cohort.",
+)
+WORKS = Listing(
+    name="submissions",
+    title="Submissions",
+    noun="submission",
+    rows="learning.submissions r join learning.enrollments e on e.id = r.enrollment_id"
+    " join learning.users u on u.id = e.user_id join learning.content_items i on i.id = r.item_id"
+    " join learning.cohorts c on c.id = i.cohort_id",
+    where="r.status <> 'DRAFT'",
+    order="-created_at",
+    presets=(("To grade", "status=HANDED_IN"),),
+    roles=("instructor",),
+    columns=(
+        Column("student", "Student", sql="coalesce(nullif(u.name, ''), u.email)"),
+        Column("title", "Assignment", sql="i.title"),
+        Column("cohort", "Cohort", sql="c.name", wide=True),
+        Column("status", "State", words=WORK, tones={"HANDED_IN": "busy", "PASSED": "good"}, filter=True),
+        Column("grade", "Grade", kind="number"),
+        Column("handed_in_at", "Handed in", kind="time"),
+        Column("created_at", "Begun", kind="time", sort=True, wide=True),
+    ),
+    empty="Work appears here when students hand in an assignment that is graded.",
+)
+SEATS = Listing(
+    name="seats",
+    title="Companies",
+    noun="company",
+    plural="companies",
+    rows="learning.seat_blocks r join learning.cohorts c on c.id = r.cohort_id",
+    order="-created_at",
+    roles=("accountant",),
+    columns=(
+        Column("company", "Company"),
+        Column("cohort", "Cohort", sql="c.name"),
+        Column("taken", "Seats taken", sql=SEATS_TAKEN),
+        Column("contact_email", "Contact", wide=True),
+        Column("ended", "Ended", sql="r.ended_at is not null", kind="yes", wide=True),
+        Column("created_at", "Since", kind="time", sort=True),
+    ),
+    empty="Give seats to a company on the page of a cohort.",
+)
 COHORTS = desk.listing(
     Listing(
         name="cohorts",
@@ -162,6 +189,8 @@ COHORTS = desk.listing(
             Related(SESSIONS, by="r.cohort_id"),
             Related(ITEMS, by="r.cohort_id"),
             Related(WAITLIST, by="r.cohort_id"),
+            Related(SEATS, by="r.cohort_id"),
+            Related(CHAT, by="r.cohort_id"),
         ),
         also=("Cohort",),
         words={
@@ -206,53 +235,42 @@ desk.listing(
         also=("Enrollment",),
         words={
             "refund_requested": "Refund requested",
+            "partial_refund_requested": "Refund of a part requested",
             "enrollment_moved": "Moved to another cohort",
             "enrolled_by_hand": "Enrolled by hand",
             "attendance_corrected": "Attendance corrected",
+            "certificate_reissued": "Certificate issued again",
+            "certificate_revoked": "Certificate revoked",
         },
         timeline=HAPPENED,
     ),
 )
-desk.listing(SESSIONS, detail=Detail(title="r.title || ', ' || c.name", also=("Session",), words=SESSION_AUDIT))
-desk.listing(ITEMS, detail=Detail(title="r.title || ', ' || c.name", also=("Item",)))
-desk.listing(WAITLIST)
-REFUNDS = desk.listing(
-    Listing(
-        name="refunds",
-        title="Refunds",
-        noun="refund",
-        rows="onceward.payment_refunds r join onceward.payments p on p.id = r.payment_id",
-        where=overview.OURS,
-        order="-created_at",
-        roles=("accountant",),
-        columns=(
-            Column("reason", "Reason"),
-            Column("amount", "Amount", kind="money", currency="r.currency"),
-            Column("status", "State", words=REFUND, tones={"done": "good", "failed": "bad"}, filter=True),
-            Column("failure", "Why it failed"),
-            Column("created_at", "Requested", kind="time", sort=True, filter=True),
-        ),
-        empty="Refunds of enrolments and extensions appear here.",
-    )
-)
 desk.listing(
-    Listing(
-        name="disputes",
-        title="Disputes",
-        noun="dispute",
-        rows="onceward.payment_disputes r join onceward.payments p on p.id = r.payment_id",
-        where=overview.OURS,
-        order="-created_at",
-        roles=("accountant",),
-        columns=(
-            Column("reason", "Reason"),
-            Column("amount", "Amount", kind="money", currency="r.currency"),
-            Column(
-                "status", "State", words=DISPUTE, tones={"open": "bad", "inquiry": "warn", "won": "good"}, filter=True
-            ),
-            Column("reference", "At the service"),
-            Column("created_at", "Opened", kind="time", sort=True),
-        ),
-        empty="If the bank of a student asks for a payment back, it appears here.",
-    )
+    SEATS,
+    detail=Detail(
+        title="r.company || ', ' || c.name",
+        facts=(Column("email_domain", "Only for addresses at"), Column("reference", "Reference")),
+        also=("SeatBlock",),
+        words={"seats_reserved": "Reserved", "seats_link_sent": "Link sent again", "seats_ended": "Ended"},
+    ),
 )
+desk.listing(SESSIONS, detail=Detail(title="r.title || ', ' || c.name", also=("Session",), words=SESSION_AUDIT))
+desk.listing(
+    ITEMS, detail=Detail(title="r.title || ', ' || c.name", related=(Related(WORKS, by="r.item_id"),), also=("Item",))
+)
+desk.listing(CHAT)
+desk.listing(
+    WORKS,
+    detail=Detail(
+        title="i.title || ', ' || coalesce(nullif(u.name, ''), u.email)",
+        facts=(
+            Column("text", "Text"),
+            Column("feedback", "Feedback"),
+            Column("revision", "Handed in, times", kind="number"),
+        ),
+        documents=WORK_FILES,
+        also=("Submission",),
+        words={"work_graded": "Graded"},
+    ),
+)
+desk.listing(WAITLIST)

@@ -14,7 +14,8 @@ from onceward import Tx
 from onceward.desk import Act, LongText, Options, Upload
 from onceward.web.dashboard import ActionRefused, many
 from onceward_apps.learning import attendance, content, sessions
-from onceward_apps.learning.desk.listings import COHORTS, ITEMS, KIND, SESSIONS, desk
+from onceward_apps.learning.desk.listings import COHORTS, ITEMS, SESSIONS, desk
+from onceward_apps.learning.desk.words import KIND
 from onceward_apps.learning.store import cohorts as cohort_rows
 from onceward_apps.learning.store import curriculum
 from onceward_apps.learning.store import sessions as rows
@@ -64,6 +65,8 @@ class ItemForm(BaseModel):
     url: str | None = Field(None, title="Link", max_length=2000, pattern=r"^https?://[^\s\"'<>]+$")
     position: int = Field(0, title="Position", ge=0, le=100_000)
     required: bool = Field(True, title="Required for the certificate")
+    graded: bool = Field(False, title="An assignment: handed in and graded by an instructor")
+    pass_percentage: int = Field(80, title="A quiz with questions: right answers needed, %", ge=1, le=100)
     is_prep: bool = Field(False, title="Open before the start")
     resource: Annotated[str, Options(RESOURCES)] = Field("", title="For")
 
@@ -118,7 +121,7 @@ async def _say_who_hears(tx: Tx, act: Act[Any], cohort_id: UUID) -> None:
         act.says(f"{many(students, 'student')} will get a message, and their bookings follow.")
 
 
-@desk.action(SESSIONS, "Set recording", model=RecordingForm, when="r.cancelled_at is null")
+@desk.action(SESSIONS, "Set recording", model=RecordingForm, when="r.cancelled_at is null", roles=("instructor",))
 async def set_recording(tx: Tx, act: Act[RecordingForm]) -> str:
     if (await rows.find(tx, UUID(act.id)))["recording_url"] == act.given.url:
         raise ActionRefused("the session has this recording already")
@@ -169,7 +172,7 @@ def _item_values(form: ItemForm) -> dict[str, Any]:
     return values | {name: values[name] or None for name in ("body", "url", "resource")}
 
 
-@desk.action(COHORTS, "Add content", model=ItemForm, when="r.status <> 'CANCELLED'")
+@desk.action(COHORTS, "Add content", model=ItemForm, when="r.status <> 'CANCELLED'", roles=("instructor",))
 async def add_item(tx: Tx, act: Act[ItemForm]) -> str:
     item = await content.add_item(tx, UUID(act.id), _item_values(act.given), actor=act.by.actor)
     return f"{item['title']} was added."
@@ -183,7 +186,7 @@ async def load_item(tx: Tx, id: str) -> ItemForm | None:
     return ItemForm.model_validate(values | {"body": row["body"] or "", "resource": row["resource"] or ""})
 
 
-@desk.action(ITEMS, "Edit", model=ItemForm, load=load_item)
+@desk.action(ITEMS, "Edit", model=ItemForm, load=load_item, roles=("instructor",))
 async def edit_item(tx: Tx, act: Act[ItemForm]) -> str:
     await content.change_item(tx, UUID(act.id), _item_values(act.given), actor=act.by.actor)
     return f"{act.given.title} was changed. Who has done it has still done it."

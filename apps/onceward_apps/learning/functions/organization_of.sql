@@ -7,8 +7,11 @@ declare
 begin
     case p_kind
         when 'credential' then return (select organization_id from learning.certificates where credential_id = p_id);
+        when 'domain' then return (select organization_id from learning.schools where domain = lower(p_id));
         when 'invite' then
             return (select organization_id from learning.waitlist_invites where token_hash = sha256(convert_to(p_id, 'UTF8')));
+        when 'seats' then
+            return (select organization_id from learning.seat_blocks where token_hash = sha256(convert_to(p_id, 'UTF8')));
         when 'sign_in_link' then
             return (select organization_id from learning.sign_in_links where token_hash = sha256(convert_to(p_id, 'UTF8')));
         when 'student_session' then

@@ -20,6 +20,18 @@ create table learning.badge_keys (
 );
 select onceward.protect('learning.badge_keys');
 
+-- How the school of an organization looks to students: its name, its colour and its own domain.
+create table learning.schools (
+    organization_id uuid primary key default onceward.organization(),
+    name text not null check (length(name) between 1 and 200),
+    colour text not null check (colour ~ '^#[0-9a-f]{6}$'),
+    website text check (length(website) <= 500),
+    support_email text check (length(support_email) <= 320),
+    domain text unique check (domain = lower(domain) and length(domain) between 4 and 253),    -- an administrator of the instance sets it
+    updated_at timestamptz not null default onceward.now()
+);
+select onceward.protect('learning.schools');
+
 create table learning.users (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
@@ -168,6 +180,60 @@ create index enrollments_by_change on learning.enrollments (organization_id, cha
 create index enrollments_newest on learning.enrollments (organization_id, enrolled_at, id);
 select onceward.protect('learning.enrollments');
 
+-- Codes that lower a price: by a percentage, or by an amount in one currency. How often a code was used, and how often it is held by
+-- people who are paying, is in the capacity pool `discount:<id>`.
+create table learning.discount_codes (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    code text not null check (code ~ '^[A-Z0-9][A-Z0-9-]{5,39}$'),
+    cohort_id uuid,                             -- null: for every cohort
+    percent int check (percent between 1 and 99),
+    amount bigint check (amount > 0),           -- minor units
+    currency text check (currency ~ '^[A-Z]{3}$'),
+    most_uses int check (most_uses > 0),        -- null: any number
+    valid_until timestamptz,
+    created_at timestamptz not null default onceward.now(),
+    check ((percent is null) <> (amount is null)),
+    check ((amount is null) = (currency is null)),
+    unique (id, organization_id),
+    unique (organization_id, code),
+    foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
+);
+create index discount_codes_newest on learning.discount_codes (organization_id, created_at, id);
+select onceward.protect('learning.discount_codes');
+
+-- Seats that a company has bought, outside of this platform, and that its people take with a link.
+create table learning.seat_blocks (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    cohort_id uuid not null,
+    company text not null check (length(company) between 1 and 200),
+    contact_email text not null check (length(contact_email) between 3 and 320),
+    email_domain text check (length(email_domain) between 3 and 253),   -- null: people with any address may take a seat
+    reference text check (length(reference) <= 200),                    -- the number of the invoice, for people
+    token_hash bytea not null unique check (length(token_hash) = 32),
+    created_at timestamptz not null default onceward.now(),
+    ended_at timestamptz,                       -- its free seats were given back
+    unique (id, organization_id),
+    foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
+);
+create index seat_blocks_newest on learning.seat_blocks (organization_id, created_at, id);
+create index seat_blocks_by_cohort on learning.seat_blocks (cohort_id, created_at, id);
+select onceward.protect('learning.seat_blocks');
+
+create table learning.seats (
+    id bigint generated always as identity primary key,
+    organization_id uuid not null default onceward.organization(),
+    block_id uuid not null,
+    claim_id bigint not null unique,            -- its place in the capacity pool `cohort:<id>`; also the place of its enrolment
+    enrollment_id uuid unique,                  -- null: free
+    foreign key (block_id, organization_id) references learning.seat_blocks (id, organization_id),
+    foreign key (enrollment_id, organization_id) references learning.enrollments (id, organization_id)
+);
+create index seats_free on learning.seats (block_id, id) where enrollment_id is null;
+create index seats_by_block on learning.seats (block_id);
+select onceward.protect('learning.seats');
+
 -- A place that is held for a person who pays. The payments of the enrolment have the same id as their subject, and so will the
 -- enrolment. Payments, refunds, disputes and instalments are in `onceward.payments` and the tables around it.
 create table learning.checkouts (
@@ -178,12 +244,15 @@ create table learning.checkouts (
     invite_id uuid,
     browser text not null default '',           -- whose page it is: empty for the person, else the browser of somebody who gave the address
     claim_id bigint,                            -- the place that it holds; null: the invite's claim, or none
+    discount_id uuid,
+    discount_claim_id bigint,                   -- the use of the code that it holds; null: none, or the payer is a stranger
     status text not null default 'started' check (status in ('started', 'waiting', 'ended')),  -- waiting: for a bank debit
     created_at timestamptz not null default onceward.now(),
     ended_at timestamptz,
     unique (id, organization_id),
     foreign key (user_id, organization_id) references learning.users (id, organization_id),
-    foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
+    foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id),
+    foreign key (discount_id, organization_id) references learning.discount_codes (id, organization_id)
 );
 create unique index checkouts_one_started on learning.checkouts (user_id, cohort_id, browser) where status = 'started';
 comment on index learning.checkouts_one_started is

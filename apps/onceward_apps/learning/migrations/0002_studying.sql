@@ -62,6 +62,8 @@ create table learning.content_items (
     position int not null default 0,
     required boolean not null default true,
     is_prep boolean not null default false,     -- shown before the cohort starts
+    graded boolean not null default false,      -- an assignment that is handed in and graded, not ticked by the student
+    pass_percentage int not null default 80 check (pass_percentage between 1 and 100),  -- of a quiz with questions
     resource text check (resource in ('beginner-prep', 'advanced-challenges')),  -- only for students who were assigned it
     unique (id, organization_id),
     unique (cohort_id, kind, title),
@@ -121,10 +123,12 @@ select onceward.protect('learning.supplemental_resources');
 create table learning.certificates (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
-    enrollment_id uuid not null unique,
+    enrollment_id uuid not null,
     user_id uuid not null,
     cohort_id uuid not null,
     credential_id text not null unique,
+    status_number bigint generated always as identity unique,   -- its place in the status lists of badges
+    replaced_by uuid,                           -- the certificate that was issued instead, with a corrected name
     url text not null,
     snapshot jsonb not null,                    -- the names, dates and percentages at the time of issue
     document bytea,                             -- the PDF; written by a job after the issue
@@ -133,7 +137,12 @@ create table learning.certificates (
     revoked_reason text,
     foreign key (enrollment_id, organization_id) references learning.enrollments (id, organization_id)
 );
+create unique index certificates_one_of_enrollment on learning.certificates (enrollment_id) where replaced_by is null;
+comment on index learning.certificates_one_of_enrollment is 'An enrolment has one certificate; a corrected one replaces it.';
 create index certificates_by_cohort on learning.certificates (cohort_id);
+create index certificates_by_user on learning.certificates (user_id);
+create index certificates_not_valid on learning.certificates (organization_id, status_number)
+    where revoked_at is not null or snapshot ? 'erased';
 select onceward.protect('learning.certificates');
 
 create table learning.cohort_metrics (
@@ -152,12 +161,15 @@ create table learning.chat_messages (
     id bigint generated always as identity primary key,
     organization_id uuid not null default onceward.organization(),
     cohort_id uuid not null,
-    user_id uuid not null,
+    user_id uuid,                               -- null: somebody of the school wrote it
+    author text check (length(author) <= 200),  -- the name of that person
     message text not null check (length(message) between 1 and 4000),
     client_key text,                            -- the browser's key of the message: a repeated request adds nothing
     sent_at timestamptz not null default onceward.now(),
     edited_at timestamptz,
     deleted_at timestamptz,
+    removed boolean not null default false,     -- by the school, not by the author
+    check ((user_id is null) <> (author is null)),
     unique (id, organization_id),
     unique (cohort_id, user_id, client_key),
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id),
@@ -194,7 +206,8 @@ create table learning.sign_in_links (
     token_hash bytea primary key check (length(token_hash) = 32),
     organization_id uuid not null default onceward.organization(),
     user_id uuid not null,
-    cohort_id uuid,                             -- the free cohort that the person takes a place in by using the link
+    cohort_id uuid,                             -- the cohort that the person takes a place in by using the link: a free one,
+    seat_block_id uuid,                         -- or one in which a company has these seats
     expires_at timestamptz not null,
     used_at timestamptz,
     created_at timestamptz not null default onceward.now(),

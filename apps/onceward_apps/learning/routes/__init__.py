@@ -4,14 +4,30 @@ from onceward_apps.learning.app import app
 from onceward_apps.learning.routes import (
     admin_pages,
     badges,
+    certificates,
+    coursework,
     operators,
     pages,
     public,
     refunds,
+    school,
     sessions,
     student_pages,
     students,
 )
 
-for module in (operators, sessions, refunds, public, students, student_pages, admin_pages, badges, pages):
+for module in (
+    operators,
+    sessions,
+    refunds,
+    school,
+    public,
+    students,
+    student_pages,
+    admin_pages,
+    badges,
+    certificates,
+    coursework,
+    pages,
+):
     app.routes(module.router)

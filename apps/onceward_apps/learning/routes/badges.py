@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from onceward.web import ANYBODY, exposed
@@ -34,12 +34,35 @@ async def badge(engine: EngineHere, request: Request, credential_id: str) -> Res
         row = await certificates.with_email(tx, credential_id)
         if row["revoked_at"] is not None or is_erased(row):
             raise NoLongerValid("this certificate was revoked, or its details were removed")
-    claims = open_badges.credential(row, email=row["email"], issuer=links.issuer(organization))
+    listed = links.status_list(organization, open_badges.list_number(row))
+    issuer = links.issuer(organization)
+    claims = open_badges.credential(row, email=row["email"], issuer=issuer, status_list=listed)
     key = await open_badges.key_of(engine, organization)
     key_url = links.badge_key(organization, open_badges.key_id(key))
     token = await asyncio.to_thread(open_badges.sign, claims, key, key_url=key_url)
     headers = {"Content-Disposition": f'attachment; filename="{credential_id}.jwt"', "Cache-Control": "no-store"}
     return Response(token, media_type="application/jwt", headers=headers)
+
+
+@router.get("/issuers/{organization_id}/status/{number}", response_class=Response)
+@exposed(credential=ANYBODY, limit="60 a minute per address")
+async def status_list(
+    engine: EngineHere, request: Request, organization_id: UUID, number: Annotated[int, Path(ge=0, lt=2**40)]
+) -> Response:
+    """Return which badges of an organization are not valid any more: a signed Bitstring Status List (W3C)."""
+    await limit(engine, request, "badge", per_minute=60)
+    first = number * open_badges.LIST_SIZE
+    async with acting(engine, organization_id) as tx:
+        if not await keys.badge_keys(tx):
+            raise NotFound("this organization has issued no badge")
+        not_valid = await certificates.not_valid(tx, first, first + open_badges.LIST_SIZE - 1)
+        now = await tx.fetchval("select onceward.now()")
+    url = links.status_list(organization_id, number)
+    claims = open_badges.status_list(url, links.issuer(organization_id), not_valid, now)
+    key = await open_badges.key_of(engine, organization_id)
+    key_url = links.badge_key(organization_id, open_badges.key_id(key))
+    token = await asyncio.to_thread(open_badges.sign, claims, key, key_url=key_url)
+    return Response(token, media_type="application/jwt", headers={"Cache-Control": "public, max-age=300"})
 
 
 @router.get("/issuers/{organization_id}/keys")

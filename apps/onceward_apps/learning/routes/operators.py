@@ -61,6 +61,8 @@ class ItemIn(BaseModel):
     required: bool = True
     is_prep: bool = False
     resource: Literal["beginner-prep", "advanced-challenges"] | None = None
+    graded: bool = Field(False, description="An assignment that is handed in and graded, not ticked by the student.")
+    pass_percentage: int = Field(80, ge=1, le=100, description="Right answers that a quiz with questions needs.")
 
 
 class EnrolIn(BaseModel):
@@ -105,10 +107,6 @@ class SurveyMapIn(BaseModel):
     fields: Annotated[dict[str, Annotated[str, Field(max_length=100)]], AtMost(200)] = Field(
         default_factory=dict[str, str]
     )
-
-
-class RevokeIn(BaseModel):
-    reason: Reason
 
 
 # -- cohorts -----------------------------------------------------------------------------------------------------------
@@ -269,20 +267,6 @@ async def move_student(engine: EngineHere, who: Operator, enrollment_id: UUID, t
     async with acting(engine, who.organization) as tx:
         await enrollments.move(tx, enrollment_id, target.cohort_id, actor=who.actor, reason=target.reason)
     return {"enrollment_id": enrollment_id, "cohort_id": target.cohort_id}
-
-
-@router.post("/enrollments/{enrollment_id}/certificate/revoke")
-@exposed("nothing")
-async def revoke_certificate(
-    engine: EngineHere, who: Operator, enrollment_id: UUID, requested: RevokeIn
-) -> dict[str, Any]:
-    async with acting(engine, who.organization) as tx:
-        revoked = await certificates.revoke_certificate(tx, enrollment_id, reason=requested.reason)
-        if not revoked:
-            raise NotFound(f"enrolment {enrollment_id} has no valid certificate")
-        details = {"entity_type": "Enrollment", "entity_id": enrollment_id, "reason": requested.reason}
-        await tx.audit("certificate_revoked", **details, actor=who.actor)
-    return {"revoked": True}
 
 
 # -- surveys and metrics -----------------------------------------------------------------------------------------------

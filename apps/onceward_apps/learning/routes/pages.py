@@ -10,15 +10,16 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 
 from onceward import Engine
 from onceward.web import ANYBODY, Problem, exposed
-from onceward_apps.learning import waitlist
+from onceward_apps.learning import schools, waitlist
 from onceward_apps.learning.certificates import is_erased
 from onceward_apps.learning.errors import LearningError
-from onceward_apps.learning.link_tokens import read_enrollment_token
+from onceward_apps.learning.link_tokens import hash_token, read_enrollment_token
 from onceward_apps.learning.model import is_enrollable
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Visitor
-from onceward_apps.learning.routes.templates import STATIC, TYPES, choose_language, missing, page
+from onceward_apps.learning.routes.templates import STATIC, TYPES, choose_language, missing, page, use_brand
 from onceward_apps.learning.routes.visitors import note_view
-from onceward_apps.learning.store import catalogue, certificates, checkouts, people, views
+from onceward_apps.learning.seats import OPEN
+from onceward_apps.learning.store import catalogue, certificates, checkouts, people, seats, views
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_language)])
 
@@ -30,12 +31,17 @@ async def _owner(engine: Engine, kind: str, value: object) -> UUID | None:
 
 @router.get("/learn")
 @exposed(credential=ANYBODY)
-async def start(engine: EngineHere) -> Response:
-    """Show the organizations that offer cohorts; with one organization, its catalogue."""
-    schools = await catalogue.schools(engine.db)
-    if len(schools) == 1:
-        return RedirectResponse(f"/learn/o/{schools[0]['slug']}", status_code=303)
-    return page("schools.html", schools=schools)
+async def start(engine: EngineHere, request: Request) -> Response:
+    """Show the catalogue of the school whose domain this is; else the organizations that offer cohorts."""
+    host = request.headers.get("host", "").partition(":")[0].lower()
+    owner = await _owner(engine, "domain", host)
+    if owner is not None:
+        async with engine.transaction(organization=owner) as tx:
+            return RedirectResponse(f"/learn/o/{(await use_brand(tx)).slug}", status_code=303)
+    offering = await catalogue.schools(engine.db)
+    if len(offering) == 1:
+        return RedirectResponse(f"/learn/o/{offering[0]['slug']}", status_code=303)
+    return page("schools.html", schools=offering)
 
 
 @router.get("/learn/o/{slug}")
@@ -46,8 +52,9 @@ async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Res
     if school is None:
         return missing()
     async with engine.transaction(organization=school["organization_id"]) as tx:
+        await use_brand(tx)
         cohorts = await views.catalogue(tx)
-    response = page("catalogue.html", school=school, cohorts=cohorts)
+    response = page("catalogue.html", cohorts=cohorts)
     await note_view(engine, request, response, school["organization_id"], "/learn")
     return response
 
@@ -67,6 +74,7 @@ async def _cohort_page(
     if organization is None:
         return missing()
     async with engine.transaction(organization=organization) as tx:
+        await use_brand(tx)
         cohort = await views.cohort(tx, cohort_id)
         if cohort is None or cohort["status"] == "DRAFT":
             return missing()
@@ -94,6 +102,7 @@ async def show_prep(engine: EngineHere, student: MaybeStudent, cohort_id: UUID) 
     if student is None:
         return page("sign_in.html", status=401, token=None, usable=False)
     async with engine.transaction(organization=student.organization) as tx:
+        await use_brand(tx)
         enrollment = await catalogue.enrollment_of(tx, student.user_id, cohort_id)
         if enrollment is None:
             return missing()
@@ -123,6 +132,21 @@ async def show_invite(engine: EngineHere, request: Request, token: str) -> Respo
     return await _cohort_page(engine, request, invite["cohort_id"], invite["user_id"], invite=shown)
 
 
+@router.get("/learn/seats/{token}")
+@exposed(credential="link of the company")
+async def show_seats(engine: EngineHere, token: str) -> Response:
+    """Show the seats of a company, with the form to take one."""
+    token = token[:100].replace("\x00", "")
+    organization = await _owner(engine, "seats", token)
+    if organization is None:
+        return missing()
+    async with engine.transaction(organization=organization) as tx:
+        await use_brand(tx)
+        block = await seats.by_token(tx, hash_token(token))
+    is_open = block["ended_at"] is None and block["cohort_status"] in OPEN and block["free"] > 0
+    return page("seats.html", block=block, token=token, is_open=is_open)
+
+
 @router.get("/learn/extensions/{token}")
 @exposed(credential="link of the offer")
 async def show_extension(engine: EngineHere, token: str) -> Response:
@@ -137,7 +161,18 @@ async def show_extension(engine: EngineHere, token: str) -> Response:
         if row is None or cohort is None:
             return missing()
         paying = await checkouts.is_extending(tx, row["id"])
+        await use_brand(tx)
     return page("extension.html", enrollment=row, cohort=cohort, token=token, paying=paying)
+
+
+@router.get("/learn/certificates")
+@exposed(credential=ANYBODY)
+async def look_up(id: str = "") -> Response:
+    """Ask for the id of a certificate, for somebody who has only the document."""
+    given = "-".join(id.upper().split())[:60]
+    if given and given.replace("-", "").isascii() and given.replace("-", "").isalnum():
+        return RedirectResponse(f"/learn/certificates/{given}", status_code=303)
+    return page("verify.html", certificate=None, credential_id=given, now=None)
 
 
 @router.get("/learn/certificates/{credential_id}")
@@ -146,10 +181,12 @@ async def verify(engine: EngineHere, credential_id: str) -> Response:
     """Show whether a certificate is valid. Anyone who has the id may look."""
     organization = await _owner(engine, "credential", credential_id)
     if organization is None:
-        return page("verify.html", status=404, certificate=None, credential_id=credential_id[:60])
+        return page("verify.html", status=404, certificate=None, credential_id=credential_id[:60], now=None)
     async with engine.transaction(organization=organization) as tx:
         row = await certificates.by_credential(tx, credential_id)
-    return page("verify.html", certificate=row, credential_id=credential_id)
+        now = await tx.fetchval("select onceward.now()")
+        await use_brand(tx)
+    return page("verify.html", certificate=row, credential_id=credential_id, now=now)
 
 
 @router.get("/learn/certificates/{credential_id}/certificate.pdf")
@@ -167,6 +204,18 @@ async def certificate_document(engine: EngineHere, credential_id: str) -> Respon
         raise Problem(503, "the document is being written: try again in a moment", headers={"Retry-After": "2"})
     headers = {"Content-Disposition": f'inline; filename="certificate-{credential_id}.pdf"'}
     return Response(bytes(row["document"]), media_type="application/pdf", headers=headers)
+
+
+@router.get("/learn/brand/{organization_id}.css")
+@exposed(credential=ANYBODY)
+async def brand_style(engine: EngineHere, organization_id: UUID) -> Response:
+    """Return the colours of a school as a style sheet."""
+    async with engine.transaction(organization=organization_id) as tx:
+        found = await tx.fetchval("select colour from learning.schools")
+    if found is None:
+        raise Problem(404, "this school has no colours of its own")
+    headers = {"Cache-Control": "public, max-age=300", "X-Content-Type-Options": "nosniff"}
+    return Response(schools.style(found), media_type="text/css", headers=headers)
 
 
 @router.get("/learn/static/{name}")

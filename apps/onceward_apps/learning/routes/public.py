@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from onceward.messages import MAILS
 from onceward.web import ANYBODY, delete_secret_cookie, exposed, require_private_transport, set_secret_cookie
-from onceward_apps.learning import checkout, links, sign_in, users, waitlist
+from onceward_apps.learning import checkout, discounts, links, sign_in, users, waitlist
 from onceward_apps.learning.errors import AlreadyEnrolled, LearningError, NotFound
 from onceward_apps.learning.link_tokens import read_enrollment_token
 from onceward_apps.learning.routes.requests import (
@@ -52,6 +52,12 @@ class SignUpIn(BaseModel):
 class CheckoutIn(SignUpIn):
     invite_token: str | None = Field(None, max_length=100)
     instalments: bool = Field(False, description="Pay every month instead of at once, if the cohort offers it.")
+    discount_code: str = Field("", max_length=60, description="A code that lowers the price.")
+
+
+class DiscountIn(BaseModel):
+    code: str = Field(min_length=1, max_length=60)
+    instalments: bool = False
 
 
 class SignInIn(BaseModel):
@@ -120,6 +126,7 @@ async def start_checkout(
             is_known=is_known,
             browser=browser_of(request),
             may_hold=may_hold,
+            discount_code=requested.discount_code.strip(),
         )
     except AlreadyEnrolled:
         # The same answer as for a new enrolment: nobody learns from this form who is enrolled. Their home page asks for
@@ -130,6 +137,35 @@ async def start_checkout(
     if not is_known and opened.checkout_id is not None:
         await sign_in.remind(engine, organization, user["id"], cohort_id)
     return {"url": links.home() if opened.enrollment_id is not None else opened.url}
+
+
+@router.post("/cohorts/{cohort_id}/discount")
+@exposed("nothing", credential=ANYBODY, limit="10 a minute per address")
+async def try_discount(engine: EngineHere, request: Request, cohort_id: UUID, tried: DiscountIn) -> dict[str, Any]:
+    """Return the price with a discount code. 409 `discount_invalid`: the code does not count for this cohort."""
+    await limit(engine, request, "discount", per_minute=10)
+    async with acting(engine, await owner_of(engine, "cohort", cohort_id)) as tx:
+        await _require_public(tx, cohort_id)
+        price = await discounts.preview(tx, cohort_id, tried.code, instalments=tried.instalments)
+    return {"price": price.amount, "currency": price.currency}
+
+
+@router.post("/seats/{token}", status_code=202)
+@exposed("mail", credential="link of the company", limit=f"20 a minute per address; {MAILS}")
+async def take_seat(engine: EngineHere, request: Request, token: str, requested: SignUpIn) -> dict[str, Any]:
+    """Ask for a seat of a company. A mail with a link is sent, and using the link takes the seat."""
+    await limit(engine, request, "seats", per_minute=20)
+    organization = await owner_of(engine, "seats", token[:100].replace("\x00", ""))
+    await limit_mail(engine, request, requested.email)
+    async with acting(engine, organization) as tx:
+        user = await users.register(
+            tx, email=requested.email, name=requested.name, locale=requested.locale, confirmed=False
+        )
+    try:
+        await sign_in.confirm_for_seat(engine, organization, token, user["id"], requested.email)
+    except LearningError as error:
+        raise problem(error) from error
+    return {"url": links.check_mail()}
 
 
 @router.post("/cohorts/{cohort_id}/waitlist", status_code=202)
@@ -235,6 +271,7 @@ async def verify_certificate(engine: EngineHere, credential_id: str) -> dict[str
     return {
         "credential_id": credential_id,
         "valid": row["revoked_at"] is None,
+        "replaced": row["replaced_by"] is not None,
         "issued_at": row["issued_at"],
         "revoked_at": row["revoked_at"],
         "snapshot": row["snapshot"],

@@ -8,8 +8,10 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from onceward.money import Money
 from onceward.web import ANYTHING, exposed
-from onceward_apps.learning.refund_requests import refund_enrollment, retry_refund
+from onceward_apps.learning.errors import InvalidRequest
+from onceward_apps.learning.refund_requests import refund_enrollment, refund_part, retry_refund
 from onceward_apps.learning.routes.requests import EngineHere, Refunder, Viewer, acting
 from onceward_apps.learning.store import refunds
 
@@ -17,7 +19,11 @@ router = APIRouter(prefix="/api/v1/learning", tags=["learning: operators"])
 
 
 class RefundIn(BaseModel):
+    """Without an amount everything is refunded, and the enrolment ends. `amount` is in minor units."""
+
     reason: str = Field(min_length=1, max_length=500)
+    amount: int | None = Field(None, ge=1, le=100_000_000)
+    currency: str | None = Field(None, pattern="^[A-Z]{3}$")
 
 
 @router.get("/refunds")
@@ -30,9 +36,20 @@ async def list_refunds(engine: EngineHere, who: Viewer, limit: int = Query(100, 
 @router.post("/enrollments/{enrollment_id}/refund", status_code=202)
 @exposed(*ANYTHING)
 async def refund(engine: EngineHere, who: Refunder, enrollment_id: UUID, requested: RefundIn) -> dict[str, Any]:
-    """Refund what remains of every payment of an enrolment. It is REFUND_PENDING until the payment service confirms."""
+    """Refund an enrolment: what remains of every payment, or an amount.
+
+    With an amount, which needs its currency, the student keeps the place. Without one the enrolment is REFUND_PENDING
+    until the payment service confirms.
+    """
+    by: dict[str, str] = {"reason": requested.reason, "actor": who.actor}
     async with acting(engine, who.organization) as tx:
-        requested_refunds = await refund_enrollment(tx, enrollment_id, reason=requested.reason, actor=who.actor)
+        if requested.amount is None:
+            requested_refunds = await refund_enrollment(tx, enrollment_id, **by)
+        elif requested.currency is None:
+            raise InvalidRequest("amount needs its currency: EUR, for example")
+        else:
+            part = Money(requested.amount, requested.currency)
+            requested_refunds = await refund_part(tx, enrollment_id, part, **by)
     return {"enrollment_id": enrollment_id, "refunds": requested_refunds}
 
 

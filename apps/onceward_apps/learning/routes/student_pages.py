@@ -13,7 +13,7 @@ from onceward.web import ANYBODY, exposed
 from onceward_apps.learning import link_tokens, links, sign_in, surveys
 from onceward_apps.learning.calendars import calendar
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Student
-from onceward_apps.learning.routes.templates import choose_language, missing, page
+from onceward_apps.learning.routes.templates import choose_language, missing, page, use_brand
 from onceward_apps.learning.store import catalogue, checkouts, keys, people, views
 from onceward_apps.learning.student_access import make_token
 
@@ -41,6 +41,7 @@ async def list_courses(engine: EngineHere, student: MaybeStudent, refused: str =
     if student is None:
         return page("sign_in.html", status=401, token=None, usable=False)
     async with engine.transaction(organization=student.organization) as tx:
+        await use_brand(tx)
         user = await people.user(tx, student.user_id)
         rows = await views.enrollments_of(tx, student.user_id)
         pending = await checkouts.waiting_of_user(tx, student.user_id)
@@ -58,6 +59,7 @@ async def show_course(engine: EngineHere, student: MaybeStudent, enrollment_id: 
         row = await views.enrollment(tx, enrollment_id)
         if row is None or row["user_id"] != student.user_id:
             return missing()
+        await use_brand(tx)
         access = await _access(tx, student)
         subscription = links.calendar(
             await link_tokens.enrollment_token(tx, "ics", enrollment_id, days=link_tokens.CALENDAR_DAYS)
@@ -115,6 +117,7 @@ async def enrolled(engine: EngineHere, student: MaybeStudent, checkout_id: UUID)
     if organization is None:
         return missing()
     async with engine.transaction(organization=organization) as tx:
+        await use_brand(tx)
         row = await views.checkout(tx, checkout_id)
         if row is None:
             return missing()

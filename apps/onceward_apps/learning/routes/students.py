@@ -119,7 +119,7 @@ async def read_item(engine: EngineHere, student: SignedIn, enrollment_id: UUID, 
     """Return an item with its text."""
     async with acting(engine, student.organization) as tx:
         row = await own_enrollment(tx, student, enrollment_id)
-        item = await _open_item(tx, row, item_id)
+        item = await open_item(tx, row, item_id)
         return {**item, "body": await views.text_of(tx, item_id, row["cohort_id"])}
 
 
@@ -131,7 +131,9 @@ async def mark_item(
     """Mark an item as done or not done."""
     async with acting(engine, student.organization) as tx:
         row = await own_enrollment(tx, student, enrollment_id)
-        await _open_item(tx, row, item_id)
+        item = await open_item(tx, row, item_id)
+        if item["graded"] or item["has_questions"]:
+            raise NotAllowed("this item is done when your work is graded as passed, or the quiz is passed")
         changed = await views.mark_done(tx, enrollment_id, item_id, done=marked.done)
         if marked.done and changed:
             ids = {"cohort_id": row["cohort_id"], "enrollment_id": enrollment_id, "user_id": student.user_id}
@@ -140,7 +142,7 @@ async def mark_item(
     return {"done": marked.done, "completion_percentage": None if standing is None else standing.completion}
 
 
-async def _open_item(tx: Tx, enrollment: Any, item_id: UUID) -> dict[str, Any]:
+async def open_item(tx: Tx, enrollment: Any, item_id: UUID) -> dict[str, Any]:
     item = next((each for each in await views.items(tx, enrollment) if each["id"] == str(item_id)), None)
     if item is None:
         raise NotFound("this item does not exist")

@@ -12,10 +12,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import Response
 
+from onceward import Tx
 from onceward.money import exponent, format_amount
 from onceward_apps.learning.app import HERE
 from onceward_apps.learning.page_texts import Language, accepted, translate
+from onceward_apps.learning.schools import Brand, brand_of
 
+BRAND: ContextVar[Brand | None] = ContextVar("learning_page_brand", default=None)
+"""The school whose pages the current request gets."""
 LANGUAGE: ContextVar[Language] = ContextVar("learning_page_language", default="en")
 """The language of the pages that the current request gets."""
 
@@ -33,6 +37,7 @@ def _templates() -> Environment:
     environment.filters["money"] = money
     environment.filters["digits"] = exponent
     environment.filters["day"] = day
+    environment.filters["date"] = date
     environment.globals["t"] = text
     return environment
 
@@ -40,6 +45,14 @@ def _templates() -> Environment:
 async def choose_language(request: Request) -> None:
     """A dependency of every router with pages."""
     LANGUAGE.set(accepted(request.headers.get("accept-language")))
+    BRAND.set(None)
+
+
+async def use_brand(tx: Tx) -> Brand:
+    """Show the next page with the look of the school that the transaction acts for."""
+    brand = await brand_of(tx)
+    BRAND.set(brand)
+    return brand
 
 
 def text(words: str, **values: Any) -> str:
@@ -55,6 +68,10 @@ def day(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def date(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d}"
+
+
 def page(name: str, *, status: int = 200, **values: Any) -> Response:
     headers = {
         "Content-Security-Policy": POLICY,
@@ -63,7 +80,7 @@ def page(name: str, *, status: int = 200, **values: Any) -> Response:
         "Cache-Control": "no-store",
         "Vary": "Accept-Language",
     }
-    body = _templates().get_template(name).render(language=LANGUAGE.get(), **values)
+    body = _templates().get_template(name).render(language=LANGUAGE.get(), brand=BRAND.get(), **values)
     return Response(body, status_code=status, media_type="text/html", headers=headers)
 
 

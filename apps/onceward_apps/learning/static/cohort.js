@@ -1,7 +1,7 @@
 // A cohort: places left, live; enrol, or join the waitlist.
 
 import { LiveClient } from "/live/client.js";
-import { act, call, showTimes, t } from "./shared.js";
+import { act, call, money, showTimes, t, visit } from "./shared.js";
 
 const main = document.querySelector("main");
 const { cohort, invite } = main.dataset;
@@ -22,10 +22,19 @@ live.subscribe("learning.enrollment_count", { cohort_id: cohort }, ({ data }) =>
 });
 
 const person = () => ({ email: form.email.value, name: form.elements.name.value, locale: navigator.language });
+const code = () => form.elements.code?.value.trim() ?? "";
+document.getElementById("apply")?.addEventListener("click", ({ target }) => {
+  if (code()) act(target, message, async () => {
+    const found = await call(`/api/v1/learning/public/cohorts/${cohort}/discount`, { code: code() });
+    document.getElementById("price").textContent = money(found.price, found.currency);
+    message.textContent = t("The code lowers the price to {amount}.", { amount: money(found.price, found.currency) });
+    message.className = "message good";
+  });
+});
 const pay = (button, instalments) => act(button, message, async () => {
-  const body = { ...person(), instalments, ...(invite ? { invite_token: invite } : {}) };
+  const body = { ...person(), instalments, discount_code: code(), ...(invite ? { invite_token: invite } : {}) };
   const { url } = await call(`/api/v1/learning/public/cohorts/${cohort}/checkout`, body);
-  location.assign(url);
+  visit(url);
 });
 form?.addEventListener("submit", (event) => {
   event.preventDefault();

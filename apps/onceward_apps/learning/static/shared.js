@@ -72,3 +72,9 @@ export function showConnection(live, node) {
 export function safeLink(url, text) {
   return /^https?:\/\//.test(url ?? "") ? element("a", { href: url, rel: "noopener noreferrer" }, text) : null;
 }
+
+/** Go to an address that the API gave. A page of ours stays at the domain at which the person is. */
+export function visit(url) {
+  const { pathname, search } = new URL(url, location.href);
+  location.assign(pathname.startsWith("/learn/") ? pathname + search : url);
+}

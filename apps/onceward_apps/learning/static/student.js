@@ -1,6 +1,7 @@
 // The home of a course: sessions, progress and certificate of the student, and the chat of the cohort.
 
 import { LiveClient } from "/live/client.js";
+import { handIn, quiz } from "./coursework.js";
 import { act, call, element, moment, safeLink, showConnection, t } from "./shared.js";
 
 const { enrollment, cohort, user, access } = document.querySelector("main").dataset;
@@ -41,10 +42,29 @@ function certificate({ certificate: issued, missingForCertificate: missing }) {
 }
 
 function item(found) {
+  if (found.graded || found.has_questions) return work(found);
   const box = element("input", { type: "checkbox", id: `item-${found.id}`, checked: found.done_at ? "" : null, disabled: found.unlocked ? null : "" });
   box.addEventListener("change", () => act(box, node("state"), () => call(`${api}/enrollments/${enrollment}/items/${found.id}`, { done: box.checked }, { method: "PUT" })));
   const label = element("label", { for: box.id }, ` ${found.title}${found.required ? "" : ` (${t("optional")})`}${found.unlocked ? "" : " 🔒"}`);
   return element("li", {}, box, label, found.has_text && found.unlocked ? reading(found) : null, safeLink(found.url, ` ${t("Open")}`));
+}
+
+// Items that somebody else, or a quiz, says are done. The list is drawn again with every change, so what is open is kept apart.
+const works = new Map();
+
+function work(found) {
+  const names = { DRAFT: t("not handed in"), HANDED_IN: t("handed in, not graded yet"), PASSED: t("passed"), RETURNED: t("please hand it in again") };
+  const score = found.quiz_best === null ? null : t("best result {percent} %, {needed} % needed", { percent: found.quiz_best, needed: found.pass_percentage });
+  const state = found.done_at ? t("passed") : found.graded ? names[found.work ?? "DRAFT"] : score ?? t("not answered yet");
+  const note = [found.grade === null ? "" : t("{grade} of 100 points", { grade: found.grade }), found.feedback ?? ""].filter(Boolean).join(" · ");
+  const head = element("span", {}, `${found.done_at ? "✓" : "○"} ${found.title}${found.required ? "" : ` (${t("optional")})`} · ${state}${found.unlocked ? "" : " 🔒"}`);
+  const parts = [head, note ? element("p", { class: "small" }, note) : null];
+  if (found.unlocked) parts.push(found.has_text ? reading(found) : null, safeLink(found.url, ` ${t("Open")}`));
+  if (found.unlocked && !found.done_at) {
+    if (!works.has(found.id)) works.set(found.id, found.graded ? handIn(found, `${api}/enrollments/${enrollment}/items/${found.id}`, node("state")) : quiz(found, `${api}/enrollments/${enrollment}/items/${found.id}`, node("state")));
+    parts.push(works.get(found.id));
+  }
+  return element("li", {}, ...parts);
 }
 
 const open = new Map();  // the texts that the student has opened: they stay open when the list is drawn again
@@ -76,13 +96,13 @@ let newest = 0;
 function message(found) {
   const mine = found.user_id === user;
   const avatar = /^https:\/\//.test(found.avatar ?? "") ? element("img", { src: found.avatar, alt: "" }) : null;
-  const head = element("div", { class: "who" }, avatar, found.name || t("A student"), " ", element("time", { datetime: found.sent_at }, moment(found.sent_at, { timeStyle: "short" }) + (found.edited_at ? ` (${t("edited")})` : "")));
+  const head = element("div", { class: "who" }, avatar, found.name || t("A student"), found.by_school ? element("span", { class: "badge" }, t("School")) : null, " ", element("time", { datetime: found.sent_at }, moment(found.sent_at, { timeStyle: "short" }) + (found.edited_at ? ` (${t("edited")})` : "")));
   const actions = element("div", { class: "actions" });
   if (!found.deleted) {
     for (const emoji of new Set([...EMOJI, ...Object.keys(found.reactions)])) actions.append(reaction(found, emoji));
     if (mine) actions.append(editor(found));
   }
-  return element("li", { "data-id": found.id, "data-mine": mine ? "" : null }, head, element("p", {}, found.deleted ? `(${t("deleted")})` : found.message), actions);
+  return element("li", { "data-id": found.id, "data-mine": mine ? "" : null }, head, element("p", {}, found.deleted ? `(${found.removed ? t("removed by the school") : t("deleted")})` : found.message), actions);
 }
 
 function reaction(found, emoji) {

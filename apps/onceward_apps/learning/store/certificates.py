@@ -42,11 +42,26 @@ select e.id, e.organization_id
 """
 ISSUE = """
 insert into learning.certificates (enrollment_id, user_id, cohort_id, credential_id, url, snapshot)
-values ($1, $2, $3, $4, $5, $6) on conflict (enrollment_id) do nothing returning id, issued_at
+values ($1, $2, $3, $4, $5, $6) on conflict (enrollment_id) where replaced_by is null do nothing returning id, issued_at
+"""
+REPLACE = """
+update learning.certificates set replaced_by = $2, revoked_at = onceward.now(), revoked_reason = 'replaced' where id = $1
+"""
+REISSUE = """
+insert into learning.certificates (id, enrollment_id, user_id, cohort_id, credential_id, url, snapshot)
+select $1, enrollment_id, user_id, cohort_id, $3, $4, snapshot || jsonb_build_object('studentName', $5::text)
+  from learning.certificates where id = $2
+"""
+NOT_VALID = """
+select status_number from learning.certificates
+ where organization_id = onceward.organization() and status_number between $1 and $2
+   and (revoked_at is not null or snapshot ? 'erased')
+ order by status_number
 """
 NAMES = """
 select u.name, u.email, u.locale, u.erased_at, e.user_id, c.name as cohort_name, c.starts_at, c.ends_at,
-       (select o.name from onceward.organizations o where o.organization_id = e.organization_id) as organization_name
+       coalesce((select s.name from learning.schools s where s.organization_id = e.organization_id),
+                (select o.name from onceward.organizations o where o.organization_id = e.organization_id)) as organization_name
   from learning.enrollments e join learning.users u on u.id = e.user_id join learning.cohorts c on c.id = e.cohort_id
  where e.id = $1
 """
@@ -119,9 +134,45 @@ async def with_email(tx: Tx, credential_id: str) -> Any:
 async def by_enrollment(tx: Tx | Query, enrollment_id: UUID) -> Any:
     return await tx.fetchrow(
         "select id, credential_id, url, issued_at, revoked_at, document is not null as has_document"
-        " from learning.certificates where enrollment_id = $1",
+        " from learning.certificates where enrollment_id = $1 and replaced_by is null",
         enrollment_id,
     )
+
+
+async def lock_valid(tx: Tx, enrollment_id: UUID) -> Any:
+    """Return the valid certificate of an enrolment, locked, or None."""
+    return await tx.fetchrow(
+        "select * from learning.certificates"
+        " where enrollment_id = $1 and replaced_by is null and revoked_at is null for update",
+        enrollment_id,
+    )
+
+
+async def replace(tx: Tx, certificate_id: UUID, by: UUID) -> None:
+    """Record which certificate replaces one, which is not valid any more. The new one is inserted after this."""
+    await tx.execute(REPLACE, certificate_id, by)
+
+
+async def reissue(tx: Tx, certificate_id: UUID, old: UUID, credential_id: str, url: str, name: str) -> None:
+    """Insert a certificate with another name, and all else of the old one."""
+    await tx.execute(REISSUE, certificate_id, old, credential_id, url, name)
+
+
+async def with_other_name(tx: Tx, user_id: UUID, name: str) -> list[UUID]:
+    """Return the enrolments of a student with a valid certificate in another name."""
+    rows = await tx.fetch(
+        "select enrollment_id from learning.certificates"
+        " where user_id = $1 and replaced_by is null and revoked_at is null and not snapshot ? 'erased'"
+        "   and snapshot ->> 'studentName' is distinct from $2 order by issued_at",
+        user_id,
+        name,
+    )
+    return [row["enrollment_id"] for row in rows]
+
+
+async def not_valid(tx: Tx, first: int, last: int) -> list[int]:
+    """Return the numbers of certificates of the organization that are not valid any more, in a range."""
+    return [row["status_number"] for row in await tx.fetch(NOT_VALID, first, last)]
 
 
 # The condition is on the row itself: it is checked again after waiting for an erasure that has locked the row.

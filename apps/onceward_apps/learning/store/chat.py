@@ -8,20 +8,21 @@ from uuid import UUID
 from onceward import Query, Tx
 
 NEWEST = """
-select m.id, m.user_id::text as user_id, u.name, u.avatar, m.sent_at, m.edited_at, m.deleted_at is not null as deleted,
+select m.id, m.user_id::text as user_id, coalesce(u.name, m.author) as name, u.avatar, m.sent_at, m.edited_at,
+       m.deleted_at is not null as deleted, m.removed, m.user_id is null as by_school,
        case when m.deleted_at is null then m.message else '' end as message,
        coalesce((select jsonb_object_agg(r.emoji, jsonb_build_object('count', r.number, 'mine', r.mine))
                    from (select emoji, count(*) as number, coalesce(bool_or(user_id = $4), false) as mine
                            from learning.chat_reactions where message_id = m.id group by emoji) r), '{}') as reactions
   from (select * from learning.chat_messages where cohort_id = $1 and ($3::bigint is null or id < $3)
          order by id desc limit $2) m
-  join learning.users u on u.id = m.user_id
+  left join learning.users u on u.id = m.user_id
  order by m.id
 """
 # A student who joined later has not missed what was written before.
 UNREAD = """
 select count(*) from learning.chat_messages m
- where m.cohort_id = $1 and m.user_id <> $2 and m.deleted_at is null
+ where m.cohort_id = $1 and m.user_id is distinct from $2 and m.deleted_at is null
    and m.id > coalesce((select last_message_id from learning.chat_reads where cohort_id = $1 and user_id = $2), 0)
    and m.sent_at >= (select min(e.enrolled_at) from learning.enrollments e where e.cohort_id = $1 and e.user_id = $2
                         and e.status = 'ACTIVE')
@@ -95,9 +96,20 @@ async def edit(tx: Tx, message_id: int, text: str) -> None:
     )
 
 
-async def delete(tx: Tx, message_id: int) -> None:
+async def add_for_school(tx: Tx, cohort_id: UUID, author: str, message: str) -> int:
+    return await tx.fetchval(
+        "insert into learning.chat_messages (cohort_id, author, message) values ($1, $2, $3) returning id",
+        cohort_id,
+        author,
+        message,
+    )
+
+
+async def delete(tx: Tx, message_id: int, *, by_school: bool = False) -> None:
     await tx.execute(
-        "update learning.chat_messages set message = '-', deleted_at = onceward.now() where id = $1", message_id
+        "update learning.chat_messages set message = '-', deleted_at = onceward.now(), removed = $2 where id = $1",
+        message_id,
+        by_school,
     )
 
 

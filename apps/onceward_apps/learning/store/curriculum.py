@@ -21,11 +21,14 @@ async def add_item(
     required: bool = True,
     is_prep: bool = False,
     resource: str | None = None,
+    graded: bool = False,
+    pass_percentage: int = 80,
 ) -> Any:
     """Add an item. Returns None if the cohort has one of this kind and title."""
     return await tx.fetchrow(
-        "insert into learning.content_items (cohort_id, kind, title, body, url, position, required, is_prep, resource)"
-        " values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (cohort_id, kind, title) do nothing"
+        "insert into learning.content_items"
+        " (cohort_id, kind, title, body, url, position, required, is_prep, resource, graded, pass_percentage)"
+        " values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (cohort_id, kind, title) do nothing"
         " returning id, cohort_id, kind, title, position, required, is_prep, resource",
         cohort_id,
         kind,
@@ -36,10 +39,23 @@ async def add_item(
         required,
         is_prep,
         resource,
+        graded,
+        pass_percentage,
     )
 
 
-ITEM_FIELDS = ("kind", "title", "body", "url", "position", "required", "is_prep", "resource")
+ITEM_FIELDS = (
+    "kind",
+    "title",
+    "body",
+    "url",
+    "position",
+    "required",
+    "is_prep",
+    "resource",
+    "graded",
+    "pass_percentage",
+)
 COPY_ITEMS = f"""
 insert into learning.content_items (cohort_id, {", ".join(ITEM_FIELDS)})
 select $2, {", ".join(ITEM_FIELDS)} from learning.content_items where cohort_id = $1

@@ -11,7 +11,7 @@ USE_LINK = """
 update learning.sign_in_links l set used_at = onceward.now()
   from learning.users u
  where l.token_hash = $1 and l.used_at is null and l.expires_at > onceward.now() and u.id = l.user_id and u.erased_at is null
-returning l.user_id, l.cohort_id
+returning l.user_id, l.cohort_id, l.seat_block_id
 """
 SESSION = """
 select s.id, s.user_id, s.expires_at, u.name, u.email, u.locale
@@ -26,21 +26,26 @@ async def users_with_address(tx: Tx, email: str) -> list[Any]:
 
 async def user(tx: Tx, user_id: UUID) -> Any:
     return await tx.fetchrow(
-        "select u.id, u.email, u.name, u.avatar, u.locale, u.erased_at, o.name as organization_name, u.id as user_id, u.name as user_name"
+        "select u.id, u.email, u.name, u.avatar, u.locale, u.erased_at, u.id as user_id, u.name as user_name,"
+        " coalesce(s.name, o.name) as organization_name"
         " from learning.users u left join onceward.organizations o on o.organization_id = u.organization_id"
+        " left join learning.schools s on s.organization_id = u.organization_id"
         " where u.id = $1 and u.erased_at is null",
         user_id,
     )
 
 
-async def add_link(tx: Tx, token_hash: bytes, user_id: UUID, minutes: int, cohort_id: UUID | None) -> None:
+async def add_link(
+    tx: Tx, token_hash: bytes, user_id: UUID, minutes: int, cohort_id: UUID | None, seat_block_id: UUID | None
+) -> None:
     await tx.execute(
-        "insert into learning.sign_in_links (token_hash, user_id, expires_at, cohort_id)"
-        " values ($1, $2, onceward.now() + make_interval(mins => $3), $4)",
+        "insert into learning.sign_in_links (token_hash, user_id, expires_at, cohort_id, seat_block_id)"
+        " values ($1, $2, onceward.now() + make_interval(mins => $3), $4, $5)",
         token_hash,
         user_id,
         minutes,
         cohort_id,
+        seat_block_id,
     )
 
 

@@ -100,3 +100,12 @@ async def check_off(tx: Tx, session_id: UUID, absent: list[str], *, cause: str, 
 async def absent(tx: Tx, session_id: UUID) -> list[str]:
     """Return the addresses of the students who are recorded as absent."""
     return [row["email"] for row in await tx.fetch(ABSENT, session_id)]
+
+
+async def count_ahead(tx: Tx, cohort_id: UUID) -> int:
+    """Return how many sessions of a cohort have not begun and are not cancelled."""
+    return await tx.fetchval(
+        "select count(*) from learning.sessions"
+        " where cohort_id = $1 and cancelled_at is null and starts_at > onceward.now()",
+        cohort_id,
+    )

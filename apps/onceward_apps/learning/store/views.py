@@ -77,9 +77,13 @@ select s.id::text, s.title, s.starts_at, s.ends_at, s.recording_url, s.revision,
 ITEMS = """
 select i.id::text, i.kind, i.title, i.required, i.is_prep, p.done_at, i.position,
        i.resource, coalesce(i.body, '') <> '' as has_text, case when $3 or ($4 and i.is_prep) then i.url end as url,
-       ($3 or ($4 and i.is_prep)) as unlocked
+       ($3 or ($4 and i.is_prep)) as unlocked, i.kind = 'assignment' and i.graded as graded,
+       i.kind = 'quiz' and exists (select from learning.quiz_questions q where q.item_id = i.id) as has_questions,
+       s.status as work, s.grade, s.feedback, z.best as quiz_best, i.pass_percentage
   from learning.content_items i
   left join learning.progress p on p.item_id = i.id and p.enrollment_id = $2
+  left join learning.submissions s on s.item_id = i.id and s.enrollment_id = $2
+  left join learning.quiz_results z on z.item_id = i.id and z.enrollment_id = $2
  where i.cohort_id = $1
    and (i.resource is null or exists (select from learning.supplemental_resources r
                                        where r.enrollment_id = $2 and r.resource = i.resource))
