@@ -15,6 +15,8 @@ import pytest
 
 from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import until
+from onceward_apps.learning import discounts, quizzes, schools, seats
+from onceward_apps.learning.store import curriculum
 from tests.browser import CHROMIUM_ARGUMENTS, NEEDS_CHROMIUM
 from tests.learning.server import Server, running
 
@@ -148,5 +150,96 @@ async def test_a_visitor_with_a_phone_pays_in_portuguese_and_chats(database_url:
                 await desk.locator("#messages li", has_text="Olá do telemóvel").wait_for()
                 await _picture(phone, "student-phone")
                 await _picture(desk, "student-desk")
+            finally:
+                await browser.close()
+
+
+DEVICES: dict[str, dict[str, Any]] = {
+    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
+    "desktop": {"viewport": {"width": 1280, "height": 900}},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+async def test_a_school_with_its_own_look_sells_with_a_code_and_teaches(
+    database_url: str, tmp_path: Path, device: str
+) -> None:
+    from playwright.async_api import async_playwright
+
+    async with (
+        StripeSimulator(retry_delays_s=(0.2, 1.0)) as stripe,
+        running(database_url, tmp_path, stripe=stripe) as server,
+    ):
+        cohort = await server.cohort("Data Engineering", price=49900)
+        async with server.engine.transaction(organization=server.organization) as tx:
+            look = {"name": "Rio School", "colour": "#7a1fa2", "support_email": "help@rio.example"}
+            await schools.set_look(tx, **look, actor="op")
+            await discounts.add(tx, "SPRING-31", percent=20, actor="op")
+            quiz = (await curriculum.add_item(tx, cohort, kind="quiz", title="First quiz"))["id"]
+            await quizzes.set_questions(tx, quiz, "What is 1 + 1?\n* 2\n- 3\n", actor="op")
+            await curriculum.add_item(tx, cohort, kind="assignment", title="A pipeline", graded=True)
+            seat = await seats.reserve(
+                tx, cohort, company="Acme", contact_email="hr@acme.example", number=2, actor="op"
+            )
+            assert seat["company"] == "Acme"
+        link: str = await server.db.fetchval(
+            "select data ->> 'link' from onceward.messages where template = 'company-seats'"
+        )
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS
+            )
+            try:
+                context = await browser.new_context(**DEVICES[device])
+                context.set_default_timeout(TIMEOUT_MS)
+                page = await context.new_page()
+                problems: list[str] = []
+                page.on("pageerror", lambda error: problems.append(str(error)))
+                await page.goto(f"{server.url}/learn/cohorts/{cohort}")
+                await page.get_by_role("link", name="Rio School").wait_for()
+                await page.get_by_text("I have a discount code").click()
+                await page.get_by_label("Discount code").fill("wrong-code")
+                await page.get_by_role("button", name="Apply").click()
+                await page.get_by_text("this code is not valid for this course").wait_for()
+                await page.get_by_label("Discount code").fill("spring-31")
+                await page.get_by_role("button", name="Apply").click()
+                await page.get_by_text("The code lowers the price to").wait_for()
+                await _picture(page, f"discount-{device}")
+                await page.get_by_label("Email address").fill("ada@example.org")
+                await page.get_by_label("Name").fill("Ada")
+                await page.get_by_role("button", name="Continue to payment").click()
+                await page.get_by_role("button", name="Pay").first.click()
+                await page.get_by_role("heading", name="You are enrolled").wait_for()
+                assert "399.20" in await page.locator("main").inner_text()
+                await page.goto(server.url + link[link.index("/learn/") :])
+                await page.get_by_role("button", name="Take a seat").wait_for()
+                await _picture(page, f"seats-{device}")
+
+                enrollment = await server.db.fetchval("select id from learning.enrollments")
+                await server.begin(cohort)
+                session = await server.sign_in("Ada")
+                await context.add_cookies([{"name": "learning_session", "value": session, "url": server.url}])
+                await page.goto(f"{server.url}/learn/home/{enrollment}")
+                await page.get_by_text("Answer the questions").click()
+                await page.get_by_label("3").check()
+                await page.get_by_role("button", name="Check the answers").click()
+                await page.get_by_text("0 %: look at the marked questions").wait_for()
+                await page.get_by_label("2", exact=True).check()
+                await page.get_by_role("button", name="Check the answers").click()
+                await page.get_by_text("First quiz · passed").wait_for()
+                await page.get_by_text("Hand in your work").click()
+                await page.get_by_label("Your work").fill("See the file")
+                await page.get_by_label("Files").set_input_files(
+                    files=[{"name": "pipeline.sql", "mimeType": "text/plain", "buffer": b"select 1"}]
+                )
+                await page.get_by_role("link", name="pipeline.sql").wait_for()
+                await _picture(page, f"coursework-{device}")
+                await page.get_by_role("button", name="Hand in", exact=True).click()
+                await page.get_by_text("handed in, not graded yet").wait_for()
+                await page.goto(f"{server.url}/learn/certificates")
+                await page.get_by_role("button", name="Check the certificate").wait_for()
+                await _picture(page, f"verify-{device}")
+                assert problems == []
             finally:
                 await browser.close()

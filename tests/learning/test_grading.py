@@ -84,7 +84,7 @@ async def test_a_quiz_is_passed_at_its_percentage_and_counts_as_done(school: Sch
         assert (row["attempts"], row["best"], row["passed_at"] is not None) == (4, 100, True)
         with pytest.raises(InvalidRequest, match="have changed"):
             await answer({str(enrollment): [0]})
-        shown = (await views.items(tx, await views.enrollment(tx, enrollment)))[0]
+        shown = (await views.items(tx, await views.get_enrollment(tx, enrollment)))[0]
         assert (shown["has_questions"], shown["quiz_best"]) == (True, 100)
         copy = await duplicate_cohort(
             tx, cohort, name="Next", starts_at=(await tx.fetchval("select now()")), actor="op"
@@ -107,7 +107,7 @@ async def test_work_is_handed_in_returned_and_passed_and_the_student_hears_of_it
 
     async def hand_in(text: str) -> Any:
         async with school.transaction() as tx:
-            return await submissions.hand_in(tx, await views.enrollment(tx, enrollment), item, text)
+            return await submissions.hand_in(tx, await views.get_enrollment(tx, enrollment), item, text)
 
     async def grade(verdict: submissions.Verdict, feedback: str = "") -> Any:
         async with school.transaction() as tx:

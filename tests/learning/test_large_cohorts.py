@@ -88,7 +88,7 @@ async def test_the_home_of_a_student_carries_no_texts_and_shows_what_was_assigne
             "insert into learning.supplemental_resources (enrollment_id, resource) values ($1, 'beginner-prep')",
             enrollment,
         )
-        row = await views.enrollment(tx, enrollment)
+        row = await views.get_enrollment(tx, enrollment)
         items = [dict(each) for each in await views.items(tx, row)]
     assert [(each["title"], each["has_text"]) for each in items] == [("First steps", True), ("Long", True)]
     assert len(str(items)) < 2000

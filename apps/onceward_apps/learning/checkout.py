@@ -36,6 +36,7 @@ from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import is_enrollable, pool_key
 from onceward_apps.learning.store import checkouts, cohorts, enrollments, users
 from onceward_apps.learning.store import waitlist as invites
+from onceward_apps.learning.store.rows import Student
 
 SLACK = timedelta(minutes=1)
 """A page of the payment service lives a little longer than the hold asks for."""
@@ -148,7 +149,7 @@ def _lifetime() -> timedelta:
     return timedelta(minutes=settings().hold_minutes) + SLACK
 
 
-async def _open(tx: Tx, checkout: Any, cohort: Any, user: Any, discount: Any, *, instalments: bool) -> Page:
+async def _open(tx: Tx, checkout: Any, cohort: Any, user: Student, discount: Any, *, instalments: bool) -> Page:
     count = cohort["instalment_count"]
     brand = await schools.brand_of(tx)
     price = Money(cohort["instalment_price"] if instalments else cohort["price"], cohort["currency"])
@@ -168,7 +169,7 @@ async def _open(tx: Tx, checkout: Any, cohort: Any, user: Any, discount: Any, *,
     )
 
 
-async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None, browser: str, *, may_hold: bool) -> Any:
+async def _hold(tx: Tx, cohort: Any, user: Student, invite_token: str | None, browser: str, *, may_hold: bool) -> Any:
     checkout_id, until = uuid4(), cohort["now"] + _lifetime()
     claim_id: int | None = None
     invite = None if invite_token is None else await waitlist.read_invite(tx, invite_token)

@@ -20,6 +20,7 @@ from onceward_apps.learning.app import app
 from onceward_apps.learning.metrics import CRM_RECORDS
 from onceward_apps.learning.retry_policy import again
 from onceward_apps.learning.store import crm as rows
+from onceward_apps.learning.store.rows import Enrollment
 
 BATCH = 100
 BATCHES_PER_RUN = 200
@@ -47,7 +48,7 @@ def contact(user: Any) -> CrmRecord:
     )
 
 
-def deal(enrollment: Any) -> CrmRecord:
+def deal(enrollment: Enrollment) -> CrmRecord:
     """Return an enrolment as HubSpot stores a deal. Amounts are in units, not in cents."""
     amount = Decimal(enrollment["amount_paid"]).scaleb(-exponent(enrollment["currency"]))
     return CrmRecord(

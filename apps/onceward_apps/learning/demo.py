@@ -310,7 +310,7 @@ class LearningDemo:
             student = await self._student(tx, self.cohorts[RUNNING])
             if student is None:
                 return
-            row = await views.enrollment(tx, student["id"])
+            row = await views.get_enrollment(tx, student["id"])
             unfinished = [item for item in await views.items(tx, row) if item["done_at"] is None]
             if unfinished:
                 await views.mark_done(tx, student["id"], UUID(unfinished[0]["id"]), done=True)
@@ -334,7 +334,7 @@ class LearningDemo:
             student = await self._student(tx, self.cohorts[DONE])
             if student is None:
                 return
-            row = await views.enrollment(tx, student["id"])
+            row = await views.get_enrollment(tx, student["id"])
             for item in await views.items(tx, row):
                 await views.mark_done(tx, student["id"], UUID(item["id"]), done=True)
             token = await link_tokens.enrollment_token(tx, "survey", student["id"])

@@ -20,9 +20,10 @@ from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import Refusal, access_end, is_enrollable, pool_key
 from onceward_apps.learning.store import cohorts, enrollments, seats, users
 from onceward_apps.learning.store import waitlist as entries
+from onceward_apps.learning.store.rows import Enrollment, Student
 
 
-async def refusal(tx: Tx, cohort: Any, user: Any) -> Refusal | None:
+async def refusal(tx: Tx, cohort: Any, user: Student) -> Refusal | None:
     """Return why a person cannot be enrolled; None if nothing but a missing place can prevent it."""
     if user["erased_at"] is not None:
         return "user_erased"
@@ -72,7 +73,7 @@ async def enrol_by_hand(tx: Tx, cohort_id: UUID, user_id: UUID, *, reason: str, 
     return enrollment_id
 
 
-async def _enrol_unpaid(tx: Tx, cohort: Any, user: Any) -> UUID:
+async def _enrol_unpaid(tx: Tx, cohort: Any, user: Student) -> UUID:
     place = await take_place(tx, cohort, user, None)
     if place is None:
         raise CohortFull(f"{cohort['name']} is full")
@@ -81,7 +82,7 @@ async def _enrol_unpaid(tx: Tx, cohort: Any, user: Any) -> UUID:
     return enrollment_id
 
 
-async def free_place(tx: Tx, enrollment: Any) -> None:
+async def free_place(tx: Tx, enrollment: Enrollment) -> None:
     """Free the place of an enrolment that ends or moves. A seat of a company stays with the company."""
     if enrollment["claim_id"] is not None and not await seats.give_back(tx, enrollment["id"]):
         await release(tx, [enrollment["claim_id"]])
@@ -107,7 +108,7 @@ async def move(tx: Tx, enrollment_id: UUID, to_cohort: UUID, *, actor: str, reas
     await cancel_bookings(tx, enrollment_id, reason="moved to another cohort")
     until = max(enrollment["access_expires_at"], access_end(cohort["ends_at"], settings().access_days))
     await enrollments.move(tx, enrollment_id, to_cohort, held.ids[0], until, enrollment["cohort_id"])
-    shown = await enrollments.find(tx, enrollment_id)
+    shown = await enrollments.get(tx, enrollment_id)
     await waitlist.enrolled(tx, enrollment["user_id"], to_cohort, claim_id=None)
     if cohort["has_live_sessions"]:
         await tx.enqueue(book_sessions.unique(f"book:{enrollment_id}:{to_cohort}"), enrollment_id=enrollment_id)
@@ -120,7 +121,7 @@ async def move(tx: Tx, enrollment_id: UUID, to_cohort: UUID, *, actor: str, reas
     return shown
 
 
-async def take_place(tx: Tx, cohort: Any, user: Any, checkout: Any) -> int | None:
+async def take_place(tx: Tx, cohort: Any, user: Student, checkout: Any) -> int | None:
     """Sell the place that the checkout or the invite holds, or any free one. None: the cohort is full."""
     held = await _held_places(tx, cohort, user, checkout)
     for place in held:
@@ -135,7 +136,7 @@ async def take_place(tx: Tx, cohort: Any, user: Any, checkout: Any) -> int | Non
         return None
 
 
-async def _held_places(tx: Tx, cohort: Any, user: Any, checkout: Any) -> list[int]:
+async def _held_places(tx: Tx, cohort: Any, user: Student, checkout: Any) -> list[int]:
     held: list[int] = []
     if checkout is not None and checkout["claim_id"] is not None:
         held.append(checkout["claim_id"])
@@ -148,7 +149,7 @@ async def _held_places(tx: Tx, cohort: Any, user: Any, checkout: Any) -> list[in
 
 
 async def add_enrolment(
-    tx: Tx, enrollment_id: UUID, cohort: Any, user: Any, place: int, paid: Money, *, held: int | None = None
+    tx: Tx, enrollment_id: UUID, cohort: Any, user: Student, place: int, paid: Money, *, held: int | None = None
 ) -> None:
     """Add an enrolment with everything that follows.
 
@@ -169,7 +170,7 @@ async def add_enrolment(
     await waitlist.enrolled(tx, user["id"], cohort["id"], claim_id=place)
     if cohort["has_live_sessions"]:
         await tx.enqueue(book_sessions.unique(f"book:{enrollment_id}"), enrollment_id=enrollment_id)
-    await notices.welcome(tx, await enrollments.find(tx, enrollment_id))
+    await notices.welcome(tx, await enrollments.get(tx, enrollment_id))
     await activity.record(
         tx, "enrollment_created", cohort_id=cohort["id"], enrollment_id=enrollment_id, user_id=user["id"]
     )

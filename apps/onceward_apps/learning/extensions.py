@@ -11,11 +11,12 @@ from onceward.payments import Payment
 from onceward_apps.learning import activity, notices
 from onceward_apps.learning.model import expiry_step
 from onceward_apps.learning.store import access, enrollments
+from onceward_apps.learning.store.rows import Enrollment
 
 NOW = "select onceward.now()"
 
 
-async def buy_extension(tx: Tx, payment: Payment, enrollment: Any, cohort: Any) -> None:
+async def buy_extension(tx: Tx, payment: Payment, enrollment: Enrollment, cohort: Any) -> None:
     """Record a paid extension. If the access has ended, it opens again at once; else the daily check applies it."""
     now = await tx.fetchval(NOW)
     reach = await access.extensions_reach(tx, enrollment["id"])
@@ -50,7 +51,7 @@ async def check_expiry(tx: Tx, enrollment_id: UUID) -> str:
             await _apply(tx, enrollment, until)
         case "expire":
             await enrollments.expire(tx, enrollment_id)
-            shown = await enrollments.find(tx, enrollment_id)
+            shown = await enrollments.get(tx, enrollment_id)
             key = f"enrollment:{enrollment_id}:expired:{shown['access_expires_at']:%Y-%m-%dT%H:%M:%S}"
             await notices.updated(tx, shown, "expired", key=key)
             await activity.record(tx, "access_expired", enrollment_id=enrollment_id, cohort_id=enrollment["cohort_id"])
@@ -59,29 +60,29 @@ async def check_expiry(tx: Tx, enrollment_id: UUID) -> str:
     return step
 
 
-async def extend_access(tx: Tx, enrollment: Any, until: Any) -> bool:
+async def extend_access(tx: Tx, enrollment: Enrollment, until: Any) -> bool:
     """Prolong the access to `until` if that is later. An expired enrolment becomes ACTIVE again."""
     if until <= enrollment["access_expires_at"]:
         return False
     return await _extend(tx, enrollment, until, by_extension=False)
 
 
-async def end_access(tx: Tx, enrollment: Any, until: Any, *, key: str) -> None:
+async def end_access(tx: Tx, enrollment: Enrollment, until: Any, *, key: str) -> None:
     """End the access at a time, if it would last longer. From then on the enrolment is EXPIRED."""
     if await enrollments.end_access_at(tx, enrollment["id"], until) is not None:
         await enrollments.expire(tx, enrollment["id"])
-        await notices.updated(tx, await enrollments.find(tx, enrollment["id"]), "expired", key=key)
+        await notices.updated(tx, await enrollments.get(tx, enrollment["id"]), "expired", key=key)
 
 
-async def _apply(tx: Tx, enrollment: Any, until: Any) -> None:
+async def _apply(tx: Tx, enrollment: Enrollment, until: Any) -> None:
     if await _extend(tx, enrollment, until, by_extension=True):
         await access.extensions_applied(tx, enrollment["id"], until)
 
 
-async def _extend(tx: Tx, enrollment: Any, until: Any, *, by_extension: bool) -> bool:
+async def _extend(tx: Tx, enrollment: Enrollment, until: Any, *, by_extension: bool) -> bool:
     if await enrollments.extend(tx, enrollment["id"], until, by_extension=by_extension) is None:
         return False
-    shown = await enrollments.find(tx, enrollment["id"])
+    shown = await enrollments.get(tx, enrollment["id"])
     back = enrollment["status"] == "EXPIRED" and shown["status"] == "ACTIVE"
     key = f"enrollment:{enrollment['id']}:until:{until:%Y-%m-%dT%H:%M:%S}"
     await notices.updated(tx, shown, "reactivated" if back else "access_extended", key=key)

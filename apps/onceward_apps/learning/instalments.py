@@ -7,7 +7,6 @@ A plan that ends before its last instalment ends the access with the paid period
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from onceward import Tx
@@ -17,15 +16,16 @@ from onceward_apps.learning.app import ENROLMENT, app, settings
 from onceward_apps.learning.extensions import end_access, extend_access
 from onceward_apps.learning.model import access_end
 from onceward_apps.learning.refund_effects import tuition_of
-from onceward_apps.learning.sales import refuse
+from onceward_apps.learning.sales import payer_of, refuse
 from onceward_apps.learning.store import cohorts, enrollments
+from onceward_apps.learning.store.rows import Enrollment
 from onceward_apps.learning.student_mails import mail
 
 
 @app.payments.on_instalment(ENROLMENT)
 async def follow_plan(instalment: Instalment, tx: Tx) -> Accept | Return | None:
     """Apply a change of a plan to its enrolment."""
-    enrollment = await enrollments.lock(tx, UUID(instalment.payment.subject_id))
+    enrollment = await enrollments.get_locked(tx, UUID(instalment.payment.subject_id))
     match instalment.status:
         case "paid":
             return await _paid(tx, instalment, enrollment)
@@ -45,13 +45,12 @@ async def follow_plan(instalment: Instalment, tx: Tx) -> Accept | Return | None:
     return None
 
 
-async def _paid(tx: Tx, instalment: Instalment, enrollment: Any) -> Accept | Return:
+async def _paid(tx: Tx, instalment: Instalment, enrollment: Enrollment) -> Accept | Return:
     erased = enrollment["erased_at"] is not None
     if erased or enrollment["status"] not in ("ACTIVE", "EXPIRED"):
         cohort = await cohorts.find(tx, enrollment["cohort_id"])
-        user = {**enrollment, "id": enrollment["user_id"], "name": enrollment["user_name"]}
         reason = "user_erased" if erased else "enrollment_refunded"
-        return await refuse(tx, instalment.payment, reason, cohort, user)
+        return await refuse(tx, instalment.payment, reason, cohort, payer_of(enrollment))
     await enrollments.set_paid(tx, enrollment["id"], (await tuition_of(tx, enrollment["id"])).paid)
     # An unpaid instalment has ended the access before: it opens again.
     until = access_end(enrollment["ends_at"], settings().access_days)
@@ -60,7 +59,7 @@ async def _paid(tx: Tx, instalment: Instalment, enrollment: Any) -> Accept | Ret
     return Accept(result={"status": "SUCCESS", "enrollmentId": str(enrollment["id"])})
 
 
-async def _mail(tx: Tx, instalment: Instalment, enrollment: Any, template: str) -> None:
+async def _mail(tx: Tx, instalment: Instalment, enrollment: Enrollment, template: str) -> None:
     await mail(
         tx,
         template,
@@ -77,5 +76,5 @@ async def _mail(tx: Tx, instalment: Instalment, enrollment: Any, template: str) 
     )
 
 
-async def _log(tx: Tx, enrollment: Any, kind: str) -> None:
+async def _log(tx: Tx, enrollment: Enrollment, kind: str) -> None:
     await activity.record(tx, kind, enrollment_id=enrollment["id"], cohort_id=enrollment["cohort_id"])

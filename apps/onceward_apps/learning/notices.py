@@ -11,6 +11,7 @@ from onceward.capacity import look
 from onceward.payments import Payment
 from onceward_apps.learning import link_tokens, links
 from onceward_apps.learning.model import Refusal, pool_key
+from onceward_apps.learning.store.rows import Enrollment, Payer
 from onceward_apps.learning.student_mails import mail
 from onceward_apps.learning.surveys import survey_url
 
@@ -27,7 +28,7 @@ EXPECTED: tuple[Refusal, ...] = ("cohort_full", "cohort_not_enrollable", "alread
 """Refusals that happen in a normal sale. The others need a look, so operators are notified."""
 
 
-async def welcome(tx: Tx, enrollment: Any) -> None:
+async def welcome(tx: Tx, enrollment: Enrollment) -> None:
     """Mail, event, broadcast for a new enrolment. `enrollment` is a row of `store.enrollments.find`."""
     await mail(
         tx,
@@ -59,7 +60,7 @@ async def welcome(tx: Tx, enrollment: Any) -> None:
     await broadcast(tx, enrollment, "ENROLLMENT_CREATED", enrolledAt=enrollment["enrolled_at"].isoformat())
 
 
-async def refused(tx: Tx, payment: Payment, user: Any, cohort: Any, reason: Refusal) -> None:
+async def refused(tx: Tx, payment: Payment, user: Payer, cohort: Any, reason: Refusal) -> None:
     """Tell the payer that the money comes back, and operators where a person has to look."""
     paid = {"amount": payment.received, "currency": payment.amount.currency}
     data: dict[str, Any] = {"cohortName": cohort["name"], "name": user["name"]}
@@ -74,7 +75,7 @@ async def refused(tx: Tx, payment: Payment, user: Any, cohort: Any, reason: Refu
         await tx.notify_admins("PAYMENT_REFUSED", "error", TITLES[reason], details, audience="accounting")
 
 
-async def refunded(tx: Tx, enrollment: Any, *, by_mail: bool, by_bank: bool = False) -> None:
+async def refunded(tx: Tx, enrollment: Enrollment, *, by_mail: bool, by_bank: bool = False) -> None:
     """Mail (unless the cancellation of the cohort sends its own), event, broadcast for a full refund.
 
     `by_bank`: a lost dispute took the money back, so the mail does not say that we refunded it.
@@ -110,21 +111,21 @@ async def refunded(tx: Tx, enrollment: Any, *, by_mail: bool, by_bank: bool = Fa
     await broadcast(tx, enrollment, "ENROLLMENT_REFUNDED", isFullRefund=True)
 
 
-async def partly_refunded(tx: Tx, enrollment: Any, amount: int, *, key: str) -> None:
+async def partly_refunded(tx: Tx, enrollment: Enrollment, amount: int, *, key: str) -> None:
     """Tell a student that a part of the money comes back. The enrolment stays."""
     data = {"name": enrollment["user_name"], "cohortName": enrollment["cohort_name"], "refundAmount": amount}
     data |= {"currency": enrollment["currency"], "refundReason": enrollment["partial_refund_reason"]}
     await mail(tx, "refund-partial", enrollment, key=key, data=data)
 
 
-async def charged_back(tx: Tx, enrollment: Any, payment: Payment) -> None:
+async def charged_back(tx: Tx, enrollment: Enrollment, payment: Payment) -> None:
     """Tell a student that a bank took an instalment back, and the access with it."""
     data = {"name": enrollment["user_name"], "cohortName": enrollment["cohort_name"], "refundAmount": payment.withheld}
     data |= {"currency": payment.amount.currency, "refundReason": "dispute_lost"}
     await mail(tx, "dispute-lost", enrollment, key=f"payment:{payment.id}:lost", data=data)
 
 
-async def moved(tx: Tx, enrollment: Any, old_cohort_name: str) -> None:
+async def moved(tx: Tx, enrollment: Enrollment, old_cohort_name: str) -> None:
     """Mail a student who was moved, and publish it. `enrollment` is the row after the move."""
     key = f"enrollment:{enrollment['id']}:{enrollment['cohort_id']}:moved:{enrollment['updated_at'].isoformat()}"
     data = {
@@ -138,7 +139,7 @@ async def moved(tx: Tx, enrollment: Any, old_cohort_name: str) -> None:
     await updated(tx, enrollment, "moved")
 
 
-async def updated(tx: Tx, enrollment: Any, change: str, *, key: str | None = None, **more: Any) -> None:
+async def updated(tx: Tx, enrollment: Enrollment, change: str, *, key: str | None = None, **more: Any) -> None:
     """Publish `enrollment.updated`. `enrollment` is a row of `store.enrollments.find`."""
     data = {
         **_who(enrollment),
@@ -151,7 +152,7 @@ async def updated(tx: Tx, enrollment: Any, change: str, *, key: str | None = Non
     await tx.publish("enrollment.updated", data, key=key)
 
 
-async def access_expiring(tx: Tx, enrollment: Any) -> None:
+async def access_expiring(tx: Tx, enrollment: Enrollment) -> None:
     """Remind once for each date on which the access ends."""
     until = enrollment["access_expires_at"]
     sells = enrollment["extension_price"] > 0
@@ -203,7 +204,7 @@ async def invited(tx: Tx, entry: Any, cohort: Any, invite: Any, token: str) -> N
     )
 
 
-async def broadcast(tx: Tx, enrollment: Any, type: str, **more: Any) -> None:
+async def broadcast(tx: Tx, enrollment: Enrollment, type: str, **more: Any) -> None:
     """Tell open dashboards. No payment fields: the topic is about places, not money."""
     cohort_id: UUID = enrollment["cohort_id"]
     pool = await look(tx, pool_key(cohort_id))
@@ -219,7 +220,7 @@ async def broadcast(tx: Tx, enrollment: Any, type: str, **more: Any) -> None:
     await tx.broadcast(f"cohort/{cohort_id}/enrollments", message)
 
 
-def _who(enrollment: Any) -> dict[str, Any]:
+def _who(enrollment: Enrollment) -> dict[str, Any]:
     return {
         "enrollmentId": enrollment["id"],
         "userId": enrollment["user_id"],

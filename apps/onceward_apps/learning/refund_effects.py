@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from onceward import Tx
@@ -17,6 +16,7 @@ from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import Tuition
 from onceward_apps.learning.refund_jobs import repeat_later, report_soon
 from onceward_apps.learning.store import access, cohorts, enrollments
+from onceward_apps.learning.store.rows import Enrollment
 
 DISPUTE_LOST = "dispute_lost"
 """The reason of an enrolment that ended because a bank took the payment back."""
@@ -43,7 +43,7 @@ async def follow_tuition_refund(refund: Refund, tx: Tx) -> None:
         await repeat_later(tx, refund)
     if refund.payment.decision != "accepted":
         return  # it bought nothing
-    enrollment = await enrollments.lock(tx, UUID(refund.payment.subject_id))
+    enrollment = await enrollments.get_locked(tx, UUID(refund.payment.subject_id))
     if refund.status == "failed":
         await _money_is_missing(tx, enrollment, refund)
     else:
@@ -65,7 +65,7 @@ async def follow_tuition_dispute(dispute: Dispute, tx: Tx) -> None:
     """Mark the enrolment while a dispute is open. A lost one ends what the money had paid for."""
     if dispute.payment.decision != "accepted":
         return
-    enrollment = await enrollments.lock(tx, UUID(dispute.payment.subject_id))
+    enrollment = await enrollments.get_locked(tx, UUID(dispute.payment.subject_id))
     paid = await tx.payments.of(ENROLMENT, enrollment["id"])
     is_open = dispute.status in ("inquiry", "open") or any(each.status == "disputed" for each in paid)
     await enrollments.set_disputed(tx, enrollment["id"], disputed=is_open)
@@ -81,10 +81,10 @@ async def follow_extension_dispute(dispute: Dispute, tx: Tx) -> None:
         return
     if dispute.status == "lost":
         await _extension_gone(tx, dispute.payment, DISPUTE_LOST)
-    await _log_dispute(tx, dispute, await enrollments.find(tx, UUID(dispute.payment.subject_id)))
+    await _log_dispute(tx, dispute, await enrollments.get(tx, UUID(dispute.payment.subject_id)))
 
 
-async def follow_money(tx: Tx, enrollment: Any, reason: str) -> None:
+async def follow_money(tx: Tx, enrollment: Enrollment, reason: str) -> None:
     """End an enrolment whose money is back, or record the part that is. A second call changes nothing."""
     tuition = await tuition_of(tx, enrollment["id"])
     if tuition.paid > 0 and tuition.is_back:
@@ -97,10 +97,10 @@ async def follow_money(tx: Tx, enrollment: Any, reason: str) -> None:
         await _partly_refunded(tx, enrollment, tuition.back, reason)
 
 
-async def _partly_refunded(tx: Tx, enrollment: Any, back: int, reason: str) -> None:
+async def _partly_refunded(tx: Tx, enrollment: Enrollment, back: int, reason: str) -> None:
     before = enrollment["partial_refund"] or 0
     await enrollments.partial_refund(tx, enrollment["id"], back, reason)
-    shown = await enrollments.find(tx, enrollment["id"])
+    shown = await enrollments.get(tx, enrollment["id"])
     await notices.broadcast(tx, shown, "ENROLLMENT_REFUNDED", isFullRefund=False)
     key = f"enrollment:{enrollment['id']}:partial:{back}"
     await notices.updated(tx, shown, "partial_refund", key=key, refundAmount=back, refundReason=reason)
@@ -109,13 +109,13 @@ async def _partly_refunded(tx: Tx, enrollment: Any, back: int, reason: str) -> N
     await _log(tx, enrollment, "enrollment_partially_refunded")
 
 
-async def end_refunded(tx: Tx, enrollment: Any, amount: int, reason: str) -> None:
+async def end_refunded(tx: Tx, enrollment: Enrollment, amount: int, reason: str) -> None:
     """End an enrolment whose money went back: no access, no place, no bookings, no certificate."""
     ended = await enrollments.refund(tx, enrollment["id"], amount, enrollment["refund_reason"] or reason)
     if ended is None:
         return
     await withdraw(tx, enrollment, reason)
-    shown = await enrollments.find(tx, enrollment["id"])
+    shown = await enrollments.get(tx, enrollment["id"])
     cancelled = enrollment["cohort_status"] == "CANCELLED"
     # A cancelled cohort has mailed those whom it refunds. A refund that was under way before has its own mail.
     await notices.refunded(tx, shown, by_mail=not shown["ended_with_cohort"], by_bank=reason == DISPUTE_LOST)
@@ -126,7 +126,7 @@ async def end_refunded(tx: Tx, enrollment: Any, amount: int, reason: str) -> Non
     await _log(tx, enrollment, "enrollment_refunded")
 
 
-async def withdraw(tx: Tx, enrollment: Any, reason: str) -> None:
+async def withdraw(tx: Tx, enrollment: Enrollment, reason: str) -> None:
     """Free the place, cancel bookings and instalments, revoke what was bought or issued on top.
 
     A second call changes nothing.
@@ -145,17 +145,17 @@ async def _end_plans(tx: Tx, enrollment_id: UUID) -> None:
             await tx.payments.end_plan(plan_id)
 
 
-async def _money_is_missing(tx: Tx, enrollment: Any, refund: Refund) -> None:
+async def _money_is_missing(tx: Tx, enrollment: Enrollment, refund: Refund) -> None:
     """A refund failed, and the person does not have the money: the enrolment is not refunded any more."""
     if await enrollments.refund_failed(tx, enrollment["id"]) is not None:
-        shown = await enrollments.find(tx, enrollment["id"])
+        shown = await enrollments.get(tx, enrollment["id"])
         key = f"refund:{refund.id}:{refund.attempt}:failed"
         await notices.updated(tx, shown, "refund_failed", key=key, refundReason=refund.reason)
 
 
-async def _instalment_lost(tx: Tx, enrollment: Any, payment: Payment) -> None:
+async def _instalment_lost(tx: Tx, enrollment: Enrollment, payment: Payment) -> None:
     """A bank took one instalment back: no access any more, and no further instalment. The others stay paid."""
-    shown = await enrollments.find(tx, enrollment["id"])
+    shown = await enrollments.get(tx, enrollment["id"])
     if payment.plan_id is None or shown["status"] not in ("ACTIVE", "EXPIRED") or _gone(payment) < payment.received:
         return
     await _end_plans(tx, enrollment["id"])
@@ -164,7 +164,7 @@ async def _instalment_lost(tx: Tx, enrollment: Any, payment: Payment) -> None:
 
 
 async def _extension_gone(tx: Tx, payment: Payment, reason: str) -> None:
-    enrollment = await enrollments.lock(tx, UUID(payment.subject_id))
+    enrollment = await enrollments.get_locked(tx, UUID(payment.subject_id))
     was_used = _gone(payment) >= payment.received and not await access.revoke_extension(tx, payment.id)
     if was_used and enrollment["status"] in ("ACTIVE", "EXPIRED"):
         details = {"payment": str(payment.id), "enrollment": payment.subject_id}
@@ -174,12 +174,12 @@ async def _extension_gone(tx: Tx, payment: Payment, reason: str) -> None:
         await follow_money(tx, enrollment, reason)
 
 
-async def _log_dispute(tx: Tx, dispute: Dispute, enrollment: Any) -> None:
+async def _log_dispute(tx: Tx, dispute: Dispute, enrollment: Enrollment) -> None:
     kind = {"won": "dispute_won", "lost": "dispute_lost"}.get(dispute.status, "payment_disputed")
     await activity.record(tx, kind, enrollment_id=enrollment["id"], cohort_id=enrollment["cohort_id"])
 
 
-async def _log(tx: Tx, enrollment: Any, kind: str) -> None:
+async def _log(tx: Tx, enrollment: Enrollment, kind: str) -> None:
     await activity.record(
         tx,
         kind,

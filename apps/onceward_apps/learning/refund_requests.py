@@ -12,6 +12,7 @@ from onceward_apps.learning.app import ENROLMENT, EXTENSION
 from onceward_apps.learning.errors import InvalidRequest, LearningError, NotFound
 from onceward_apps.learning.refund_effects import follow_money, withdraw
 from onceward_apps.learning.store import enrollments, refunds
+from onceward_apps.learning.store.rows import Enrollment
 
 
 async def refund_enrollment(tx: Tx, enrollment_id: UUID, *, reason: str, actor: str) -> list[UUID]:
@@ -57,7 +58,7 @@ async def refund_part(tx: Tx, enrollment_id: UUID, amount: Money, *, reason: str
 
 async def give_back(
     tx: Tx,
-    enrollment: Any,
+    enrollment: Enrollment,
     *,
     reason: str,
     actor: str,
@@ -74,7 +75,7 @@ async def give_back(
         await tx.payments.refund(payment, reason=reason, by=actor, metadata=metadata)
         for payment in await paid_for(tx, enrollment["id"])
     ]
-    await follow_money(tx, await enrollments.find(tx, enrollment["id"]), reason)  # perhaps nothing remained
+    await follow_money(tx, await enrollments.get(tx, enrollment["id"]), reason)  # perhaps nothing remained
     return [refund for refund in requested if refund is not None]
 
 

@@ -18,6 +18,7 @@ from onceward_apps.learning.enrollments import add_enrolment, refusal, take_plac
 from onceward_apps.learning.extensions import buy_extension
 from onceward_apps.learning.model import REFUNDED_PRIORITY, Refusal
 from onceward_apps.learning.store import checkouts, cohorts, enrollments, users
+from onceward_apps.learning.store.rows import Enrollment, Payer, Student
 
 
 async def lock_enrolment(tx: Tx, subject_id: str) -> None:
@@ -46,7 +47,7 @@ async def enrol(payment: Payment, tx: Tx) -> Accept | Return:
     """Enrol the person who paid, at once or the first instalment, or return the money and say why."""
     checkout = await checkouts.find(tx, UUID(payment.subject_id))
     cohort = await cohorts.share(tx, checkout["cohort_id"])
-    user = await users.lock(tx, checkout["user_id"])
+    user = await users.get_locked(tx, checkout["user_id"])
     why = _wrong_payment(payment) or await refusal(tx, cohort, user)
     place = None if why is not None else await take_place(tx, cohort, user, checkout)
     if place is None:
@@ -67,7 +68,7 @@ async def enrol(payment: Payment, tx: Tx) -> Accept | Return:
 @app.payments.on_paid(EXTENSION)
 async def extend(payment: Payment, tx: Tx) -> Accept | Return:
     """Sell more access, or return the money and say why."""
-    enrollment = await enrollments.lock(tx, UUID(payment.subject_id))
+    enrollment = await enrollments.get_locked(tx, UUID(payment.subject_id))
     cohort = await cohorts.find(tx, enrollment["cohort_id"])
     why = _wrong_payment(payment)
     if why is None and enrollment["erased_at"] is not None:
@@ -75,7 +76,7 @@ async def extend(payment: Payment, tx: Tx) -> Accept | Return:
     if why is None and enrollment["status"] not in ("ACTIVE", "EXPIRED"):
         why = "enrollment_refunded"
     if why is not None:
-        return await refuse(tx, payment, why, cohort, _student(enrollment))
+        return await refuse(tx, payment, why, cohort, payer_of(enrollment))
     await buy_extension(tx, payment, enrollment, cohort)
     return Accept(result={"status": "SUCCESS", "enrollmentId": payment.subject_id})
 
@@ -96,7 +97,7 @@ async def give_place_back(payment: Payment, tx: Tx) -> None:
     await end_checkout(tx, UUID(payment.subject_id))
 
 
-async def refuse(tx: Tx, payment: Payment, reason: Refusal, cohort: Any, user: Any) -> Return:
+async def refuse(tx: Tx, payment: Payment, reason: Refusal, cohort: Any, user: Payer) -> Return:
     """Return money that bought nothing, and tell the payer why."""
     await notices.refused(tx, payment, user, cohort, reason)
     await activity.record(tx, "payment_refused", cohort_id=cohort["id"], user_id=user["id"], reason=reason)
@@ -110,11 +111,18 @@ def _wrong_payment(payment: Payment) -> Refusal | None:
     return None if payment.is_exact else "amount_mismatch"
 
 
-def _student(enrollment: Any) -> dict[str, Any]:
-    return {**enrollment, "id": enrollment["user_id"], "name": enrollment["user_name"]}
+def payer_of(enrollment: Enrollment) -> Payer:
+    """Return the student of an enrolment as the person who paid."""
+    return {
+        "id": enrollment["user_id"],
+        "email": enrollment["email"],
+        "name": enrollment["user_name"],
+        "locale": enrollment["locale"],
+        "erased_at": enrollment["erased_at"],
+    }
 
 
-async def _end_others(tx: Tx, cohort: Any, user: Any) -> None:
+async def _end_others(tx: Tx, cohort: Any, user: Student) -> None:
     """End the other checkouts for a person, for example one that was started while a bank debit was processed."""
     for other in await checkouts.all_started(tx, user["id"], cohort["id"]):
         await tx.payments.close(ENROLMENT, other["id"])

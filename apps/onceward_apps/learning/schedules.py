@@ -34,7 +34,7 @@ async def pre_cohort_mails(run: Run) -> None:
 
 
 async def remind(row: Any, tx: Tx) -> None:
-    enrollment = await enrollments.lock(tx, row["id"])
+    enrollment = await enrollments.get_locked(tx, row["id"])
     now = await tx.fetchval("select onceward.now()")
     template = None
     if enrollment["status"] == "ACTIVE" and enrollment["cohort_status"] == "CONFIRMED":

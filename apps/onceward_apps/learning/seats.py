@@ -120,7 +120,7 @@ async def take(tx: Tx, block_id: UUID, user_id: UUID) -> UUID:
     """Give a person a seat of a company."""
     block = await rows.find(tx, block_id)
     cohort = await cohorts.share(tx, block["cohort_id"])
-    user = await user_rows.lock(tx, user_id)
+    user = await user_rows.get_locked(tx, user_id)
     if await enrollments.live(tx, user_id, cohort["id"]) is not None:
         raise AlreadyEnrolled(f"you are enrolled in {cohort['name']} already")
     if block["ended_at"] is not None or cohort["status"] not in OPEN or user["erased_at"] is not None:

@@ -100,7 +100,7 @@ async def confirm_for_seat(engine: Engine, organization: UUID, token: str, user_
 async def confirm_for_waitlist(engine: Engine, organization: UUID, user_id: UUID, cohort_id: UUID) -> None:
     """Mail a link to a person on the waitlist whose address nobody has confirmed: without it there is no invite."""
     async with engine.transaction(organization=organization) as tx:
-        user = await users.lock(tx, user_id)
+        user = await users.get_locked(tx, user_id)
         if user["confirmed_at"] is None and not await people.has_fresh_link(tx, user_id):
             await send_link(tx, user_id, confirms=await cohorts.find(tx, cohort_id))
 
@@ -159,7 +159,7 @@ async def _take_place(tx: Tx, session: StudentSession, link: Any) -> StudentSess
         return replace(session, enrollment_id=await enrol_free(tx, cohort_id, session.user_id))
     except AlreadyEnrolled:
         known = await enrollments.live(tx, session.user_id, cohort_id)
-        return replace(session, enrollment_id=known["id"])
+        return session if known is None else replace(session, enrollment_id=known["id"])
     except LearningError as error:
         return replace(session, refused=error.code)
 

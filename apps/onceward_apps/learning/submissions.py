@@ -15,6 +15,7 @@ from onceward_apps.learning.app import app
 from onceward_apps.learning.errors import InvalidRequest, LearningError, NotFound
 from onceward_apps.learning.store import submissions as rows
 from onceward_apps.learning.store import views
+from onceward_apps.learning.store.rows import OwnEnrollment
 from onceward_apps.learning.student_mails import mail
 
 MOST_FILES = 5
@@ -29,7 +30,7 @@ def path_of(organization: UUID, file_id: UUID) -> str:
     return f"learning/submissions/{organization}/{file_id}"
 
 
-async def hand_in(tx: Tx, enrollment: Any, item_id: UUID, text: str) -> Any:
+async def hand_in(tx: Tx, enrollment: OwnEnrollment, item_id: UUID, text: str) -> Any:
     """Hand in the work for an item, or hand it in again. The caller has checked that the item is open and graded."""
     text = text.strip()
     if len(text) > MOST_TEXT or "\x00" in text:

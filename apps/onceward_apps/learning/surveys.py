@@ -11,6 +11,7 @@ from onceward_apps.learning import activity, certificates, link_tokens
 from onceward_apps.learning.app import settings
 from onceward_apps.learning.model import nps_category
 from onceward_apps.learning.store import surveys as rows
+from onceward_apps.learning.store.rows import Enrollment
 from onceward_apps.learning.student_mails import mail
 
 Kind = Literal["intake", "exit", "feedback"]
@@ -90,7 +91,7 @@ async def _survey(tx: Tx, survey_id: str) -> tuple[Kind | None, Mapping[str, str
     return (by_id.get(survey_id) if survey_id else None), {}
 
 
-async def _intake(tx: Tx, enrollment: Any, response_id: str, values: Mapping[str, Any]) -> Result:
+async def _intake(tx: Tx, enrollment: Enrollment, response_id: str, values: Mapping[str, Any]) -> Result:
     profile = {name: values[name] for name in INTAKE_FIELDS if name in values}
     await rows.save_intake(tx, enrollment["id"], response_id, profile)
     level = str(profile.get("experienceLevel") or "").upper()
@@ -110,7 +111,7 @@ async def _intake(tx: Tx, enrollment: Any, response_id: str, values: Mapping[str
     return {"status": "SUCCESS", "enrollmentId": str(enrollment["id"]), "profileUpdated": True}
 
 
-async def _exit(tx: Tx, enrollment: Any, response_id: str, values: Mapping[str, Any]) -> Result:
+async def _exit(tx: Tx, enrollment: Enrollment, response_id: str, values: Mapping[str, Any]) -> Result:
     satisfaction = _whole(values.get("overallSatisfaction"))
     score = satisfaction if satisfaction is not None and 1 <= satisfaction <= 10 else None
     category = None if score is None else nps_category(score)
@@ -135,7 +136,7 @@ async def _exit(tx: Tx, enrollment: Any, response_id: str, values: Mapping[str, 
     return {"status": "SUCCESS", "npsCategory": category}
 
 
-async def _feedback(tx: Tx, enrollment: Any, values: Mapping[str, Any], rating: int | None) -> Result:
+async def _feedback(tx: Tx, enrollment: Enrollment, values: Mapping[str, Any], rating: int | None) -> Result:
     if rating is not None and rating <= settings().low_rating:
         details = {
             "enrollmentId": str(enrollment["id"]),
@@ -148,7 +149,7 @@ async def _feedback(tx: Tx, enrollment: Any, values: Mapping[str, Any], rating: 
     return {"status": "SUCCESS", "enrollmentId": str(enrollment["id"])}
 
 
-async def _note(tx: Tx, kind: str, enrollment: Any, **details: Any) -> None:
+async def _note(tx: Tx, kind: str, enrollment: Enrollment, **details: Any) -> None:
     ids = {"cohort_id": enrollment["cohort_id"], "enrollment_id": enrollment["id"], "user_id": enrollment["user_id"]}
     await activity.record(tx, kind, **ids, **details)
 

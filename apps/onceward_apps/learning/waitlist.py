@@ -128,7 +128,7 @@ async def expire_invite(tx: Tx, invite_id: UUID, cohort_id: UUID) -> bool:
         await release(tx, [invite["claim_id"]])
     entry = await rows.back_to_queue(tx, invite["waitlist_entry_id"], settings().max_expired_invites)
     if entry is not None and entry["status"] == "REMOVED":
-        user = await users.find(tx, entry["user_id"])
+        user = await users.get(tx, entry["user_id"])
         data = {"name": user["name"], "cohortName": invite["cohort_name"], "expiredInvites": entry["expired_invites"]}
         key = f"waitlist:{entry['id']}:removed"
         await mail(tx, "waitlist-removed", user, key=key, data=data)

@@ -48,7 +48,7 @@ async def count_students(tx: Tx, cohort_id: UUID) -> int:
 
 async def refund_student(tx: Tx, cohort_id: UUID, enrollment_id: str) -> int:
     """End one enrolment: no access, no bookings, REFUND_PENDING, a refund for each payment, one mail."""
-    enrollment = await enrollments.lock(tx, UUID(enrollment_id))
+    enrollment = await enrollments.get_locked(tx, UUID(enrollment_id))
     if enrollment["cohort_id"] != cohort_id or enrollment["status"] not in ("ACTIVE", "EXPIRED"):
         return 0  # refunded or moved to another cohort meanwhile
     reason: str = (await cohorts.find(tx, cohort_id))["cancellation_reason"]

@@ -106,7 +106,7 @@ async def show_prep(engine: EngineHere, student: MaybeStudent, cohort_id: UUID) 
         enrollment = await catalogue.enrollment_of(tx, student.user_id, cohort_id)
         if enrollment is None:
             return missing()
-        row = await views.enrollment(tx, enrollment["id"])
+        row = await views.get_enrollment(tx, enrollment["id"])
         items = [
             {**each, "body": await views.text_of(tx, UUID(each["id"]), cohort_id) if each["unlocked"] else ""}
             for each in await views.items(tx, row)

@@ -15,6 +15,7 @@ from onceward_apps.learning.calendars import calendar
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Student
 from onceward_apps.learning.routes.templates import choose_language, missing, page, use_brand
 from onceward_apps.learning.store import catalogue, checkouts, keys, people, views
+from onceward_apps.learning.store.rows import OwnEnrollment
 from onceward_apps.learning.student_access import make_token
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_language)])
@@ -95,7 +96,7 @@ async def subscribed_calendar(engine: EngineHere, token: str) -> Response:
         return missing() if row is None else await _calendar(tx, row)
 
 
-async def _calendar(tx: Tx, enrollment: Any) -> Response:
+async def _calendar(tx: Tx, enrollment: OwnEnrollment) -> Response:
     sessions = await views.sessions(tx, enrollment["cohort_id"], enrollment["id"])
     headers = {"Content-Disposition": 'attachment; filename="sessions.ics"', "Cache-Control": "private, max-age=300"}
     return Response(calendar(enrollment, sessions), media_type="text/calendar", headers=headers)

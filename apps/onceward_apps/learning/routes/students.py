@@ -20,6 +20,7 @@ from onceward_apps.learning.queries import place_of
 from onceward_apps.learning.routes.requests import EngineHere, Name, SignedIn, Student, acting, limit
 from onceward_apps.learning.store import certificates, people, views
 from onceward_apps.learning.store import chat as chat_rows
+from onceward_apps.learning.store.rows import OwnEnrollment
 
 router = APIRouter(prefix="/api/v1/learning/student", tags=["learning: students"])
 
@@ -64,7 +65,7 @@ class ProfileIn(BaseModel):
     locale: str | None = Field(None, max_length=35, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")
 
 
-async def own_enrollment(tx: Tx, student: Student, enrollment_id: UUID) -> Any:
+async def own_enrollment(tx: Tx, student: Student, enrollment_id: UUID) -> OwnEnrollment:
     """Return an enrolment of the student. Somebody else's looks the same as an unknown one."""
     row = await views.enrollment(tx, enrollment_id)
     if row is None or row["user_id"] != student.user_id:
@@ -142,7 +143,7 @@ async def mark_item(
     return {"done": marked.done, "completion_percentage": None if standing is None else standing.completion}
 
 
-async def open_item(tx: Tx, enrollment: Any, item_id: UUID) -> dict[str, Any]:
+async def open_item(tx: Tx, enrollment: OwnEnrollment, item_id: UUID) -> dict[str, Any]:
     item = next((each for each in await views.items(tx, enrollment) if each["id"] == str(item_id)), None)
     if item is None:
         raise NotFound("this item does not exist")

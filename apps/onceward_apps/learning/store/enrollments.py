@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from onceward import Tx
+from onceward_apps.learning.errors import NotFound
+from onceward_apps.learning.store.rows import BareEnrollment, Enrollment
 
 ADD = """
 insert into learning.enrollments
     (id, user_id, cohort_id, amount_paid, currency, claim_id, access_expires_at)
-values ($1, $2, $3, $4, $5, $6, $7) returning *
+values ($1, $2, $3, $4, $5, $6, $7)
 """
 SHOWN = """
-select e.*, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name, c.starts_at, c.ends_at,
+select e.*, u.email, u.name as user_name, u.locale, u.erased_at, u.erased_at is not null as erased, c.name as cohort_name, c.starts_at, c.ends_at,
        c.status as cohort_status, c.zoom_link, c.slack_channel_url, c.has_live_sessions, c.extension_price, c.extension_days,
        c.time_zone, c.currency as cohort_currency, onceward.now() as now
   from learning.enrollments e
@@ -94,8 +96,8 @@ async def add(
     currency: str,
     claim_id: int,
     access_expires_at: datetime,
-) -> Any:
-    return await tx.fetchrow(
+) -> None:
+    await tx.execute(
         ADD,
         enrollment_id,
         user_id,
@@ -107,53 +109,69 @@ async def add(
     )
 
 
-async def find(tx: Tx, enrollment_id: UUID) -> Any:
+async def find(tx: Tx, enrollment_id: UUID) -> Enrollment | None:
     """Return the enrolment with the names of its user and cohort, or None."""
-    return await tx.fetchrow(FIND, enrollment_id)
+    return cast("Enrollment | None", await tx.fetchrow(FIND, enrollment_id))
 
 
-async def lock(tx: Tx, enrollment_id: UUID) -> Any:
-    return await tx.fetchrow(LOCK, enrollment_id)
+async def get(tx: Tx, enrollment_id: UUID) -> Enrollment:
+    """Return an enrolment that exists."""
+    found = await find(tx, enrollment_id)
+    if found is None:
+        raise NotFound(f"there is no enrolment {enrollment_id}")
+    return found
 
 
-async def live(tx: Tx, user_id: UUID, cohort_id: UUID) -> Any:
+async def lock(tx: Tx, enrollment_id: UUID) -> Enrollment | None:
+    return cast("Enrollment | None", await tx.fetchrow(LOCK, enrollment_id))
+
+
+async def get_locked(tx: Tx, enrollment_id: UUID) -> Enrollment:
+    """Lock and return an enrolment that exists."""
+    found = await lock(tx, enrollment_id)
+    if found is None:
+        raise NotFound(f"there is no enrolment {enrollment_id}")
+    return found
+
+
+async def live(tx: Tx, user_id: UUID, cohort_id: UUID) -> BareEnrollment | None:
     """Return the enrolment of the user in the cohort that was not refunded, or None."""
-    return await tx.fetchrow(LIVE, user_id, cohort_id)
+    return cast("BareEnrollment | None", await tx.fetchrow(LIVE, user_id, cohort_id))
 
 
-async def refund(tx: Tx, enrollment_id: UUID, amount: int, reason: str) -> Any:
-    return await tx.fetchrow(REFUND, enrollment_id, amount, reason)
+async def refund(tx: Tx, enrollment_id: UUID, amount: int, reason: str) -> BareEnrollment | None:
+    return cast("BareEnrollment | None", await tx.fetchrow(REFUND, enrollment_id, amount, reason))
 
 
-async def refund_pending(tx: Tx, enrollment_id: UUID, reason: str, *, with_cohort: bool) -> Any:
-    return await tx.fetchrow(REFUND_PENDING, enrollment_id, reason, with_cohort)
+async def refund_pending(tx: Tx, enrollment_id: UUID, reason: str, *, with_cohort: bool) -> BareEnrollment | None:
+    return cast("BareEnrollment | None", await tx.fetchrow(REFUND_PENDING, enrollment_id, reason, with_cohort))
 
 
 async def note_reminder(tx: Tx, enrollment_id: UUID, reminder: str) -> None:
     await tx.execute("update learning.enrollments set reminded = $2 where id = $1", enrollment_id, reminder)
 
 
-async def refund_failed(tx: Tx, enrollment_id: UUID) -> Any:
+async def refund_failed(tx: Tx, enrollment_id: UUID) -> BareEnrollment | None:
     """Put a refunded enrolment back to REFUND_PENDING. None: it was not REFUNDED, or the person has enrolled again."""
-    return await tx.fetchrow(REFUND_FAILED, enrollment_id)
+    return cast("BareEnrollment | None", await tx.fetchrow(REFUND_FAILED, enrollment_id))
 
 
-async def partial_refund(tx: Tx, enrollment_id: UUID, amount: int, reason: str) -> Any:
-    return await tx.fetchrow(PARTIAL, enrollment_id, amount, reason)
+async def partial_refund(tx: Tx, enrollment_id: UUID, amount: int, reason: str) -> BareEnrollment | None:
+    return cast("BareEnrollment | None", await tx.fetchrow(PARTIAL, enrollment_id, amount, reason))
 
 
-async def expire(tx: Tx, enrollment_id: UUID) -> Any:
-    return await tx.fetchrow(EXPIRE, enrollment_id)
+async def expire(tx: Tx, enrollment_id: UUID) -> BareEnrollment | None:
+    return cast("BareEnrollment | None", await tx.fetchrow(EXPIRE, enrollment_id))
 
 
-async def extend(tx: Tx, enrollment_id: UUID, until: datetime, *, by_extension: bool) -> Any:
+async def extend(tx: Tx, enrollment_id: UUID, until: datetime, *, by_extension: bool) -> BareEnrollment | None:
     """Set the end of access; an expired enrolment becomes ACTIVE again. None: it was refunded."""
-    return await tx.fetchrow(EXTEND, enrollment_id, until, by_extension)
+    return cast("BareEnrollment | None", await tx.fetchrow(EXTEND, enrollment_id, until, by_extension))
 
 
-async def end_access_at(tx: Tx, enrollment_id: UUID, until: datetime) -> Any:
+async def end_access_at(tx: Tx, enrollment_id: UUID, until: datetime) -> BareEnrollment | None:
     """Shorten the access. None: it ends before, or the enrolment was refunded."""
-    return await tx.fetchrow(END_ACCESS_AT, enrollment_id, until)
+    return cast("BareEnrollment | None", await tx.fetchrow(END_ACCESS_AT, enrollment_id, until))
 
 
 async def set_paid(tx: Tx, enrollment_id: UUID, amount: int) -> None:
@@ -167,8 +185,11 @@ async def set_disputed(tx: Tx, enrollment_id: UUID, *, disputed: bool) -> None:
 
 async def move(
     tx: Tx, enrollment_id: UUID, cohort_id: UUID, claim_id: int, access_expires_at: datetime, moved_from: UUID
-) -> Any:
-    return await tx.fetchrow(MOVE, enrollment_id, cohort_id, claim_id, access_expires_at, moved_from)
+) -> BareEnrollment | None:
+    return cast(
+        "BareEnrollment | None",
+        await tx.fetchrow(MOVE, enrollment_id, cohort_id, claim_id, access_expires_at, moved_from),
+    )
 
 
 async def to_cancel(tx: Tx, cohort_id: UUID, limit: int) -> list[Any]:
@@ -180,14 +201,14 @@ async def count(tx: Tx, cohort_id: UUID) -> int:
     return await tx.fetchval(COUNT, cohort_id)
 
 
-async def active_in(tx: Tx, cohort_id: UUID, after: UUID | None, limit: int) -> list[Any]:
+async def active_in(tx: Tx, cohort_id: UUID, after: UUID | None, limit: int) -> list[Enrollment]:
     """Return the next active enrolments of a cohort, by id."""
-    return await tx.fetch(ACTIVE_IN, cohort_id, after, limit)
+    return cast("list[Enrollment]", await tx.fetch(ACTIVE_IN, cohort_id, after, limit))
 
 
-async def without_exit_survey(tx: Tx, cohort_id: UUID, after: UUID | None, limit: int) -> list[Any]:
+async def without_exit_survey(tx: Tx, cohort_id: UUID, after: UUID | None, limit: int) -> list[Enrollment]:
     """Return the next students of a cohort who have not answered the exit survey, by id."""
-    return await tx.fetch(WITHOUT_EXIT_SURVEY, cohort_id, after, limit)
+    return cast("list[Enrollment]", await tx.fetch(WITHOUT_EXIT_SURVEY, cohort_id, after, limit))
 
 
 async def booking_url(tx: Tx, enrollment_id: UUID) -> str | None:

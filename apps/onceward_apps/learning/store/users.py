@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 from uuid import UUID
 
 from onceward import Tx
+from onceward_apps.learning.errors import NotFound
+from onceward_apps.learning.store.rows import Student
 
 ADD = """
 insert into learning.users (email, name, avatar, locale, confirmed_at)
@@ -24,9 +26,11 @@ update learning.users set name = coalesce($2, name), avatar = coalesce($3, avata
 """
 
 
-async def add(tx: Tx, email: str, name: str, avatar: str | None, locale: str | None, *, confirmed: bool) -> Any:
+async def add(
+    tx: Tx, email: str, name: str, avatar: str | None, locale: str | None, *, confirmed: bool
+) -> Student | None:
     """Return the new row, or None if the address is known."""
-    return await tx.fetchrow(ADD, email, name, avatar, locale, confirmed)
+    return cast("Student | None", await tx.fetchrow(ADD, email, name, avatar, locale, confirmed))
 
 
 async def confirm(tx: Tx, user_id: UUID) -> None:
@@ -42,19 +46,35 @@ async def unconfirmed(tx: Tx, user_ids: Sequence[UUID]) -> set[UUID]:
     return {row["id"] for row in rows}
 
 
-async def by_email(tx: Tx, email: str) -> Any:
-    return await tx.fetchrow(BY_EMAIL, email)
+async def by_email(tx: Tx, email: str) -> Student | None:
+    return cast("Student | None", await tx.fetchrow(BY_EMAIL, email))
 
 
-async def find(tx: Tx, user_id: UUID) -> Any:
-    return await tx.fetchrow(BY_ID, user_id)
+async def find(tx: Tx, user_id: UUID) -> Student | None:
+    return cast("Student | None", await tx.fetchrow(BY_ID, user_id))
 
 
-async def lock(tx: Tx, user_id: UUID) -> Any:
-    return await tx.fetchrow(LOCK, user_id)
+async def lock(tx: Tx, user_id: UUID) -> Student | None:
+    return cast("Student | None", await tx.fetchrow(LOCK, user_id))
+
+
+async def get(tx: Tx, user_id: UUID) -> Student:
+    """Return a student who exists."""
+    found = await find(tx, user_id)
+    if found is None:
+        raise NotFound(f"there is no user {user_id}")
+    return found
+
+
+async def get_locked(tx: Tx, user_id: UUID) -> Student:
+    """Lock and return a student who exists."""
+    found = await lock(tx, user_id)
+    if found is None:
+        raise NotFound(f"there is no user {user_id}")
+    return found
 
 
 async def update(
     tx: Tx, user_id: UUID, *, name: str | None, avatar: str | None, locale: str | None, email: str | None
-) -> Any:
-    return await tx.fetchrow(UPDATE, user_id, name, avatar, locale, email)
+) -> Student:
+    return cast("Student", await tx.fetchrow(UPDATE, user_id, name, avatar, locale, email))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from onceward import Query, Tx
+from onceward_apps.learning.errors import NotFound
+from onceward_apps.learning.store.rows import OwnEnrollment
 
 # Places come from the capacity rows. A hold that has ended counts as free even if nobody has removed it yet.
 PLACES = """
@@ -169,7 +171,7 @@ async def sessions(q: Query | Tx, cohort_id: UUID, enrollment_id: UUID) -> list[
     return await q.fetch(SESSIONS, cohort_id, enrollment_id)
 
 
-async def items(q: Query | Tx, enrollment: Any) -> list[Any]:
+async def items(q: Query | Tx, enrollment: OwnEnrollment) -> list[Any]:
     has_access = bool(enrollment["has_access"])
     unlocked = has_access and enrollment["content_unlocked_at"] is not None
     return await q.fetch(ITEMS, enrollment["cohort_id"], enrollment["id"], unlocked, has_access)
@@ -179,8 +181,16 @@ async def text_of(tx: Tx, item_id: UUID, cohort_id: UUID) -> str:
     return await tx.fetchval(TEXT, item_id, cohort_id) or ""
 
 
-async def enrollment(q: Query | Tx, enrollment_id: UUID) -> Any:
-    return await q.fetchrow(ENROLLMENT, enrollment_id)
+async def enrollment(q: Query | Tx, enrollment_id: UUID) -> OwnEnrollment | None:
+    return cast("OwnEnrollment | None", await q.fetchrow(ENROLLMENT, enrollment_id))
+
+
+async def get_enrollment(q: Query | Tx, enrollment_id: UUID) -> OwnEnrollment:
+    """Return an enrolment that exists."""
+    found = await enrollment(q, enrollment_id)
+    if found is None:
+        raise NotFound(f"there is no enrolment {enrollment_id}")
+    return found
 
 
 async def checkout(tx: Tx, checkout_id: UUID) -> Any:
