@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,9 +15,13 @@ from onceward.desk.comparing import version
 from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import until
 from onceward_apps.learning import app as learning
-from onceward_apps.learning import checks, link_tokens, waitlist
+from onceward_apps.learning import checks, discounts, link_tokens, quizzes, seats, waitlist
 from onceward_apps.learning.cohorts import NewSession
 from onceward_apps.learning.desk.cohorts import PlacesForm, load_cohort
+from onceward_apps.learning.desk.enrolments import load_name
+from onceward_apps.learning.desk.grading import load_questions
+from onceward_apps.learning.desk.school import load_look
+from onceward_apps.learning.desk.selling import load_limits
 from onceward_apps.learning.desk.teaching import load_absent, load_item, load_session
 from onceward_apps.learning.store import certificates, curriculum
 from tests import twins
@@ -26,6 +31,7 @@ from tests.twins import Case, Cases
 STAFF = "/api/v1/learning"
 DESK = "/dashboard/learning"
 PRICE = 49900
+DRAWING = frozenset({"jobs"})  # a document is drawn meanwhile
 NEVER_OPENED = "select count(*) from learning.sign_in_links where used_at is null"
 VALID = {
     "cohorts": "select count(*) from learning.cohorts",
@@ -512,7 +518,187 @@ async def presence(stage: Stage) -> Case:
     return Case(f"{STUDENT}/cohorts/{cohort}/presence", {}, [{"status": "away"}], student)
 
 
+async def certified(stage: Stage) -> tuple[UUID, UUID]:
+    """An enrolment with a certificate, and its student."""
+    cohort, enrollment, _ = await stage.enrolled()
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        user = await tx.fetchval("select user_id from learning.enrollments where id = $1", enrollment)
+        ids = {"credential_id": f"OW-{next(stage.numbers)}", "url": "https://x", "snapshot": {"studentName": "wrong"}}
+        await certificates.issue(tx, enrollment, user, cohort, **ids)
+    return enrollment, user
+
+
+async def reissue(stage: Stage) -> Case:
+    enrollment, _ = await certified(stage)
+    path = f"{STAFF}/enrollments/{enrollment}/certificate/reissue"
+    return Case(path, {"reason": "name"}, [{"reason": "other"}], stage.staff, uncounted=DRAWING)
+
+
+async def correct_name_on_the_desk(stage: Stage) -> Case:
+    _, user = await certified(stage)
+    given = {"name": stage.new_name(), "reason": "name"} | await loaded(stage, load_name, user)
+    return dataclasses.replace(on_the_desk(stage, "students/do/correct_name", ids=user, **given), uncounted=DRAWING)
+
+
+async def revoke_on_the_desk(stage: Stage) -> Case:
+    enrollment, _ = await certified(stage)
+    return on_the_desk(stage, "enrolments/do/revoke", {"reason": "other"}, ids=enrollment, reason="wrong")
+
+
+async def refund_a_part_on_the_desk(stage: Stage) -> Case:
+    given = {"amount": "99", "amount.currency": "EUR", "reason": "ill"}
+    return on_the_desk(stage, "enrolments/do/refund_a_part", {"reason": "other"}, ids=await stage.paid(), **given)
+
+
+async def school(stage: Stage) -> Case:
+    body = {"name": stage.new_name(), "colour": "#7a1fa2"}
+    return Case(f"{STAFF}/school", body, [{**body, "colour": "#1d5fd0"}], stage.staff)
+
+
+async def school_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "school/do/set_up", name=stage.new_name(), colour="#7a1fa2")
+
+
+async def edit_school_on_the_desk(stage: Stage) -> Case:
+    await stage.server.call("PUT", f"{STAFF}/school", {"name": stage.new_name()}, token=stage.server.key)
+    id = stage.server.organization
+    given = {"name": stage.new_name(), "colour": "#7a1fa2"} | await loaded(stage, load_look, id)
+    return on_the_desk(stage, "school/do/edit_look", ids=id, **given)
+
+
+async def code_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(
+        stage, "discounts/do/add_code", {"percent": "30"}, code=f"SPRING-{next(stage.numbers)}", percent="20"
+    )
+
+
+async def change_code_on_the_desk(stage: Stage) -> Case:
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        id = (await discounts.add(tx, f"AUTUMN-{next(stage.numbers)}", percent=5, actor="op"))["id"]
+    return on_the_desk(stage, "discounts/do/change_code", ids=id, most_uses="5", **await loaded(stage, load_limits, id))
+
+
+async def seats_on_the_desk(stage: Stage) -> Case:
+    given = {"company": "Acme", "number": "2", "contact_email": "hr@acme.example"}
+    return on_the_desk(stage, "cohorts/do/reserve_seats", {"number": "3"}, ids=await stage.cohort(), **given)
+
+
+async def reserved(stage: Stage) -> tuple[UUID, str]:
+    """Seats of a company, and the token of their link."""
+    cohort = await stage.cohort()
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        values: dict[str, Any] = {"company": "Acme", "contact_email": "hr@acme.example", "number": 2}
+        block = (await seats.reserve(tx, cohort, **values, actor="op"))["id"]
+    await stage.db.execute("update learning.seat_blocks set link_sent_at = now() - interval '1 hour'")
+    link = "select data ->> 'link' from onceward.messages where template = 'company-seats' order by id desc limit 1"
+    return block, (await stage.db.fetchval(link)).rsplit("/", 1)[-1]
+
+
+async def send_seats_on_the_desk(stage: Stage) -> Case:
+    block, _ = await reserved(stage)
+    return on_the_desk(stage, "seats/do/send_seats_link", {"n": "1"}, ids=block)
+
+
+async def end_seats_on_the_desk(stage: Stage) -> Case:
+    block, _ = await reserved(stage)
+    return on_the_desk(stage, "seats/do/end_seats", {"reason": "other"}, ids=block, reason="not paid")
+
+
+async def take_seat(stage: Stage) -> Case:
+    _, token = await reserved(stage)
+    name = stage.new_name()
+    body = {"email": f"{name}@example.org", "name": name}
+    return Case(f"{PUBLIC}/seats/{token}", body, [{"email": f"{name.upper()}@example.org"}])
+
+
+async def discount(stage: Stage) -> Case:
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        code = (await discounts.add(tx, f"WINTER-{next(stage.numbers)}", percent=5, actor="op"))["code"]
+    path = f"{PUBLIC}/cohorts/{await stage.cohort(price=PRICE)}/discount"
+    return Case(path, {"code": code}, [{"code": code.lower()}])
+
+
+async def coursework(stage: Stage, **item: Any) -> tuple[str, UUID, dict[str, str]]:
+    """The path of an item that is graded, its id, and the headers of a student."""
+    cohort, enrollment, student = await stage.enrolled()
+    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
+        made = (await curriculum.add_item(tx, cohort, title="Work", **item))["id"]
+        if item["kind"] == "quiz":
+            await quizzes.set_questions(tx, made, "Why?\n* a\n- b", actor="op")
+    return f"{STUDENT}/enrollments/{enrollment}/items/{made}", made, student
+
+
+async def answers(stage: Stage) -> Case:
+    path, item, student = await coursework(stage, kind="quiz")
+    question = await stage.db.fetchval("select id from learning.quiz_questions where item_id = $1", item)
+    body = {"answers": {str(question): [0]}}
+    return Case(f"{path}/answers", body, [{**body, "key": "12345678"}], student)
+
+
+async def hand_in(stage: Stage) -> Case:
+    path, _, student = await coursework(stage, kind="assignment", graded=True)
+    return Case(f"{path}/submission", {"text": "work"}, [{"text": " work "}], student)
+
+
+async def add_file(stage: Stage) -> Case:
+    path, _, student = await coursework(stage, kind="assignment", graded=True)
+    return Case(f"{path}/files?name=a.txt", {"n": 1}, [], student)
+
+
+async def remove_file(stage: Stage) -> Case:
+    path, _, student = await coursework(stage, kind="assignment", graded=True)
+    token = student["authorization"][7:]
+    _, made = await stage.server.call("POST", f"{path}/files?name=a.txt", {"n": 1}, token=token)
+    return Case(f"{path}/files/{made['id']}", None, [], student)
+
+
+async def grade_on_the_desk(stage: Stage) -> Case:
+    path, item, student = await coursework(stage, kind="assignment", graded=True)
+    token = student["authorization"][7:]
+    await stage.server.call("PUT", f"{path}/submission", {"text": "work"}, token=token)
+    id = await stage.db.fetchval("select id from learning.submissions where item_id = $1", item)
+    return on_the_desk(stage, "submissions/do/grade", {"grade": "80"}, ids=id, verdict="PASSED", grade="90")
+
+
+async def questions_on_the_desk(stage: Stage) -> Case:
+    _, item, _ = await coursework(stage, kind="quiz")
+    given = {"questions": "Why not?\n* a\n- b"} | await loaded(stage, load_questions, item)
+    return on_the_desk(stage, "items/do/set_questions", ids=item, **given)
+
+
+async def write_on_the_desk(stage: Stage) -> Case:
+    cohort = await stage.cohort(begun=True)
+    return on_the_desk(stage, "cohorts/do/write", ids=cohort, author="Grace", message="Welcome")
+
+
+async def moderate_on_the_desk(stage: Stage) -> Case:
+    path, _ = await stage.message()
+    return on_the_desk(stage, "chat/do/moderate", {"reason": "other"}, ids=path.rpartition("/")[2], reason="rude")
+
+
 CASES: Cases[Stage] = {
+    f"POST {STAFF}/enrollments/{{enrollment_id}}/certificate/reissue": reissue,
+    f"PUT {STAFF}/school": school,
+    f"POST {DESK}/school/do/set_up": school_on_the_desk,
+    f"POST {DESK}/school/do/edit_look": edit_school_on_the_desk,
+    f"POST {DESK}/students/do/correct_name": correct_name_on_the_desk,
+    f"POST {DESK}/enrolments/do/revoke": revoke_on_the_desk,
+    f"POST {DESK}/enrolments/do/refund_a_part": refund_a_part_on_the_desk,
+    f"POST {DESK}/discounts/do/add_code": code_on_the_desk,
+    f"POST {DESK}/discounts/do/change_code": change_code_on_the_desk,
+    f"POST {DESK}/cohorts/do/reserve_seats": seats_on_the_desk,
+    f"POST {DESK}/seats/do/send_seats_link": send_seats_on_the_desk,
+    f"POST {DESK}/seats/do/end_seats": end_seats_on_the_desk,
+    f"POST {DESK}/submissions/do/grade": grade_on_the_desk,
+    f"POST {DESK}/items/do/set_questions": questions_on_the_desk,
+    f"POST {DESK}/cohorts/do/write": write_on_the_desk,
+    f"POST {DESK}/chat/do/moderate": moderate_on_the_desk,
+    f"POST {PUBLIC}/seats/{{token}}": take_seat,
+    f"POST {PUBLIC}/cohorts/{{cohort_id}}/discount": discount,
+    f"POST {STUDENT}/enrollments/{{enrollment_id}}/items/{{item_id}}/answers": answers,
+    f"PUT {STUDENT}/enrollments/{{enrollment_id}}/items/{{item_id}}/submission": hand_in,
+    f"POST {STUDENT}/enrollments/{{enrollment_id}}/items/{{item_id}}/files": add_file,
+    f"DELETE {STUDENT}/enrollments/{{enrollment_id}}/items/{{item_id}}/files/{{file_id}}": remove_file,
     f"POST {STAFF}/cohorts": new_cohort,
     f"POST {STAFF}/cohorts/{{cohort_id}}/status": status,
     f"POST {STAFF}/cohorts/{{cohort_id}}/capacity": capacity,

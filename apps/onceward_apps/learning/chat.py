@@ -59,6 +59,9 @@ async def post_for_school(tx: Tx, cohort_id: UUID, author: str, message: str, *,
     author = " ".join(author.split())
     if not 1 <= len(author) <= 200:
         raise InvalidRequest(f"author has {len(author)} characters: 1 to 200 are allowed")
+    await cohorts.lock(tx, cohort_id)
+    if await rows.was_written_now(tx, cohort_id, author, _checked(message)):
+        raise LearningError("this was written within the last minute: write something else")
     message_id = await rows.add_for_school(tx, cohort_id, author, _checked(message))
     ids: dict[str, Any] = {"entity_type": "ChatMessage", "entity_id": str(message_id)}
     await tx.audit("chat_written", **ids, actor=actor)

@@ -41,6 +41,7 @@ async def enrollment_count(q: Query, *, cohort_id: UUID) -> dict[str, Any] | Non
     q.watch("learning.enrollments", cohort_id=cohort_id)
     q.watch("learning.checkouts", cohort_id=cohort_id)
     q.watch("learning.waitlist_invites", cohort_id=cohort_id)
+    q.watch("learning.seat_blocks", cohort_id=cohort_id)
     q.ignore("onceward.capacity_pools", "onceward.capacity_claims")  # every claim belongs to a row of the tables above
     cohort, places = await views.cohort(q, cohort_id), await views.places(q, cohort_id)
     if cohort is None:
@@ -159,6 +160,7 @@ async def admin_cohorts(q: Query) -> list[dict[str, Any]]:
     q.watch("learning.cohorts")
     q.watch("learning.checkouts")
     q.watch("learning.waitlist_entries")
+    q.watch("learning.seat_blocks")
     q.watch("learning.cohort_metrics")
     q.ignore("onceward.capacity_pools")
     q.stale_after(60)

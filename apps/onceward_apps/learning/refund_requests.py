@@ -14,6 +14,8 @@ from onceward_apps.learning.refund_effects import follow_money, withdraw
 from onceward_apps.learning.store import enrollments, refunds
 from onceward_apps.learning.store.rows import Enrollment
 
+UNDER_WAY = ("requested", "sent")
+
 
 async def refund_enrollment(tx: Tx, enrollment_id: UUID, *, reason: str, actor: str) -> list[UUID]:
     """Refund an enrolment on an operator's request. It is REFUND_PENDING until the payment service confirms."""
@@ -38,6 +40,9 @@ async def refund_part(tx: Tx, enrollment_id: UUID, amount: Money, *, reason: str
         raise InvalidRequest(f"amount is in {amount.currency}: the student paid in {enrollment['currency']}")
     payments = [each for each in await paid_for(tx, enrollment_id) if each.subject_type == ENROLMENT]
     left = {each.id: await tx.payments.refundable(each.id) for each in payments}
+    for each in payments:
+        if any(known.status in UNDER_WAY for known in await tx.payments.refunds(each.id)):
+            raise LearningError("a refund of this student is under way: wait until the payment service has answered")
     remains = Money(sum(left.values()), enrollment["currency"])
     if not 0 < amount.amount < remains.amount:
         raise LearningError(f"amount is {amount}, and {remains} remain: give less than that, or refund the enrolment")

@@ -75,6 +75,9 @@ async def set_look(
     if website and not re.fullmatch(r"https?://[^\s\"'<>]{3,490}", website):
         raise InvalidRequest(f"website is {website[:80]!r}: write it as https://example.org")
     email = users.checked_email(support_email) if support_email else None
+    known = await brand_of(tx)
+    if (known.name, known.colour, known.website, known.support_email) == (name, colour, website or None, email):
+        return known
     await rows.set_look(tx, name, colour, website or None, email)
     changes = {"name": name, "colour": colour}
     await tx.audit("school_changed", entity_type="School", entity_id=tx.organization, changes=changes, actor=actor)

@@ -56,9 +56,13 @@ async def reserve(
     if domain and ("@" in domain or "." not in domain or " " in domain):
         raise InvalidRequest(f"email_domain is {domain[:80]!r}: write it as example.org")
     contact = users.checked_email(contact_email)
-    cohort = await cohorts.share(tx, cohort_id)
+    cohort = await cohorts.lock(tx, cohort_id)  # two requests at once may both see no seats of the company
     if cohort is None:
         raise NotFound(f"there is no cohort {cohort_id}")
+    if await rows.has_open(tx, cohort_id, company):
+        raise LearningError(
+            f"{company} has seats in {cohort['name']} already: end them first, or add a word to the name"
+        )
     if cohort["status"] not in OPEN:
         raise NotEnrollable(f"{cohort['name']} is {cohort['status']}: nobody can be enrolled")
     block_id, token = uuid4(), new_token()
@@ -86,6 +90,8 @@ async def reserve(
 async def send_again(tx: Tx, block_id: UUID, *, actor: str) -> None:
     """Mail the contact a new link. The older one does not work any more."""
     block = await _lock(tx, block_id)
+    if await rows.was_sent_now(tx, block_id):
+        raise LearningError("a link was sent within the last minute: wait for it")
     token = new_token()
     await rows.set_token(tx, block_id, hash_token(token))
     await _mail_contact(tx, block, await cohorts.find(tx, block["cohort_id"]), await rows.free(tx, block_id), token)

@@ -212,12 +212,15 @@ create table learning.seat_blocks (
     email_domain text check (length(email_domain) between 3 and 253),   -- null: people with any address may take a seat
     reference text check (length(reference) <= 200),                    -- the number of the invoice, for people
     token_hash bytea not null unique check (length(token_hash) = 32),
+    link_sent_at timestamptz not null default onceward.now(),
     created_at timestamptz not null default onceward.now(),
     ended_at timestamptz,                       -- its free seats were given back
     unique (id, organization_id),
     foreign key (cohort_id, organization_id) references learning.cohorts (id, organization_id)
 );
 create index seat_blocks_newest on learning.seat_blocks (organization_id, created_at, id);
+create unique index seat_blocks_one_of_company on learning.seat_blocks (cohort_id, lower(company)) where ended_at is null;
+comment on index learning.seat_blocks_one_of_company is 'A request that is sent twice reserves seats once.';
 create index seat_blocks_by_cohort on learning.seat_blocks (cohort_id, created_at, id);
 select onceward.protect('learning.seat_blocks');
 
@@ -326,4 +329,5 @@ select onceward.watch('learning.cohort_status_history', 'cohort_id');
 select onceward.watch('learning.sessions', 'cohort_id');
 select onceward.watch('learning.enrollments', array['id', 'cohort_id', 'user_id']);
 select onceward.watch('learning.waitlist_entries', 'cohort_id');
+select onceward.watch('learning.seat_blocks', 'cohort_id');
 select onceward.watch('learning.waitlist_invites', 'cohort_id');

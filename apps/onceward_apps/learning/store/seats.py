@@ -93,4 +93,24 @@ async def end(tx: Tx, block_id: UUID) -> list[int]:
 
 
 async def set_token(tx: Tx, block_id: UUID, token_hash: bytes) -> None:
-    await tx.execute("update learning.seat_blocks set token_hash = $2 where id = $1", block_id, token_hash)
+    await tx.execute(
+        "update learning.seat_blocks set token_hash = $2, link_sent_at = onceward.now() where id = $1",
+        block_id,
+        token_hash,
+    )
+
+
+async def was_sent_now(tx: Tx, block_id: UUID) -> bool:
+    """Return whether a link was sent within the last minute."""
+    return await tx.fetchval(
+        "select link_sent_at > onceward.now() - interval '1 minute' from learning.seat_blocks where id = $1", block_id
+    )
+
+
+async def has_open(tx: Tx, cohort_id: UUID, company: str) -> bool:
+    return await tx.fetchval(
+        "select exists (select from learning.seat_blocks"
+        " where cohort_id = $1 and lower(company) = lower($2) and ended_at is null)",
+        cohort_id,
+        company,
+    )
