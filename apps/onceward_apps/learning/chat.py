@@ -1,4 +1,4 @@
-"""The chat of a cohort. Students with an ACTIVE enrolment write while the cohort is IN_PROGRESS; the school writes and moderates."""
+"""The chat of a cohort. Students with an ACTIVE enrolment write while it is IN_PROGRESS; the school moderates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def delete(tx: Tx, cohort_id: UUID, message_id: int, user_id: UUID) -> Non
 
 
 async def post_for_school(tx: Tx, cohort_id: UUID, author: str, message: str, *, actor: str) -> int:
-    """Write as somebody of the school, with a name, in a cohort that is confirmed or runs. Returns the id of the message."""
+    """Write as somebody of the school, in a cohort that is confirmed or runs. Returns the id of the message."""
     cohort = await cohorts.find(tx, cohort_id)
     if cohort is None:
         raise NotFound(f"there is no cohort {cohort_id}")

@@ -72,8 +72,8 @@ async def start_checkout(
     `may_hold` the page is opened while places are free, and the place is taken when the payment arrives.
 
     With an invite, the place of the invite is used and held until the page ends. With `instalments`, the page starts a
-    plan of monthly payments, if the cohort offers them. `discount_code` lowers the price; without it a checkout that had
-    one gets a page with the full price.
+    plan of monthly payments, if the cohort offers them. `discount_code` lowers the price; without it a checkout that
+    had one gets a page with the full price.
     """
     async with engine.transaction(organization=organization) as tx:
         cohort, user = await _allowed(tx, cohort_id, user_id, is_known=is_known)
@@ -100,11 +100,7 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
     """Return the payment page for an extension of the access."""
     async with engine.transaction(organization=organization) as tx:
         enrollment = await enrollments.lock(tx, enrollment_id)
-        if (
-            enrollment is None
-            or enrollment["erased_at"] is not None
-            or enrollment["status"] not in ("ACTIVE", "EXPIRED")
-        ):
+        if enrollment is None or enrollment["erased"] or enrollment["status"] not in ("ACTIVE", "EXPIRED"):
             raise NotFound(f"there is no enrolment {enrollment_id} whose access can be extended")
         cohort = await cohorts.find(tx, enrollment["cohort_id"])
         if cohort["extension_price"] == 0:

@@ -1,7 +1,7 @@
-"""Discount codes: a percentage, or an amount in one currency, for one cohort or for all, a number of times or without a limit.
+"""Discount codes: a percentage, or an amount in one currency, for one cohort or for all, with or without a limit.
 
-A use is held with the payment page and counted when it is paid, in a capacity pool, so that a code is not used more often
-than it may be. Who paid the lower price on a page that we showed is enrolled in any case.
+A use is held with the payment page and counted when it is paid, in a capacity pool, so that a code is not used more
+often than it may be. Who paid the lower price on a page that we showed is enrolled in any case.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def preview(tx: Tx, cohort_id: UUID, code: str, *, instalments: bool = Fal
 
 
 async def find(tx: Tx, code: str, cohort: Any, *, instalments: bool = False) -> Any:
-    """Return a code that counts for a cohort (a row) now. Raises `DiscountInvalid` with one text for all that is wrong."""
+    """Return a code that counts for a cohort (a row) now. `DiscountInvalid` does not say which codes exist."""
     row = await rows.by_code(tx, normal(code)[:LONGEST].replace("\x00", ""))
     if row is None or row["is_over"] or row["cohort_id"] not in (None, cohort["id"]):
         raise _not_valid()
@@ -142,7 +142,7 @@ async def attach(tx: Tx, checkout: Any, discount: Any, *, until: datetime, may_h
 
 
 async def use(tx: Tx, checkout: Any) -> None:
-    """Count the use of the code of a checkout that is paid. A hold that expired meanwhile does not cost the person the price."""
+    """Count the use of the code of a checkout that is paid. A hold that expired does not change the price."""
     if checkout["discount_id"] is None:
         return
     with suppress(CapacityRefused):

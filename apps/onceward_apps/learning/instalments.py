@@ -46,7 +46,7 @@ async def follow_plan(instalment: Instalment, tx: Tx) -> Accept | Return | None:
 
 
 async def _paid(tx: Tx, instalment: Instalment, enrollment: Enrollment) -> Accept | Return:
-    erased = enrollment["erased_at"] is not None
+    erased = enrollment["erased"]
     if erased or enrollment["status"] not in ("ACTIVE", "EXPIRED"):
         cohort = await cohorts.find(tx, enrollment["cohort_id"])
         reason = "user_erased" if erased else "enrollment_refunded"

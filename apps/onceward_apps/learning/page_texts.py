@@ -86,9 +86,8 @@ PT: dict[str, str] = {
     "Number": "Número",
     "On": "Em",
     "One moment": "Um momento",
-    "Only this page says whether the certificate is valid today. A document can be copied, and a certificate can be revoked.": (
-        "Só esta página diz se o certificado é válido hoje. Um documento pode ser copiado, e um certificado pode ser"
-        " revogado."
+    "Only this page says whether the certificate is valid today: a certificate can be revoked.": (
+        "Só esta página diz se o certificado é válido hoje: um certificado pode ser revogado."
     ),
     "Open": "Abrir",
     "Open the PDF": "Abrir o PDF",
@@ -111,9 +110,8 @@ PT: dict[str, str] = {
     "Take a seat": "Ocupar um lugar",
     "Tell us about yourself": "Fale-nos de si",
     "Thank you": "Obrigado",
-    "The Open Badge is signed by the school. Any verifier of Open Badges 3.0 checks it without us, and sees in the status list whether it was revoked.": (
-        "O Open Badge é assinado pela escola. Qualquer verificador de Open Badges 3.0 o confirma sem nós, e vê na lista"
-        " de estado se foi revogado."
+    "The school signs the Open Badge. Its status list says whether it was revoked.": (
+        "A escola assina o Open Badge. A sua lista de estado diz se foi revogado."
     ),
     "The chat is open while the course runs.": "O chat está aberto enquanto o curso decorre.",
     "The course is full.": "O curso está cheio.",

@@ -54,7 +54,7 @@ async def daily_metrics(run: Run) -> None:
 
 @app.cron("0 5 * * *", name="learning.old_records")
 async def delete_old_records(run: Run) -> None:
-    """Delete sign-in links, sessions, page views and lines of the CRM log that ended 30 days ago, and discarded files."""
+    """Delete sign-in links, sessions, page views and CRM logs that ended 30 days ago, and discarded files."""
     for statement in due.OLD_RECORDS:
         while await run.fetchval(statement, OLD_RECORDS_BATCH) == OLD_RECORDS_BATCH:
             pass

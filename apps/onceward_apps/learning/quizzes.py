@@ -1,4 +1,4 @@
-"""Quizzes with questions: written as text by the school, answered by students as often as they like, passed at a percentage.
+"""Quizzes with questions: text of the school, answered as often as a student likes, passed at a percentage.
 
     Which of these are even?
     * 2
@@ -106,7 +106,7 @@ async def set_questions(tx: Tx, item_id: UUID, text: str, *, actor: str) -> int:
     if item is None:
         raise NotFound(f"there is no item {item_id}")
     if item["kind"] != "quiz":
-        raise LearningError(f"{item['title']} is no quiz: only a quiz has questions")
+        raise LearningError(f"{item['title']} is not a quiz: only a quiz has questions")
     questions = parse(text)
     await rows.replace(tx, item_id, questions)
     changes = {"questions": len(questions)}

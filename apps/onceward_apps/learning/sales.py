@@ -71,7 +71,7 @@ async def extend(payment: Payment, tx: Tx) -> Accept | Return:
     enrollment = await enrollments.get_locked(tx, UUID(payment.subject_id))
     cohort = await cohorts.find(tx, enrollment["cohort_id"])
     why = _wrong_payment(payment)
-    if why is None and enrollment["erased_at"] is not None:
+    if why is None and enrollment["erased"]:
         why = "user_erased"
     if why is None and enrollment["status"] not in ("ACTIVE", "EXPIRED"):
         why = "enrollment_refunded"

@@ -105,7 +105,7 @@ async def in_mail(tx: Tx, data: Mapping[str, Any], brand: Brand | None = None) -
     return look | {key: brand.rebased(value) if isinstance(value, str) else value for key, value in data.items()}
 
 
-# -- colours -------------------------------------------------------------------------------------------------------------
+# -- colours -----------------------------------------------------------------------------------------------------------
 
 
 def style(colour: str) -> str:

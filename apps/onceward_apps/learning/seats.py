@@ -1,7 +1,7 @@
-"""Seats of a company: N places in a cohort that it pays for outside of this platform, and that its people take with a link.
+"""Seats of a company: N places in a cohort that it pays for by invoice, and that its people take with a link.
 
-The places are sold at once, so nobody else gets them. A person confirms the address with a mail, and then has the seat. If
-the enrolment ends, or moves, the seat is free again for the next person of the company.
+The places are sold at once, so nobody else gets them. A person confirms the address with a mail, and then has the seat.
+If the enrolment ends, or moves, the seat is free again for the next person of the company.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Work that students hand in: a text and files, graded by an instructor. A passed one marks its item as done.
 
-The states are drawn in `migrations/0003_grading.sql`. Files are in the file store; the row of a file is written before it
-and confirmed after it, so that a crash leaves no file that nothing names.
+The states are drawn in `migrations/0003_grading.sql`. Files are in the file store; the row of a file is written before
+it and confirmed after it, so that a crash leaves no file that nothing names.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def _open(tx: Tx, enrollment_id: UUID, item_id: UUID) -> Any:
 
 
 async def grade(tx: Tx, submission_id: UUID, verdict: Verdict, *, grade: int | None, feedback: str, actor: str) -> Any:
-    """Grade work that was handed in, and mail the student. Passed work counts as done; returned work can be handed in again."""
+    """Grade work that was handed in, and mail the student. Passed work counts as done."""
     known = await rows.lock(tx, submission_id)
     if known is None:
         raise NotFound(f"there is no submission {submission_id}")

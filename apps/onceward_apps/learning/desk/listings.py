@@ -102,7 +102,8 @@ CHAT = Listing(
     name="chat",
     title="Chat",
     noun="message",
-    rows="learning.chat_messages r join learning.cohorts c on c.id = r.cohort_id left join learning.users u on u.id = r.user_id",
+    rows="learning.chat_messages r join learning.cohorts c on c.id = r.cohort_id"
+    " left join learning.users u on u.id = r.user_id",
     id_type="bigint",
     where="r.deleted_at is null",
     roles=("instructor",),

@@ -45,7 +45,8 @@ insert into learning.certificates (enrollment_id, user_id, cohort_id, credential
 values ($1, $2, $3, $4, $5, $6) on conflict (enrollment_id) where replaced_by is null do nothing returning id, issued_at
 """
 REPLACE = """
-update learning.certificates set replaced_by = $2, revoked_at = onceward.now(), revoked_reason = 'replaced' where id = $1
+update learning.certificates set replaced_by = $2, revoked_at = onceward.now(), revoked_reason = 'replaced'
+ where id = $1
 """
 REISSUE = """
 insert into learning.certificates (id, enrollment_id, user_id, cohort_id, credential_id, url, snapshot)
@@ -61,7 +62,8 @@ select status_number from learning.certificates
 NAMES = """
 select u.name, u.email, u.locale, u.erased_at, e.user_id, c.name as cohort_name, c.starts_at, c.ends_at,
        coalesce((select s.name from learning.schools s where s.organization_id = e.organization_id),
-                (select o.name from onceward.organizations o where o.organization_id = e.organization_id)) as organization_name
+                (select o.name from onceward.organizations o where o.organization_id = e.organization_id)
+               ) as organization_name
   from learning.enrollments e join learning.users u on u.id = e.user_id join learning.cohorts c on c.id = e.cohort_id
  where e.id = $1
 """

@@ -108,7 +108,8 @@ async def add_for_school(tx: Tx, cohort_id: UUID, author: str, message: str) -> 
 async def was_written_now(tx: Tx, cohort_id: UUID, author: str, message: str) -> bool:
     """Return whether somebody of the school wrote the same within the last minute: a form that was sent twice."""
     return await tx.fetchval(
-        "select exists (select from (select * from learning.chat_messages where cohort_id = $1 order by id desc limit 50) m"
+        "select exists (select from (select * from learning.chat_messages where cohort_id = $1"
+        " order by id desc limit 50) m"
         " where m.author = $2 and m.message = $3 and m.sent_at > onceward.now() - interval '1 minute')",
         cohort_id,
         author,

@@ -16,7 +16,8 @@ insert into learning.enrollments
 values ($1, $2, $3, $4, $5, $6, $7)
 """
 SHOWN = """
-select e.*, u.email, u.name as user_name, u.locale, u.erased_at, u.erased_at is not null as erased, c.name as cohort_name, c.starts_at, c.ends_at,
+select e.*, u.email, u.name as user_name, u.locale, u.erased_at, u.erased_at is not null as erased,
+       c.name as cohort_name, c.starts_at, c.ends_at,
        c.status as cohort_status, c.zoom_link, c.slack_channel_url, c.has_live_sessions, c.extension_price, c.extension_days,
        c.time_zone, c.currency as cohort_currency, onceward.now() as now
   from learning.enrollments e

@@ -27,7 +27,8 @@ insert into learning.quiz_results as r (enrollment_id, item_id, best, last, pass
 values ($1, $2, $3, $3, case when $4 then onceward.now() end, $5)
 on conflict (enrollment_id, item_id) do update
    set attempts = r.attempts + 1, best = greatest(r.best, excluded.best), last = excluded.last,
-       passed_at = coalesce(r.passed_at, excluded.passed_at), attempted_at = onceward.now(), last_key = excluded.last_key
+       passed_at = coalesce(r.passed_at, excluded.passed_at), attempted_at = onceward.now(),
+       last_key = excluded.last_key
  where excluded.last_key is null or r.last_key is distinct from excluded.last_key
 returning attempts, best, passed_at
 """

@@ -30,7 +30,7 @@ class Student(TypedDict):
 
 
 class Payer(TypedDict):
-    """What is told to somebody whose payment bought nothing: every `Student` is one, also one known by an enrolment."""
+    """The person who gets a payment back that bought nothing. Every `Student` is one."""
 
     id: UUID
     email: str

@@ -79,7 +79,7 @@ async def take(tx: Tx, seat_id: int, enrollment_id: UUID) -> None:
 
 
 async def give_back(tx: Tx, enrollment_id: UUID) -> bool:
-    """Free the seat of an enrolment for the next person of the company. False: it has none, or the company has no more."""
+    """Free the seat of an enrolment for the next person of the company. False: it has none, or its block ended."""
     return await tx.fetchval(GIVE_BACK, enrollment_id)
 
 

@@ -8,7 +8,8 @@ from uuid import UUID
 from onceward import Query, Tx
 
 OPEN = """
-insert into learning.submissions (enrollment_id, item_id) values ($1, $2) on conflict (enrollment_id, item_id) do nothing
+insert into learning.submissions (enrollment_id, item_id) values ($1, $2)
+on conflict (enrollment_id, item_id) do nothing
 """
 LOCK_OF = "select * from learning.submissions where enrollment_id = $1 and item_id = $2 for update"
 SHOWN = """
