@@ -32,13 +32,15 @@ UNLIMITED = 64
 class Line:
     """The groups of one task in this process: how many may run at once, and those that wait for their turn."""
 
-    __slots__ = ("_ended_at", "_grows_at", "_pause_s", "_running", "_task", "_waiting", "limit", "sessions")
+    __slots__ = ("_ended_at", "_grows_at", "_pause_s", "_running", "_task", "_waiting", "limit", "queued", "sessions")
 
     def __init__(self, task: str) -> None:
         self._task = task
         self.limit: int | None = None
         self.sessions: set[int] = set()
         """The database sessions in which groups run."""
+        self.queued = 0
+        """How many wait for this line in a queue of the caller's own."""
         self._running = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._pause_s = FIRST_PAUSE_S
@@ -50,9 +52,13 @@ class Line:
         """Whether there is something to learn: enough groups run at once, or a limit may be raised again."""
         return self._running > LEAST or self.limit is not None
 
+    @property
+    def has_room(self) -> bool:
+        return self.limit is None or self._running < self.limit
+
     async def enter(self) -> None:
         """Wait until one more group may run. Groups get their turns in the order in which they came."""
-        if self.limit is None or (self._running < self.limit and not self._waiting):
+        if self.limit is None or (self.has_room and not self._waiting):
             self._running += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -67,7 +73,7 @@ class Line:
             raise
 
     def enter_at_once(self) -> None:
-        """Count a group whose transaction is open already: it must not wait."""
+        """Count a group that must not wait: its transaction is open already, or its caller has a queue of its own."""
         self._running += 1
 
     def leave(self, now: float) -> None:
@@ -77,7 +83,7 @@ class Line:
             self._let_in()
 
     def _let_in(self) -> None:
-        while self._waiting and (self.limit is None or self._running < self.limit):
+        while self._waiting and self.has_room:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
@@ -85,7 +91,7 @@ class Line:
 
     def observe(self, waiting: int, now: float) -> None:
         """Learn that so many of the running groups wait for rows that other groups of this line have locked."""
-        if self._waiting and now - self._ended_at > STALLED_S:
+        if (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
             self._set(self._running + 1)
         elif waiting * 3 >= self._running > LEAST:
             self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
