@@ -12,6 +12,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
@@ -67,6 +68,8 @@ class OpenAISimulator(Simulator):
         self.piece_s = 0.0
         """Seconds between two pieces of a stream."""
         self.piece_characters = 8
+        self.usage_by_day: dict[str, dict[str, tuple[int, int]]] = {}
+        """What the usage API reports: input and output tokens by day (`2026-11-18`) and model."""
         self._plans: deque[_Plan] = deque()
 
     # -- what the next calls get, one call each, in the order of these calls
@@ -109,7 +112,11 @@ class OpenAISimulator(Simulator):
         return f"{self.url}/v1"
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/v1/chat/completions", self._complete), web.get("/v1/models", self._models)]
+        return [
+            web.post("/v1/chat/completions", self._complete),
+            web.get("/v1/models", self._models),
+            web.get("/v1/organization/usage/completions", self._usage),
+        ]
 
     def failure(self, status: int) -> web.Response:
         code = "rate_limit_exceeded" if status == 429 else "server_error"
@@ -120,6 +127,28 @@ class OpenAISimulator(Simulator):
             return refusal
         model = {"id": "gpt-simulated", "object": "model", "created": 0, "owned_by": "simulator"}
         return answer({"object": "list", "data": [model]})
+
+    async def _usage(self, request: web.Request) -> web.Response:
+        """Report one bucket of a day, one model a page. Only an admin key may read it."""
+        if not request.headers.get("Authorization", "").startswith("Bearer sk-admin"):
+            return _error(403, "insufficient_permissions", "Missing scopes: api.usage.read")
+        start = datetime.fromtimestamp(int(request.query["start_time"]), UTC)
+        models = sorted(self.usage_by_day.get(f"{start:%Y-%m-%d}", {}).items())
+        number = int(request.query.get("page", "0"))
+        results: list[Json] = [
+            {
+                "object": "organization.usage.completions.result",
+                "model": name,
+                "input_tokens": tokens[0],
+                "output_tokens": tokens[1],
+                "num_model_requests": 1,
+            }
+            for name, tokens in models[number : number + 1]
+        ]
+        bucket: Json = {"object": "bucket", "start_time": int(start.timestamp()), "results": results}
+        has_more = number + 1 < len(models)
+        next_page = str(number + 1) if has_more else None
+        return answer({"object": "page", "data": [bucket], "has_more": has_more, "next_page": next_page})
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         if (refusal := _refuse(request)) is not None:
