@@ -19,6 +19,7 @@ from onceward.inbox import answers, metrics
 from onceward.inbox.admission import Admission, LimitName, RequestLimited, Usage, leave
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
+from onceward.inbox.duplicate_waits import Waiting
 from onceward.inbox.event import trace_of
 from onceward.inbox.headers import Headers
 from onceward.inbox.intake import SPAN, Intake, span_attributes, verify_and_place
@@ -26,7 +27,6 @@ from onceward.inbox.rejects import Rejects
 from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
-from onceward.inbox.waiting import Waiting
 from onceward.inbox.write_refusals import WriteRefusals
 from onceward.telemetry.light import Spread
 from onceward.telemetry.tracing import is_tracing, record_span

@@ -11,6 +11,7 @@ from onceward.inbox import environment
 from onceward.inbox.admission import Admission, RequestLimits
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.certificates import CertificateFetcher
+from onceward.inbox.duplicate_waits import Waiting
 from onceward.inbox.handlers import Handler
 from onceward.inbox.inline import Inline, Opener
 from onceward.inbox.receive import Receive, Receiver, Scope, Send
@@ -20,7 +21,6 @@ from onceward.inbox.sources import CHANGED
 from onceward.inbox.store import Store
 from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.upkeep import Upkeep, UpkeepOptions
-from onceward.inbox.waiting import Waiting
 from onceward.trust import SecretBox
 from onceward.webhooks.provider import Fetch
 from onceward.work import AppRegistry, Waker

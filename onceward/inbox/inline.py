@@ -39,7 +39,9 @@ from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.admission import LimitName, RequestLimited
 from onceward.inbox.answers import Answer
+from onceward.inbox.duplicate_waits import WAIT_S, Waiting
 from onceward.inbox.event import LOAD, stored
+from onceward.inbox.event_numbers import Numbering
 from onceward.inbox.handlers import QUEUE, Handler, enqueue_followers
 from onceward.inbox.inline_groups import Entry, InlineGroups, RunAlone
 from onceward.inbox.inline_statements import (
@@ -54,10 +56,8 @@ from onceward.inbox.inline_statements import (
     success_of,
     values_of,
 )
-from onceward.inbox.numbering import Numbering
 from onceward.inbox.routing import Placed
 from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
-from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.statements import read_statement
 from onceward.telemetry.logs import running
 from onceward.work import Claimed, Overloaded, TimedOut, judge

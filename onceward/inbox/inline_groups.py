@@ -21,16 +21,16 @@ import structlog
 
 from onceward.background import Tasks, TimeLimit
 from onceward.db import Connection, Database, OutcomeUnknown, Transaction
-from onceward.db.watching import Watch
+from onceward.db.statement_watch import Watch
 from onceward.errors import OncewardError
 from onceward.inbox.handlers import QUEUE
 from onceward.inbox.inline_statements import CHECK_NOW, join_event, success_of
 from onceward.inbox.routing import Placed
 from onceward.telemetry.logs import running
 from onceward.work import Claimed, Task
+from onceward.work.commit_sharing import PATIENCE_S, Member, Sharing, WaitedTooLong, note_parted
 from onceward.work.gate import gate
 from onceward.work.metrics import count_shared
-from onceward.work.sharing import PATIENCE_S, Member, Sharing, WaitedTooLong, note_parted
 
 log = structlog.get_logger(__name__)
 

@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Transaction, literal
+from onceward.inbox.duplicate_waits import WAIT_S
 from onceward.inbox.event import StoredEvent
+from onceward.inbox.event_numbers import Numbered
 from onceward.inbox.handlers import QUEUE, enqueue_followers
-from onceward.inbox.numbering import Numbered
 from onceward.inbox.routing import AS_RAW, Placed
-from onceward.inbox.waiting import WAIT_S
 from onceward.work import Claimed
 from onceward.work.claim import new_lease
 from onceward.work.settle import result_json

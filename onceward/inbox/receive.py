@@ -22,6 +22,7 @@ from onceward.inbox.admission import Admission, LimitName, RequestLimited, leave
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import PREFIX, Direct
+from onceward.inbox.duplicate_waits import Waiting
 from onceward.inbox.event import trace_of
 from onceward.inbox.handlers import Handler
 from onceward.inbox.headers import Headers
@@ -32,7 +33,6 @@ from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
 from onceward.inbox.store import Store, Stored
 from onceward.inbox.transmissions import Transmissions
-from onceward.inbox.waiting import Waiting
 from onceward.telemetry.caller import traced
 from onceward.telemetry.tracing import is_tracing, span
 from onceward.webhooks.provider import Fetch, Rejected, Request

@@ -21,8 +21,8 @@ import orjson
 
 from onceward.db import FAILED, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
+from onceward.inbox.event_numbers import Numbered
 from onceward.inbox.handlers import followers
-from onceward.inbox.numbering import Numbered
 from onceward.inbox.reused import ReusedIds
 from onceward.inbox.routing import AS_RAW, Batch, Common, Placed
 from onceward.inbox.source import Source

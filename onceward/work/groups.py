@@ -18,19 +18,19 @@ from onceward.db import (
     Unavailable,
     note_lost_connection,
 )
-from onceward.db.watching import Watch
+from onceward.db.statement_watch import Watch
 from onceward.telemetry.caller import work_span
 from onceward.telemetry.tracing import is_tracing
 from onceward.work.attempt_outcome import SnoozedOutcome
 from onceward.work.claimed import Claimed
+from onceward.work.commit_sharing import Ended, Member, Sharing, describe_parting, note_parted
+from onceward.work.failure_outcome import judge, or_ended
 from onceward.work.gate import gate
 from onceward.work.host import Host
-from onceward.work.judging import judge, or_ended
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Cancelled, Snooze
 from onceward.work.settle import describe, final_statement, group_statement, parted_statement
 from onceward.work.settler import Settler
-from onceward.work.sharing import Ended, Member, Sharing, describe_parting, note_parted
 from onceward.work.slot_control import Carried, SlotControl
 from onceward.work.sqlstates import LOST_LEASE
 from onceward.work.task import Task

@@ -11,7 +11,7 @@ from onceward import Event, Onceward, Permanent, Tx
 from onceward.inbox import inline_groups
 from onceward.testing import Crash
 from onceward.work import gate
-from onceward.work.sharing import Experience
+from onceward.work.commit_sharing import Experience
 
 EFFECTS = "create table effects (id text, amount int, org text default current_setting('onceward.cause')); grant all on effects to onceward_app"
 
@@ -21,7 +21,7 @@ def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """All requests of a test wait for one place, and groups may become as old as this machine is slow."""
     monkeypatch.setattr(inline_groups, "MOST_PLACES", 1)
     monkeypatch.setattr(inline_groups, "PATIENCE_S", 20.0)
-    monkeypatch.setattr("onceward.work.sharing.LONGEST_S", 1000.0)
+    monkeypatch.setattr("onceward.work.commit_sharing.LONGEST_S", 1000.0)
     monkeypatch.setattr(Experience, "mean_s", property(lambda _self: 0.0, lambda _self, _value: None), raising=False)
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import structlog
 
-from onceward.db.watching import Lasts, NotInSharedTransaction, Watch
+from onceward.db.statement_watch import Lasts, NotInSharedTransaction, Watch
 from onceward.errors import OncewardError
 from onceward.telemetry.light import LightCounter
 from onceward.work.attempt_outcome import CountedOutcome
