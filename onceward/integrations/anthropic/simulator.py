@@ -15,7 +15,7 @@ from typing import Any, Literal
 import orjson
 from aiohttp import web
 
-from onceward.integrations.openai.simulator import count_tokens, write_answer
+from onceward.testing.simulators.chat_answers import count_tokens, write_answer
 from onceward.testing.simulators.server import Simulator, answer, part, parts, read_object
 
 Json = dict[str, Any]

@@ -17,6 +17,6 @@ INTEGRATION = Integration(
         ),
     ),
     settings="onceward.integrations.openai_compatible.settings:CompatibleSettings",
-    client="onceward.integrations.openai_compatible.client:OpenAICompatible",
+    client="onceward.integrations.openai.client:OpenAI",
     simulator="onceward.integrations.openai.simulator:OpenAISimulator",
 )
