@@ -16,7 +16,7 @@ from onceward.inbox.handlers import Handler
 from onceward.inbox.inline import Inline, Opener
 from onceward.inbox.receive import Receive, Receiver, Scope, Send
 from onceward.inbox.rejects import Rejects
-from onceward.inbox.routing import Placer
+from onceward.inbox.routing import EventRouter
 from onceward.inbox.sources import CHANGED
 from onceward.inbox.store import Store
 from onceward.inbox.transmissions import Transmissions
@@ -55,7 +55,7 @@ class Inbox:
         self._waiting = Waiting(db)
         self.receiver = Receiver(
             self.catalog,
-            Placer(self.catalog, dict(handlers)),
+            EventRouter(self.catalog, dict(handlers)),
             store,
             Inline(db, store, open_tx, self._waiting, shares=shares_inline),
             self.rejects,

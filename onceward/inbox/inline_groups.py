@@ -25,7 +25,7 @@ from onceward.db.statement_watch import Watch
 from onceward.errors import OncewardError
 from onceward.inbox.handlers import QUEUE
 from onceward.inbox.inline_statements import CHECK_NOW, join_event, success_of
-from onceward.inbox.routing import Placed
+from onceward.inbox.routing import RoutedEvent
 from onceward.telemetry.logs import running
 from onceward.work import Claimed, Task
 from onceward.work.commit_sharing import PATIENCE_S, Member, Sharing, WaitedTooLong, note_parted
@@ -49,7 +49,7 @@ class RunAlone(OncewardError):
 class Entry:
     """One request, its event and what its handler returned."""
 
-    placed: Placed
+    routed: RoutedEvent
     work: Claimed
     id: UUID
     task: Task
@@ -65,7 +65,7 @@ class Entry:
 
     @property
     def key(self) -> tuple[UUID, str]:
-        return (self.placed.common.source.webhook_id, self.placed.event_id)
+        return (self.routed.shared.source.webhook_id, self.routed.event_id)
 
 
 class Group:
@@ -169,7 +169,7 @@ class InlineGroups:
         """
         try:
             tx = self._open_tx(group.tx.conn, entry.work)
-            is_new = await join_event(tx, group.tx, entry.work, entry.id, entry.placed)
+            is_new = await join_event(tx, group.tx, entry.work, entry.id, entry.routed)
             group.tx = tx
             if is_new:
                 gate("inline-joined")
