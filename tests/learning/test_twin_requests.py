@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from onceward.desk.comparing import version
+from onceward.desk.form_changes import version
 from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import until
 from onceward_apps.learning import app as learning
@@ -19,10 +19,10 @@ from onceward_apps.learning import checks, discounts, link_tokens, quizzes, seat
 from onceward_apps.learning.cohorts import NewSession
 from onceward_apps.learning.desk.cohorts import PlacesForm, load_cohort
 from onceward_apps.learning.desk.enrolments import load_name
-from onceward_apps.learning.desk.grading import load_questions
+from onceward_apps.learning.desk.grade_actions import load_questions
+from onceward_apps.learning.desk.sale_actions import load_limits
 from onceward_apps.learning.desk.school import load_look
-from onceward_apps.learning.desk.selling import load_limits
-from onceward_apps.learning.desk.teaching import load_absent, load_item, load_session
+from onceward_apps.learning.desk.session_actions import load_absent, load_item, load_session
 from onceward_apps.learning.store import certificates, curriculum
 from tests import twins
 from tests.learning.server import PUBLIC, STUDENT, Server, running

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from onceward.web.dashboard import Pages
-from onceward_apps.learning.desk import cohorts, enrolments, grading, home, school, selling, teaching
+from onceward_apps.learning.desk import (
+    cohorts,
+    enrolments,
+    grade_actions,
+    home,
+    sale_actions,
+    school,
+    session_actions,
+)
 from onceward_apps.learning.desk.listings import desk
 
 PAGES = desk.pages + Pages(status=(home.status,))
 
-__all__ = ["PAGES", "cohorts", "desk", "enrolments", "grading", "home", "school", "selling", "teaching"]
+__all__ = [
+    "PAGES",
+    "cohorts",
+    "desk",
+    "enrolments",
+    "grade_actions",
+    "home",
+    "sale_actions",
+    "school",
+    "session_actions",
+]
