@@ -85,7 +85,9 @@ PAGES: dict[tuple[str, str], Ask] = {
         for end in ("", ".csv", ".xlsx")
     },
     **{
-        ("GET", f"{D}/{path}/row/{{id}}"): Ask(fill={"id": id}, blank=path in ("engagement/users", "clinic/inbox"))
+        ("GET", f"{D}/{path}/row/{{id}}"): Ask(
+            fill={"id": id}, blank=path in ("engagement/users", "clinic/inbox", "learning/discounts")
+        )
         for path, id in ROWS.items()
     },
     **{("GET", f"{D}/{path}"): Ask(query={"ids": id}, blank=True) for path, id in ASKING.items()},
@@ -93,7 +95,7 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/cohorts/do/create"): NOTHING,
     ("GET", f"{D}/learning/discounts/do/add_code"): NOTHING,
     ("GET", f"{D}/learning/school/do/set_up"): NOTHING,
-    ("GET", f"{D}/learning/school/do/edit_look"): Ask(query={"ids": "$school"}, blank=True),
+    ("GET", f"{D}/learning/school/do/edit_look"): Ask(query={"ids": "$school"}, refused=True),
     ("GET", f"{D}/learning/school/row/{{id}}"): Ask(fill={"id": "$school"}, blank=True, refused=True),
     ("GET", f"{D}/learning/cohorts/do/resize"): Ask(query={"ids": "$cohort"}, blank=True),
     ("GET", f"{D}/learning/cohorts/do/edit"): Ask(query={"ids": "$cohort"}),
@@ -189,7 +191,9 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/learning/seats/do/send_seats_link"): attempt("$seats"),
     ("POST", f"{D}/learning/seats/do/end_seats"): attempt("$seats", **WHY),
     ("POST", f"{D}/learning/school/do/set_up"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
-    ("POST", f"{D}/learning/school/do/edit_look"): attempt("$school", name="x"),
+    ("POST", f"{D}/learning/school/do/edit_look"): Ask(
+        form={"ids": "$school", "step": "try", "name": "x"}, refused=True
+    ),
     ("POST", f"{D}/learning/discounts/do/add_code"): Ask(form={"code": "AUTUMN", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/learning/discounts/do/change_code"): attempt("$discount", most_uses="9"),
     ("POST", f"{D}/learning/submissions/do/grade"): attempt("$work", verdict="PASSED"),

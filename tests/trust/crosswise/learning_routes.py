@@ -96,7 +96,7 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("PUT", f"{S}/enrollments/{{enrollment_id}}/items/{{item_id}}"): Ask(
         fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, json={"done": True}
     ),
-    ("GET", f"{WORK}/questions"): Ask(fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT),
+    ("GET", f"{WORK}/questions"): Ask(fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, blank=True),
     ("POST", f"{WORK}/answers"): Ask(
         fill={**ENROLLED, "item_id": "$item"}, headers=AS_STUDENT, json={"answers": {}}, refused=True
     ),
@@ -158,7 +158,9 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/home/{enrollment_id}/calendar.ics"): Ask(fill=ENROLLED, headers=AS_STUDENT),
     ("GET", "/learn/admin"): Ask(),
     # The last ones: they end what the others ask for.
-    ("POST", f"{L}/enrollments/{{enrollment_id}}/certificate/reissue"): Ask(fill=ENROLLED, json=WHY),
+    ("POST", f"{L}/enrollments/{{enrollment_id}}/certificate/reissue"): Ask(
+        fill=ENROLLED, json=WHY, refused=True
+    ),  # it has the right name
     ("POST", f"{L}/enrollments/{{enrollment_id}}/certificate/revoke"): Ask(fill=ENROLLED, json=WHY),
     ("POST", f"{L}/refunds/{{refund_id}}/retry"): Ask(
         fill={"refund_id": "$course_refund"}, refused=True
