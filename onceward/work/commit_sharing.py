@@ -86,8 +86,8 @@ class Experience:
 
     __slots__ = ("_grows_at", "_halved_at", "_most", "_pause_s", "failures", "line", "mean_s")
 
-    def __init__(self, task: str) -> None:
-        self.line = Line(task)
+    def __init__(self, task: str, *, least: int = 1) -> None:
+        self.line = Line(task, least=least)
         self.mean_s: float | None = None
         self.failures = 0.0
         """The share of attempts that failed lately."""
@@ -133,14 +133,16 @@ class Experience:
 class Sharing:
     """Decides whether work joins a group. One per worker: what one queue learns of a task holds for all."""
 
-    def __init__(self, *, learns: bool = True) -> None:
+    def __init__(self, *, learns: bool = True, least: int = 1) -> None:
         self._learns = learns
+        self._least = least
+        """How many groups of a task may always run at once."""
         self._tasks: dict[str, Experience] = {}
 
     def of(self, task: Task) -> Experience:
         known = self._tasks.get(task.name)
         if known is None:
-            known = self._tasks[task.name] = Experience(task.name)
+            known = self._tasks[task.name] = Experience(task.name, least=self._least)
         return known
 
     def line_of(self, task: Task) -> Line | None:

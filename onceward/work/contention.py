@@ -59,20 +59,25 @@ class Line:
     __slots__ = (
         "_ended_at",
         "_grows_at",
+        "_least",
         "_narrowed_at",
         "_pause_s",
         "_running",
         "_task",
         "_waiting",
         "limit",
+        "queued",
         "sessions",
     )
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, *, least: int = 1) -> None:
         self._task = task
+        self._least = least
         self.limit: int | None = None
         self.sessions: set[int] = set()
         """The database sessions in which groups run."""
+        self.queued = 0
+        """How many wait for this line in a queue of the caller's own."""
         self._running = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._pause_s = FIRST_PAUSE_S
@@ -83,14 +88,18 @@ class Line:
     @property
     def is_observed(self) -> bool:
         """Whether there is something to learn: enough groups run at once, or a limit may be raised again."""
-        return self._running > 1 or self.limit is not None
+        return self._running > self._least or self.limit is not None
+
+    @property
+    def has_room(self) -> bool:
+        return self.limit is None or self._running < self.limit
 
     async def enter(self, *, at_once: bool = False) -> Turn:
         """Wait until one more group may run. Groups get their turns in the order in which they came.
 
         A group whose transaction is open already runs `at_once`.
         """
-        if at_once or self.limit is None or (self._running < self.limit and not self._waiting):
+        if at_once or self.limit is None or (self.has_room and not self._waiting):
             self._running += 1
             return Turn(self)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -105,6 +114,10 @@ class Line:
             raise
         return Turn(self)
 
+    def enter_at_once(self) -> None:
+        """Count a group whose caller has a queue of its own: it must not wait."""
+        self._running += 1
+
     def leave(self, now: float) -> None:
         self._running -= 1
         self._ended_at = now
@@ -112,7 +125,7 @@ class Line:
             self._let_in()
 
     def _let_in(self) -> None:
-        while self._waiting and (self.limit is None or self._running < self.limit):
+        while self._waiting and self.has_room:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
@@ -120,10 +133,10 @@ class Line:
 
     def observe(self, waiting: int, now: float) -> None:
         """Learn that so many of the running groups wait for rows that other groups of this line have locked."""
-        if self._waiting and now - self._ended_at > STALLED_S:
+        if (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
             self._set(self._running + 1)
-        elif waiting * 3 >= self._running > 1:
-            self._narrow(max(1, self._running - waiting), now)
+        elif waiting * 3 >= self._running > self._least:
+            self._narrow(max(self._least, self._running - waiting), now)
         elif self.limit is not None and now >= self._grows_at:
             self._grows_at = now + self._pause_s
             self._set(self.limit * 2)
@@ -135,9 +148,9 @@ class Line:
         """
         if now - self._narrowed_at < JAM_S:
             return True
-        if not surely or self._running <= 1 or self.limit == 1:
+        if not surely or self._running <= self._least or self.limit == self._least:
             return False
-        self._narrow(1, now)
+        self._narrow(self._least, now)
         return True
 
     def _narrow(self, limit: int, now: float) -> None:

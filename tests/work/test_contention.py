@@ -28,11 +28,11 @@ def running(tasks: list[asyncio.Task[Turn]]) -> list[bool]:
     return [task.done() for task in tasks]
 
 
-async def limited_line() -> Line:
+async def limited_line(now: float = 1.0) -> Line:
     """Return an empty line whose limit has just become 1."""
     line = Line("task")
     turns = [task.result() for task in await entered(line, 4)]
-    line.observe(4, 1.0)
+    line.observe(4, now)
     for turn in turns:
         turn.end()
         turn.end()
@@ -94,7 +94,7 @@ async def test_groups_get_their_turns_in_order_and_a_cancelled_one_takes_none() 
 
 
 async def test_a_line_in_which_nothing_ends_lets_others_pass() -> None:
-    line = await limited_line()
+    line = await limited_line(time.monotonic())
     tasks = await entered(line, 3)
     now = time.monotonic()
     line.observe(0, now + STALLED_S / 2)
