@@ -32,6 +32,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """pytest collects garbage five times at the end, which takes seconds in a large process that ends anyway."""
+    gc.freeze()
+
+
 @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "thorough"])
 def thorough(request: pytest.FixtureRequest) -> bool:
     """Whether a proof by repetition runs in full. `make test` runs the short one, `-m slow` the thorough one."""
