@@ -22,7 +22,7 @@ TASK = Task(name="t", run=run, transactional=True)
 
 
 def test_a_task_that_fails_often_shares_less_and_recovers() -> None:
-    known = Experience()
+    known = Experience("task")
     assert known.most == MOST
     known.ended(failed=True)
     assert 2 < known.most < MOST
@@ -35,7 +35,7 @@ def test_a_task_that_fails_often_shares_less_and_recovers() -> None:
 
 
 def test_locks_halve_groups_which_grow_again_after_a_pause_that_doubles() -> None:
-    known = Experience()
+    known = Experience("task")
     known.met_a_lock(0.0)
     assert known.most == MOST // 2
     known.committed(0.9)
