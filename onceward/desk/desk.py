@@ -16,6 +16,7 @@ from onceward.desk.detail import Detail
 from onceward.desk.errors import WrongDesk
 from onceward.desk.listing import Listing
 from onceward.web.dashboard.contribution import Pages
+from onceward.web.dashboard.navigation import Group
 from onceward.web.dashboard.page import Loader
 from onceward.web.exposure import Effect
 
@@ -86,6 +87,7 @@ class Desk:
         roles: tuple[Role, ...] = (),
         order: int = 100,
         key: str = "",
+        group: Group = "Apps",
         home: tuple[Loader, str] | None = None,
         zone: str = "",
     ) -> None:
@@ -96,6 +98,7 @@ class Desk:
         self.table = table
         self.order = order
         self.key = key
+        self.group: Group = group
         self.roles = tuple(roles)
         self.home = home
         """A loader and the name of its part, for an app with a home page of its own."""

@@ -33,7 +33,8 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
             organizations = await (conn.fetch(ALL) if identity.may("admin") else conn.fetch(MINE, user_id))
         elif identity.may("admin"):
             organizations = await conn.fetch(ALL)
-    bars = [] if tx is None else [await _bar(site, tx, identity, name) for name in site.contributed.bars]
+    shown = [site.pages[name] for name in site.contributed.bars] if tx is not None else []
+    bars = [await _bar(site, tx, identity, page) for page in shown if tx is not None and identity.may(page.scope)]
     chosen = next((each for each in organizations if each["organization_id"] == identity.organization), None)
     return {
         "app_name": site.app.name,
@@ -49,8 +50,7 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
     }
 
 
-async def _bar(site: Site, tx: Transaction, identity: Identity, name: str) -> tuple[Page, Markup]:
-    page = site.pages[name]
+async def _bar(site: Site, tx: Transaction, identity: Identity, page: Page) -> tuple[Page, Markup]:
     return page, Markup(await site.part(page, site.view(tx, identity.organization, {})))
 
 

@@ -163,7 +163,7 @@ document.getElementById("help")?.addEventListener("click", () => keys.showModal(
 let going = false;
 
 function step(by) {
-  const links = [...document.querySelectorAll(".rows [data-row] .id a, .groups .group-do a:first-child")];
+  const links = [...document.querySelectorAll(".rows [data-row] .id a, .rows [data-row] .name a, .groups .group-do a:first-child")];
   if (!links.length) return;
   const at = links.indexOf(document.activeElement);
   links[Math.max(0, Math.min(links.length - 1, at + by))].focus();
