@@ -40,7 +40,9 @@ def cell(column: Column, row: Record) -> Markup:
             return escape(formats.seconds(float(value)))
         case "text":
             text = str(value)
-            return escape(text if len(text) <= LONGEST else text[:LONGEST] + "…")
+            return Markup('<span translate="no">{}</span>').format(
+                text if len(text) <= LONGEST else text[:LONGEST] + "…"
+            )
 
 
 def moment(value: datetime) -> Markup:

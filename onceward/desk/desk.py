@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -90,6 +91,7 @@ class Desk:
         group: Group = "Apps",
         home: tuple[Loader, str] | None = None,
         zone: str = "",
+        languages: Path | None = None,
     ) -> None:
         if not name.isidentifier() or name.lower() != name:
             raise WrongDesk(f"the name of a desk must be an identifier in small letters, not {name!r}")
@@ -104,6 +106,8 @@ class Desk:
         """A loader and the name of its part, for an app with a home page of its own."""
         self.zone = zone
         """SQL for the time zone of the organization, in which days are meant if the address names none."""
+        self.languages = languages
+        """The folder with files of translations: `pt.toml` (`onceward.look.languages`)."""
         self.listings: dict[str, Listing] = {}
         self.details: dict[str, Detail] = {}
         self.actions: dict[tuple[str, str], DeskAction] = {}

@@ -54,6 +54,7 @@ def desk_pages(desk: Desk) -> Pages:
             ),
         ),
         templates=(Path(__file__).parent / "pages",),
+        languages=() if desk.languages is None else (desk.languages,),
     )
 
 

@@ -11,8 +11,8 @@ from onceward.look.colours import DARK, LIGHT, READABLE, accent_style, contrast
 from onceward.messages.rendering import _layout  # pyright: ignore[reportPrivateUsage]
 
 ROOT = Path(__file__).parents[2]
-OWN = {"ticketing.css": {"--held", "--sold", "--edge"}}
-"""Colours that only one app has: the states of seats."""
+OWN = {"ticketing.css": {"--held", "--sold", "--edge"}, "style.css": {"--c"}}
+"""Colours that only one app has, the states of seats; and the colour of one line in a chart."""
 
 
 def test_contrast_is_that_of_wcag() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceward.desk import Column, Desk, Detail, Listing, Related, Role
 from onceward_apps.coursegen import pages
-from onceward_apps.coursegen.app import app
+from onceward_apps.coursegen.app import HERE, app
 
 COURSE = {
     "draft": "Draft",
@@ -21,6 +21,7 @@ desk = Desk(
     "Courses",
     app,
     table="coursegen.courses",
+    languages=HERE / "languages",
     order=90,
     key="c",
     home=(pages.load, "coursegen"),

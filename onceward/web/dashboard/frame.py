@@ -14,6 +14,7 @@ from onceward.web.dashboard.page import Page
 from onceward.web.dashboard.site import Site
 
 THEME_COOKIE = "onceward_theme"
+LANGUAGE_COOKIE = "onceward_language"
 MOST = 200
 
 MINE = """
@@ -44,6 +45,8 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
         "organizations": organizations,
         "chosen": chosen,
         "bar_parts": bars,
+        "language": language_of(site, request),
+        "languages": site.languages.names,
         "theme": theme(request.cookies.get(THEME_COOKIE, "")),
         "done_message": unquote(request.cookies.get("onceward_message", "")),
         "environment": site.settings.environment,
@@ -52,6 +55,13 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
 
 async def _bar(site: Site, tx: Transaction, identity: Identity, page: Page) -> tuple[Page, Markup]:
     return page, Markup(await site.part(page, site.view(tx, identity.organization, {})))
+
+
+def language_of(site: Site, request: Request) -> str:
+    """Return the language of the viewer: the one that they chose, or the first that their browser asks for."""
+    return site.languages.chosen(
+        request.cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", "")[:200]
+    )
 
 
 def theme(value: str) -> str:

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from onceward.context import Context
 from onceward.look.colours import STATIC as LOOK
+from onceward.look.languages import Languages
 from onceward.trust.identity import Identity
 from onceward.trust.settings import TrustSettings
 from onceward.web.dashboard import formats
@@ -47,6 +48,7 @@ class Site:
         self.settings = context.settings
         self.traced = context.features.traced
         self.contributed = sum(context.features.load("pages"), Pages(templates=(HERE / "templates",)))
+        self.languages = Languages(self.contributed.languages)
         self.start_page = "/login"
         """Where `/` sends a visitor who is not logged in. The demo has a page that explains it."""
         self.tables: frozenset[str] = frozenset()
