@@ -121,6 +121,12 @@ class Desk:
         self.run_job: Any = None if app is None else register(self, app)
 
     @property
+    def start(self) -> str:
+        """Return the path at which people start: the home page, or the only list of a desk that has nothing else."""
+        only = list(self.listings) if not (self.home or self.figures or self.charts or self.shortlists) else []
+        return f"{self.path}/{only[0]}" if len(only) == 1 else self.path
+
+    @property
     def path(self) -> str:
         return f"/dashboard/{self.name}"
 

@@ -45,7 +45,7 @@ def desk_pages(desk: Desk) -> Pages:
             Section(
                 desk.name,
                 desk.title,
-                desk.path,
+                desk.start,
                 desk.key,
                 desk.table,
                 group=desk.group,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -17,7 +18,8 @@ def public_templates(folder: Path) -> Environment:
     Give each page `brand=Brand(...)`, or None if it belongs to no organization.
     """
     environment = Environment(loader=FileSystemLoader((folder, TEMPLATES)), autoescape=True, undefined=StrictUndefined)
-    environment.globals["brand"] = None
+    shared = cast(dict[str, Any], environment.globals)  # pyright: ignore[reportUnknownMemberType]
+    shared["brand"] = None
     return environment
 
 

@@ -64,16 +64,7 @@ async def test_no_page_of_the_demo_reports_an_error_or_is_inaccessible(demo: Pro
             context = await browser.new_context(**options, reduced_motion="reduce")
             page: Any = await context.new_page()
             page.set_default_timeout(20_000)
-            here = [""]
-            page.on("pageerror", lambda error, here=here: faults.append(f"{here[0]}: {error}"))
-            page.on(
-                "console",
-                lambda said, here=here: (
-                    faults.append(f"{here[0]}: {said.text}")
-                    if said.type == "error" and "401" not in said.text
-                    else None
-                ),
-            )
+            here = _report(page, faults)
             if walker.email:
                 await page.goto(f"{demo.web.url}/login?token={await token_of(demo, walker)}")
                 await page.get_by_role("button", name="Log in").click()
@@ -96,3 +87,16 @@ async def test_no_page_of_the_demo_reports_an_error_or_is_inaccessible(demo: Pro
             await context.close()
         await browser.close()
     assert faults == []
+
+
+def _report(page: Any, faults: list[str]) -> list[str]:
+    """Add the errors of a page to `faults`, with the first text of the returned list: where the browser is."""
+    here = [""]
+
+    def said(message: Any) -> None:
+        if message.type == "error" and "401" not in message.text:  # a page that asks visitors to sign in
+            faults.append(f"{here[0]}: {message.text}")
+
+    page.on("pageerror", lambda error: faults.append(f"{here[0]}: {error}"))
+    page.on("console", said)
+    return here

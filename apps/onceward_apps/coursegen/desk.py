@@ -6,14 +6,6 @@ from onceward.desk import Column, Desk, Detail, Listing, Related, Role
 from onceward_apps.coursegen import pages
 from onceward_apps.coursegen.app import HERE, app
 
-COURSE = {
-    "draft": "Draft",
-    "queued": "Waits for a slot",
-    "generating": "Being written",
-    "completed": "Done",
-    "failed": "Failed",
-    "cancelled": "Cancelled",
-}
 CALL = {"started": "Running", "done": "Done", "failed": "Failed", "stopped": "Stopped", "lost": "No answer"}
 
 desk = Desk(
@@ -60,7 +52,7 @@ COURSES = desk.listing(
             Column(
                 "status",
                 "State",
-                words=COURSE,
+                words=pages.COURSE,
                 filter=True,
                 tones={"completed": "good", "failed": "bad", "generating": "busy"},
             ),

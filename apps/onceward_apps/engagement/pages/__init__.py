@@ -115,6 +115,7 @@ PAGES = Pages(
             title="Dry run",
             section="engagement",
             load=load_preview,
+            roles=("engagement.support",),
             every_s=None,
         ),
         Page(
@@ -123,6 +124,7 @@ PAGES = Pages(
             title="User",
             section="engagement",
             load=load_user,
+            roles=("engagement.support",),
             every_s=5.0,
         ),
     ),
