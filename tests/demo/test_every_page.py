@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onceward.feature import EVERY_ROLE
 from onceward.process.process import Process
-from onceward_apps.demo import app
 from tests.browser import CHROMIUM_ARGUMENTS, NEEDS_CHROMIUM
 from tests.demo.walking import NO_PAGE, Walker, token_of, walk, walkers
-from tests.web.operating import started
 
-FILLED = """
-select (select count(*) from ticketing.tickets) > 3 and (select count(*) from clinic.appointments) > 3
-   and (select count(*) from learning.enrollments) > 1 and (select count(*) from coursegen.courses) > 0
-   and (select count(*) from onceward.messages) > 5
-"""
 LOOKS: tuple[tuple[int, str], ...] = ((1280, "light"), (390, "dark"))
-
-
-@pytest.fixture
-async def demo(database_url: str, tmp_path: Path) -> AsyncIterator[Process]:
-    """The demo with some data. Its people go on buying and booking meanwhile."""
-    process = await started(database_url, roles=set(EVERY_ROLE), app=app, data_dir=tmp_path)
-    async with asyncio.timeout(90):
-        while not await process.database.fetchval(FILLED):
-            await asyncio.sleep(0.2)
-    yield process
-    await process.stop()
 
 
 async def test_no_link_of_the_demo_is_dead_for_anybody(demo: Process) -> None:
