@@ -19,19 +19,19 @@ LOOKS = desk.listing(
         name="organizations",
         title="Public pages",
         noun="organization",
-        rows="onceward.organizations r left join onceward.organization_looks l using (organization_id)",
+        rows="onceward.organization_looks r join onceward.organizations o on o.organization_id = r.organization_id",
         id="r.organization_id",
         order="name",
         columns=(
-            Column("name", "Name", sort=True, search=True),
-            Column("accent", "Colour", sql="coalesce(nullif(l.accent, ''), 'the usual one')"),
-            Column("logo", "Logo", sql="l.logo is not null", kind="yes"),
+            Column("name", "Name", sql="o.name", sort=True, search=True),
+            Column("accent", "Colour", sql="coalesce(nullif(r.accent, ''), 'the usual one')"),
+            Column("logo", "Logo", sql="r.logo is not null", kind="yes"),
         ),
         empty="There is no organization yet.",
         every_s=None,
     ),
     detail=Detail(
-        title="r.name",
+        title="o.name",
         documents="select 'Logo' as title, '/look/organizations/' || organization_id || '/logo' as path"
         " from onceward.organization_looks where organization_id = $1::text::uuid and logo is not null",
     ),
@@ -53,9 +53,9 @@ class Chosen(BaseModel):
     without_logo: bool = Field(default=False, title="Remove the logo")
 
 
-async def load(tx: Tx, id: str) -> Chosen:
+async def load(tx: Tx, id: str) -> Chosen | None:
     accent = await tx.fetchval("select accent from onceward.organization_looks where organization_id = $1", UUID(id))
-    return Chosen(accent=accent or "")
+    return None if accent is None else Chosen(accent=accent)
 
 
 @desk.action(LOOKS, "Change the look", model=Chosen, load=load)
@@ -70,10 +70,9 @@ async def change_look(tx: Tx, act: Act[Chosen]) -> str:
                 f"{act.given.logo.name} has {len(content):,} bytes; a logo may have {MOST_LOGO_BYTES:,}"
             )
     await tx.execute(
-        "insert into onceward.organization_looks as l (organization_id, accent, logo, logo_type) values ($1, $2, $3, $4)"
-        " on conflict (organization_id) do update set accent = excluded.accent, changed_at = onceward.now(),"
-        " logo = case when $5 then null else coalesce(excluded.logo, l.logo) end,"
-        " logo_type = case when $5 then '' else coalesce(nullif(excluded.logo_type, ''), l.logo_type) end",
+        "update onceward.organization_looks set accent = $2, changed_at = onceward.now(),"
+        " logo = case when $5 then null else coalesce($3, logo) end,"
+        " logo_type = case when $5 then '' else coalesce(nullif($4, ''), logo_type) end where organization_id = $1",
         UUID(act.id),
         act.given.accent,
         content,
