@@ -40,9 +40,7 @@ def cell(column: Column, row: Record) -> Markup:
             return escape(formats.seconds(float(value)))
         case "text":
             text = str(value)
-            return Markup('<span translate="no">{}</span>').format(
-                text if len(text) <= LONGEST else text[:LONGEST] + "…"
-            )
+            return escape(text if len(text) <= LONGEST else text[:LONGEST] + "…")
 
 
 def moment(value: datetime) -> Markup:
