@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
@@ -13,11 +12,10 @@ from onceward.messages.errors import NotYet
 from onceward.messages.hours import Quiet, next_allowed, zone_or_default
 from onceward.messages.kind import Message
 from onceward.messages.phones import zone_of
-from onceward.messages.rendering import LINK_COLOUR, Rendered, render
+from onceward.messages.rendering import Rendered, render
 from onceward.messages.templates import Template
 from onceward.messages.troubles import TemplateText
 
-COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 LOOK_AFTER_S = 30.0
 """A service may need some seconds before a lookup finds a message that it accepted."""
 
@@ -75,9 +73,8 @@ class Composer:
         unsubscribe_url: str | None = None,
         links: Collection[str] = (),
     ) -> Rendered:
-        """Render the text for the recipient. `_brand` and `_colour` of the data are those of the organization."""
+        """Render the text for the recipient. `_brand` of the data is the name that the mail shows."""
         data = message.data or {}
-        colour = str(data.get("_colour") or "")
         return render(
             template,
             data,
@@ -86,7 +83,6 @@ class Composer:
             zone=self.zone(message),
             channel=message.channel,
             brand=str(data.get("_brand") or self._options.brand),
-            colour=colour if COLOUR.fullmatch(colour) else LINK_COLOUR,
             unsubscribe_url=unsubscribe_url,
             own_links=links,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 from onceward.lazy import lazy_module
+from onceward.look.colours import DARK, LIGHT
 from onceward.messages.approved import PART, expressions
 from onceward.messages.errors import MissingVariable
 from onceward.messages.templates import Template
@@ -37,8 +39,6 @@ Form = Literal["text", "html", "slack"]
 """How values are escaped: not at all, for HTML, or for Slack's markup."""
 LITERAL_URL = re.compile(r"https?://[^\s<>\"'{}]+(?![^\s<>\"'])")
 """A whole URL in the source of a template, without variables."""
-LINK_COLOUR = "#1d4ed8"
-"""The colour of links and buttons in mails, unless `_colour` of the data says another one."""
 LAYOUT = Path(__file__).parent / "layout.html"
 
 WORDS: dict[str, dict[str, str]] = {
@@ -73,7 +73,6 @@ def render(
     zone: ZoneInfo | None = None,
     channel: str = "email",
     brand: str = "Onceward",
-    colour: str = LINK_COLOUR,
     unsubscribe_url: str | None = None,
     own_links: Collection[str] = (),
 ) -> Rendered:
@@ -111,7 +110,6 @@ def render(
         subject=subject,
         content=markupsafe.Markup(content),
         brand=brand,
-        colour=colour,
         lang=chosen,
         why=words["why"].format(brand=brand),
         unsubscribe=words["unsubscribe"],
@@ -154,7 +152,10 @@ def _paragraphs(text: str, links: set[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _layout() -> str:
-    return LAYOUT.read_text(encoding="utf-8")
+    """Return the layout with the colours of the one look. Mail programs do not know CSS variables."""
+    themes = (("light", LIGHT), ("dark", DARK))
+    colours = {f"{theme}_{name.replace('-', '_')}": value for theme, all in themes for name, value in all.items()}
+    return string.Template(LAYOUT.read_text(encoding="utf-8")).substitute(colours)
 
 
 @lru_cache(maxsize=2048)

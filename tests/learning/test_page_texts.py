@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from uuid import UUID
 
 import pytest
 
 from onceward_apps.learning.app import HERE
 from onceward_apps.learning.page_texts import PT, accepted
-from onceward_apps.learning.routes.templates import BRAND, LANGUAGE, page
-from onceward_apps.learning.schools import Brand
+from onceward_apps.learning.routes.templates import LANGUAGE, page
 
 FOR_STAFF = {"admin.html", "choose.html", "demo.html", "log_in.html", "mails.html"}
 IN_PAGE = re.compile(r'\bt\("([^"]+)"')
@@ -61,11 +59,9 @@ def test_a_page_has_the_language_that_the_browser_asks_for(header: str | None, l
 
 def test_values_in_a_translated_page_are_escaped() -> None:
     token = LANGUAGE.set("pt")
-    brand = BRAND.set(Brand(UUID(int=1), "school", "<b>&", None, None, None, None))
     try:
-        body = bytes(page("catalogue.html", cohorts=[]).body).decode()
+        body = bytes(page("catalogue.html", school={"name": "<b>&"}, cohorts=[]).body).decode()
     finally:
         LANGUAGE.reset(token)
-        BRAND.reset(brand)
     assert '<html lang="pt">' in body
     assert "Cursos de &lt;b&gt;&amp;" in body

@@ -21,7 +21,6 @@ from onceward_apps.learning.desk.cohorts import PlacesForm, load_cohort
 from onceward_apps.learning.desk.enrolments import load_name
 from onceward_apps.learning.desk.grade_actions import load_questions
 from onceward_apps.learning.desk.sale_actions import load_limits
-from onceward_apps.learning.desk.school import load_look
 from onceward_apps.learning.desk.session_actions import load_absent, load_item, load_session
 from onceward_apps.learning.store import certificates, curriculum
 from tests import twins
@@ -550,22 +549,6 @@ async def refund_a_part_on_the_desk(stage: Stage) -> Case:
     return on_the_desk(stage, "enrolments/do/refund_a_part", {"reason": "other"}, ids=await stage.paid(), **given)
 
 
-async def school(stage: Stage) -> Case:
-    body = {"name": stage.new_name(), "colour": "#7a1fa2"}
-    return Case(f"{STAFF}/school", body, [{**body, "colour": "#1d5fd0"}], stage.staff)
-
-
-async def school_on_the_desk(stage: Stage) -> Case:
-    return on_the_desk(stage, "school/do/set_up", name=stage.new_name(), colour="#7a1fa2")
-
-
-async def edit_school_on_the_desk(stage: Stage) -> Case:
-    await stage.server.call("PUT", f"{STAFF}/school", {"name": stage.new_name()}, token=stage.server.key)
-    id = stage.server.organization
-    given = {"name": stage.new_name(), "colour": "#7a1fa2"} | await loaded(stage, load_look, id)
-    return on_the_desk(stage, "school/do/edit_look", ids=id, **given)
-
-
 async def code_on_the_desk(stage: Stage) -> Case:
     return on_the_desk(
         stage, "discounts/do/add_code", {"percent": "30"}, code=f"SPRING-{next(stage.numbers)}", percent="20"
@@ -678,9 +661,6 @@ async def moderate_on_the_desk(stage: Stage) -> Case:
 
 CASES: Cases[Stage] = {
     f"POST {STAFF}/enrollments/{{enrollment_id}}/certificate/reissue": reissue,
-    f"PUT {STAFF}/school": school,
-    f"POST {DESK}/school/do/set_up": school_on_the_desk,
-    f"POST {DESK}/school/do/edit_look": edit_school_on_the_desk,
     f"POST {DESK}/students/do/correct_name": correct_name_on_the_desk,
     f"POST {DESK}/enrolments/do/revoke": revoke_on_the_desk,
     f"POST {DESK}/enrolments/do/refund_a_part": refund_a_part_on_the_desk,
@@ -769,11 +749,6 @@ async def stage(database_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
         await stripe.stop()
 
 
-@pytest.mark.timeout(120)
-async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    await twins.expect_identical_to_leave_one(stage, CASES, checks.CHECKS)
-
-
-@pytest.mark.timeout(120)
-async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    await twins.expect_nearly_identical_to_leave_one(stage, CASES, checks.CHECKS)
+@pytest.mark.timeout(180)
+async def test_identical_and_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    await twins.expect_twins_to_leave_one(stage, CASES, checks.CHECKS)

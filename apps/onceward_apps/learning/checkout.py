@@ -107,15 +107,15 @@ async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: 
             raise NotEnrollable(f"{cohort['name']} offers no extension of access")
         if await checkouts.is_extending(tx, enrollment_id):
             raise _pending(f"more access to {cohort['name']}")
-        brand = await schools.brand_of(tx)
+        school = await schools.school_of(tx)
         page = await tx.payments.open(
             EXTENSION,
             enrollment_id,
             amount=Money(cohort["extension_price"], cohort["currency"]),
             title=f"{cohort['name']}: more access",
             account=ACCOUNT,
-            success_url=brand.rebased(links.home()),
-            cancel_url=brand.rebased(links.home(enrollment_id)),
+            success_url=school.rebased(links.home()),
+            cancel_url=school.rebased(links.home(enrollment_id)),
             expires=_lifetime(),
             email=enrollment["email"],
             locale=enrollment["locale"],
@@ -147,7 +147,7 @@ def _lifetime() -> timedelta:
 
 async def _open(tx: Tx, checkout: Any, cohort: Any, user: Student, discount: Any, *, instalments: bool) -> Page:
     count = cohort["instalment_count"]
-    brand = await schools.brand_of(tx)
+    school = await schools.school_of(tx)
     price = Money(cohort["instalment_price"] if instalments else cohort["price"], cohort["currency"])
     plan = Instalments(count, grace_days=settings().instalment_grace_days) if instalments else None
     return await tx.payments.open(
@@ -156,8 +156,8 @@ async def _open(tx: Tx, checkout: Any, cohort: Any, user: Student, discount: Any
         amount=discounts.price_with(discount, price),
         title=f"{cohort['name']}: {count} instalments" if instalments else cohort["name"],
         account=ACCOUNT,
-        success_url=brand.rebased(links.enrolled(checkout["id"])),
-        cancel_url=brand.rebased(links.cohort(cohort["id"])),
+        success_url=school.rebased(links.enrolled(checkout["id"])),
+        cancel_url=school.rebased(links.cohort(cohort["id"])),
         expires=_lifetime(),
         email=user["email"],
         locale=user["locale"],

@@ -174,7 +174,7 @@ TOKEN = "a hash"
 UNSEARCHED: dict[str, str] = {
     "learning.signing_keys.*": "keys of the organization",
     "learning.badge_keys.*": "keys of the organization",
-    "learning.schools.*": "what the organization publishes about itself",
+    "learning.schools.domain": "a domain",
     "learning.users.locale": "a language",
     "learning.cohorts.currency": "a currency",
     "learning.cohorts.time_zone": "a time zone",

@@ -5,7 +5,7 @@ from __future__ import annotations
 GROWTH: dict[str, str] = {
     "learning.signing_keys": "kept: one row for each organization",
     "learning.badge_keys": "kept: one row for each organization",
-    "learning.schools": "kept: one row for each organization",
+    "learning.schools": "kept: one row for each school with a domain of its own",
     "learning.users": "kept: people, until they are erased",
     "learning.cohorts": "kept: one row for each cohort",
     "learning.cohort_status_history": "kept: a few rows for each cohort",

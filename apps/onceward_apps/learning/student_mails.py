@@ -44,9 +44,9 @@ async def mail_many(
         chosen = [each for each in chosen if _user_id(each[0]) not in silent]
     if not chosen:
         return 0
-    brand = await schools.brand_of(tx)
+    school = await schools.school_of(tx)
     sendings = [
-        Sending(to=_recipient(student), key=key, data=await schools.in_mail(tx, data, brand), expires_at=expires_at)
+        Sending(to=_recipient(student), key=key, data=await schools.in_mail(tx, data, school), expires_at=expires_at)
         for student, key, data in chosen
     ]
     await tx.send_many(template, sendings)

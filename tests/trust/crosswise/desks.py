@@ -8,7 +8,7 @@ D = "/dashboard"
 LISTS = {
     "learning": (
         *("cohorts", "sessions", "items", "students", "enrolments", "waitlist", "refunds", "disputes"),
-        *("discounts", "seats", "submissions", "chat", "school"),
+        *("discounts", "seats", "submissions", "chat"),
     ),
     "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons"),
     "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
@@ -18,7 +18,6 @@ LISTS = {
 EMPTY = (
     "learning/disputes",
     "learning/discounts",
-    "learning/school",
     "ticketing/entries",
     "engagement/runs",
     "engagement/users",
@@ -94,9 +93,6 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/runs/{{id}}"): Ask(fill={"id": "1"}, shows="nothing"),
     ("GET", f"{D}/learning/cohorts/do/create"): NOTHING,
     ("GET", f"{D}/learning/discounts/do/add_code"): NOTHING,
-    ("GET", f"{D}/learning/school/do/set_up"): NOTHING,
-    ("GET", f"{D}/learning/school/do/edit_look"): Ask(query={"ids": "$school"}, refused=True),
-    ("GET", f"{D}/learning/school/row/{{id}}"): Ask(fill={"id": "$school"}, blank=True, refused=True),
     ("GET", f"{D}/learning/cohorts/do/resize"): Ask(query={"ids": "$cohort"}, blank=True),
     ("GET", f"{D}/learning/cohorts/do/edit"): Ask(query={"ids": "$cohort"}),
     ("GET", f"{D}/learning/sessions/do/change"): Ask(query={"ids": "$session"}),
@@ -190,10 +186,6 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/learning/cohorts/do/write"): attempt("$cohort", author="x", message="x"),
     ("POST", f"{D}/learning/seats/do/send_seats_link"): attempt("$seats"),
     ("POST", f"{D}/learning/seats/do/end_seats"): attempt("$seats", **WHY),
-    ("POST", f"{D}/learning/school/do/set_up"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
-    ("POST", f"{D}/learning/school/do/edit_look"): Ask(
-        form={"ids": "$school", "step": "try", "name": "x"}, refused=True
-    ),
     ("POST", f"{D}/learning/discounts/do/add_code"): Ask(form={"code": "AUTUMN", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/learning/discounts/do/change_code"): attempt("$discount", most_uses="9"),
     ("POST", f"{D}/learning/submissions/do/grade"): attempt("$work", verdict="PASSED"),

@@ -64,8 +64,6 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ),
     ("PUT", f"{L}/surveys/{{survey_id}}"): Ask(fill={"survey_id": "s"}, json={"kind": "exit"}),
     ("GET", f"{L}/refunds"): Ask(),
-    ("GET", f"{L}/school"): Ask(blank=True),
-    ("PUT", f"{L}/school"): Ask(json={"name": "x"}),
     # Visitors.
     ("GET", f"{P}/cohorts/{{cohort_id}}"): Ask(fill=COHORT, shows="public"),
     ("POST", f"{P}/cohorts/{{cohort_id}}/checkout"): Ask(
@@ -146,7 +144,6 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/issuers/{organization_id}/keys/{key_id}"): Ask(
         fill={"organization_id": "@school", "key_id": "x"}, blank=True, refused=True
     ),
-    ("GET", "/learn/brand/{organization_id}.css"): Ask(fill={"organization_id": "@school"}, blank=True, refused=True),
     ("GET", "/learn/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
     ("GET", "/learn/sign-in"): Ask(shows="nothing"),
     ("GET", "/learn/sign-in/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing"),

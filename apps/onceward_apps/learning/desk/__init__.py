@@ -9,7 +9,6 @@ from onceward_apps.learning.desk import (
     grade_actions,
     home,
     sale_actions,
-    school,
     session_actions,
 )
 from onceward_apps.learning.desk.listings import desk
@@ -24,6 +23,5 @@ __all__ = [
     "grade_actions",
     "home",
     "sale_actions",
-    "school",
     "session_actions",
 ]

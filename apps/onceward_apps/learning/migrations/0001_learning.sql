@@ -20,14 +20,10 @@ create table learning.badge_keys (
 );
 select onceward.protect('learning.badge_keys');
 
--- How the school of an organization looks to students: its name, its colour and its own domain.
+-- The own domain of a school. An administrator of the instance sets it. Its name and colours are the engine's look of the organization.
 create table learning.schools (
     organization_id uuid primary key default onceward.organization(),
-    name text not null check (length(name) between 1 and 200),
-    colour text not null check (colour ~ '^#[0-9a-f]{6}$'),
-    website text check (length(website) <= 500),
-    support_email text check (length(support_email) <= 320),
-    domain text unique check (domain = lower(domain) and length(domain) between 4 and 253),    -- an administrator of the instance sets it
+    domain text not null unique check (domain = lower(domain) and length(domain) between 4 and 253),
     updated_at timestamptz not null default onceward.now()
 );
 select onceward.protect('learning.schools');

@@ -16,7 +16,7 @@ from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.link_tokens import hash_token, read_enrollment_token
 from onceward_apps.learning.model import is_enrollable
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Visitor
-from onceward_apps.learning.routes.templates import STATIC, TYPES, choose_language, missing, page, use_brand
+from onceward_apps.learning.routes.templates import STATIC, TYPES, choose_language, missing, page, school_of
 from onceward_apps.learning.routes.visitors import note_view
 from onceward_apps.learning.seats import OPEN
 from onceward_apps.learning.store import catalogue, certificates, checkouts, people, seats, views
@@ -37,7 +37,7 @@ async def start(engine: EngineHere, request: Request) -> Response:
     owner = await _owner(engine, "domain", host)
     if owner is not None:
         async with engine.transaction(organization=owner) as tx:
-            return RedirectResponse(f"/learn/o/{(await use_brand(tx)).slug}", status_code=303)
+            return RedirectResponse(f"/learn/o/{(await schools.school_of(tx)).slug}", status_code=303)
     offering = await catalogue.schools(engine.db)
     if len(offering) == 1:
         return RedirectResponse(f"/learn/o/{offering[0]['slug']}", status_code=303)
@@ -52,9 +52,8 @@ async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Res
     if school is None:
         return missing()
     async with engine.transaction(organization=school["organization_id"]) as tx:
-        await use_brand(tx)
-        cohorts = await views.catalogue(tx)
-    response = page("catalogue.html", cohorts=cohorts)
+        cohorts, brand = await views.catalogue(tx), await school_of(tx)
+    response = page("catalogue.html", school=school, cohorts=cohorts, brand=brand)
     await note_view(engine, request, response, school["organization_id"], "/learn")
     return response
 
@@ -74,7 +73,6 @@ async def _cohort_page(
     if organization is None:
         return missing()
     async with engine.transaction(organization=organization) as tx:
-        await use_brand(tx)
         cohort = await views.cohort(tx, cohort_id)
         if cohort is None or cohort["status"] == "DRAFT":
             return missing()
@@ -82,6 +80,7 @@ async def _cohort_page(
         now = await tx.fetchval("select onceward.now()")
         sessions = await catalogue.sessions(tx, cohort_id)
         paying = user_id is not None and await checkouts.is_waiting(tx, user_id, cohort_id)
+        brand = await school_of(tx)
     taken = 0 if places is None else places["sold"] + places["held"]
     response = page(
         "cohort.html",
@@ -91,6 +90,7 @@ async def _cohort_page(
         enrollable=is_enrollable(cohort["status"], cohort["starts_at"], now),
         invite=invite,
         paying=paying,
+        brand=brand,
     )
     await note_view(engine, request, response, organization, "/learn/cohorts")
     return response
@@ -102,7 +102,6 @@ async def show_prep(engine: EngineHere, student: MaybeStudent, cohort_id: UUID) 
     if student is None:
         return page("sign_in.html", status=401, token=None, usable=False)
     async with engine.transaction(organization=student.organization) as tx:
-        await use_brand(tx)
         enrollment = await catalogue.enrollment_of(tx, student.user_id, cohort_id)
         if enrollment is None:
             return missing()
@@ -112,7 +111,8 @@ async def show_prep(engine: EngineHere, student: MaybeStudent, cohort_id: UUID) 
             for each in await views.items(tx, row)
             if each["is_prep"] or (each["resource"] and each["unlocked"])
         ]
-    return page("prep.html", enrollment=row, items=items)
+        brand = await school_of(tx)
+    return page("prep.html", enrollment=row, items=items, brand=brand)
 
 
 @router.get("/learn/invites/{token}")
@@ -141,10 +141,9 @@ async def show_seats(engine: EngineHere, token: str) -> Response:
     if organization is None:
         return missing()
     async with engine.transaction(organization=organization) as tx:
-        await use_brand(tx)
-        block = await seats.by_token(tx, hash_token(token))
+        block, brand = await seats.by_token(tx, hash_token(token)), await school_of(tx)
     is_open = block["ended_at"] is None and block["cohort_status"] in OPEN and block["free"] > 0
-    return page("seats.html", block=block, token=token, is_open=is_open)
+    return page("seats.html", block=block, token=token, is_open=is_open, brand=brand)
 
 
 @router.get("/learn/extensions/{token}")
@@ -160,9 +159,8 @@ async def show_extension(engine: EngineHere, token: str) -> Response:
         cohort = None if row is None else await views.cohort(tx, row["cohort_id"])
         if row is None or cohort is None:
             return missing()
-        paying = await checkouts.is_extending(tx, row["id"])
-        await use_brand(tx)
-    return page("extension.html", enrollment=row, cohort=cohort, token=token, paying=paying)
+        paying, brand = await checkouts.is_extending(tx, row["id"]), await school_of(tx)
+    return page("extension.html", enrollment=row, cohort=cohort, token=token, paying=paying, brand=brand)
 
 
 @router.get("/learn/certificates")
@@ -183,10 +181,9 @@ async def verify(engine: EngineHere, credential_id: str) -> Response:
     if organization is None:
         return page("verify.html", status=404, certificate=None, credential_id=credential_id[:60], now=None)
     async with engine.transaction(organization=organization) as tx:
-        row = await certificates.by_credential(tx, credential_id)
+        row, brand = await certificates.by_credential(tx, credential_id), await school_of(tx)
         now = await tx.fetchval("select onceward.now()")
-        await use_brand(tx)
-    return page("verify.html", certificate=row, credential_id=credential_id, now=now)
+    return page("verify.html", certificate=row, credential_id=credential_id, now=now, brand=brand)
 
 
 @router.get("/learn/certificates/{credential_id}/certificate.pdf")
@@ -204,18 +201,6 @@ async def certificate_document(engine: EngineHere, credential_id: str) -> Respon
         raise Problem(503, "the document is being written: try again in a moment", headers={"Retry-After": "2"})
     headers = {"Content-Disposition": f'inline; filename="certificate-{credential_id}.pdf"'}
     return Response(bytes(row["document"]), media_type="application/pdf", headers=headers)
-
-
-@router.get("/learn/brand/{organization_id}.css")
-@exposed(credential=ANYBODY)
-async def brand_style(engine: EngineHere, organization_id: UUID) -> Response:
-    """Return the colours of a school as a style sheet."""
-    async with engine.transaction(organization=organization_id) as tx:
-        found = await tx.fetchval("select colour from learning.schools")
-    if found is None:
-        raise Problem(404, "this school has no colours of its own")
-    headers = {"Cache-Control": "public, max-age=300", "X-Content-Type-Options": "nosniff"}
-    return Response(schools.style(found), media_type="text/css", headers=headers)
 
 
 @router.get("/learn/static/{name}")

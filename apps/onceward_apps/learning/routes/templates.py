@@ -8,18 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import Response
 
 from onceward import Tx
+from onceward.look import Brand, brand_of, public_templates
 from onceward.money import exponent, format_amount
 from onceward_apps.learning.app import HERE
 from onceward_apps.learning.page_texts import Language, accepted, translate
-from onceward_apps.learning.schools import Brand, brand_of
 
-BRAND: ContextVar[Brand | None] = ContextVar("learning_page_brand", default=None)
-"""The school whose pages the current request gets."""
 LANGUAGE: ContextVar[Language] = ContextVar("learning_page_language", default="en")
 """The language of the pages that the current request gets."""
 
@@ -33,7 +31,7 @@ POLICY = (
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
+    environment = public_templates(HERE / "pages")
     environment.filters["money"] = money
     environment.filters["digits"] = exponent
     environment.filters["day"] = day
@@ -45,14 +43,6 @@ def _templates() -> Environment:
 async def choose_language(request: Request) -> None:
     """A dependency of every router with pages."""
     LANGUAGE.set(accepted(request.headers.get("accept-language")))
-    BRAND.set(None)
-
-
-async def use_brand(tx: Tx) -> Brand:
-    """Show the next page with the look of the school that the transaction acts for."""
-    brand = await brand_of(tx)
-    BRAND.set(brand)
-    return brand
 
 
 def text(words: str, **values: Any) -> str:
@@ -80,8 +70,13 @@ def page(name: str, *, status: int = 200, **values: Any) -> Response:
         "Cache-Control": "no-store",
         "Vary": "Accept-Language",
     }
-    body = _templates().get_template(name).render(language=LANGUAGE.get(), brand=BRAND.get(), **values)
+    body = _templates().get_template(name).render(language=LANGUAGE.get(), **values)
     return Response(body, status_code=status, media_type="text/html", headers=headers)
+
+
+async def school_of(tx: Tx) -> Brand | None:
+    """Return whose page it is. The name in the bar leads to the catalogue."""
+    return await brand_of(tx, tx.organization, "/learn/o/{slug}")
 
 
 def missing() -> Response:

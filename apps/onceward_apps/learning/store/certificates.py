@@ -61,9 +61,7 @@ select status_number from learning.certificates
 """
 NAMES = """
 select u.name, u.email, u.locale, u.erased_at, e.user_id, c.name as cohort_name, c.starts_at, c.ends_at,
-       coalesce((select s.name from learning.schools s where s.organization_id = e.organization_id),
-                (select o.name from onceward.organizations o where o.organization_id = e.organization_id)
-               ) as organization_name
+       (select o.name from onceward.organizations o where o.organization_id = e.organization_id) as organization_name
   from learning.enrollments e join learning.users u on u.id = e.user_id join learning.cohorts c on c.id = e.cohort_id
  where e.id = $1
 """

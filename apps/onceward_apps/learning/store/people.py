@@ -27,9 +27,8 @@ async def users_with_address(tx: Tx, email: str) -> list[Any]:
 async def user(tx: Tx, user_id: UUID) -> Any:
     return await tx.fetchrow(
         "select u.id, u.email, u.name, u.avatar, u.locale, u.erased_at, u.id as user_id, u.name as user_name,"
-        " coalesce(s.name, o.name) as organization_name"
+        " o.name as organization_name"
         " from learning.users u left join onceward.organizations o on o.organization_id = u.organization_id"
-        " left join learning.schools s on s.organization_id = u.organization_id"
         " where u.id = $1 and u.erased_at is null",
         user_id,
     )
