@@ -186,6 +186,7 @@ async def test_people_of_a_company_take_its_seats_and_a_seat_stays_with_the_comp
     assert again.enrollment_id is not None
     await school.verify()
 
+    await school.db.execute("update learning.seat_blocks set link_sent_at = now() - interval '1 hour'")
     async with school.transaction() as tx:
         await seats.send_again(tx, block, actor="op")
         assert await seats.end(tx, block, actor="op") == 1

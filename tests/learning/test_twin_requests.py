@@ -18,7 +18,7 @@ from onceward_apps.learning import app as learning
 from onceward_apps.learning import checks, discounts, link_tokens, quizzes, seats, waitlist
 from onceward_apps.learning.cohorts import NewSession
 from onceward_apps.learning.desk.cohorts import PlacesForm, load_cohort
-from onceward_apps.learning.desk.enrolments import load_name
+from onceward_apps.learning.desk.enrolments import load_left, load_name
 from onceward_apps.learning.desk.grade_actions import load_questions
 from onceward_apps.learning.desk.sale_actions import load_limits
 from onceward_apps.learning.desk.session_actions import load_absent, load_item, load_session
@@ -53,6 +53,7 @@ VALID = {
     " from learning.attendance_observations order by enrollment_id, session_id, id desc) newest where attended",
     "sign-in links": NEVER_OPENED,
     "open sessions": "select count(*) from learning.student_sessions",
+    "files": "select count(*) from learning.submission_files where discarded_at is null",
     "done items": "select count(*) from learning.progress",
     "chat messages": "select count(*) from learning.chat_messages where deleted_at is null",
     "chat edits": "select count(*) from learning.chat_messages where edited_at is not null",
@@ -545,8 +546,9 @@ async def revoke_on_the_desk(stage: Stage) -> Case:
 
 
 async def refund_a_part_on_the_desk(stage: Stage) -> Case:
-    given = {"amount": "99", "amount.currency": "EUR", "reason": "ill"}
-    return on_the_desk(stage, "enrolments/do/refund_a_part", {"reason": "other"}, ids=await stage.paid(), **given)
+    enrollment = await stage.paid()
+    given = {"amount": "99", "amount.currency": "EUR", "reason": "ill"} | await loaded(stage, load_left, enrollment)
+    return on_the_desk(stage, "enrolments/do/refund_a_part", {"reason": "other"}, ids=enrollment, **given)
 
 
 async def code_on_the_desk(stage: Stage) -> Case:
@@ -594,13 +596,6 @@ async def take_seat(stage: Stage) -> Case:
     return Case(f"{PUBLIC}/seats/{token}", body, [{"email": f"{name.upper()}@example.org"}])
 
 
-async def discount(stage: Stage) -> Case:
-    async with stage.server.engine.transaction(organization=stage.server.organization) as tx:
-        code = (await discounts.add(tx, f"WINTER-{next(stage.numbers)}", percent=5, actor="op"))["code"]
-    path = f"{PUBLIC}/cohorts/{await stage.cohort(price=PRICE)}/discount"
-    return Case(path, {"code": code}, [{"code": code.lower()}])
-
-
 async def coursework(stage: Stage, **item: Any) -> tuple[str, UUID, dict[str, str]]:
     """The path of an item that is graded, its id, and the headers of a student."""
     cohort, enrollment, student = await stage.enrolled()
@@ -625,7 +620,8 @@ async def hand_in(stage: Stage) -> Case:
 
 async def add_file(stage: Stage) -> Case:
     path, _, student = await coursework(stage, kind="assignment", graded=True)
-    return Case(f"{path}/files?name=a.txt", {"n": 1}, [], student)
+    several = "a student may hand in two files with one name"
+    return Case(f"{path}/files?name=a.txt", {"n": 1}, [], student, several=several, keyed=False)
 
 
 async def remove_file(stage: Stage) -> Case:
@@ -674,7 +670,6 @@ CASES: Cases[Stage] = {
     f"POST {DESK}/cohorts/do/write": write_on_the_desk,
     f"POST {DESK}/chat/do/moderate": moderate_on_the_desk,
     f"POST {PUBLIC}/seats/{{token}}": take_seat,
-    f"POST {PUBLIC}/cohorts/{{cohort_id}}/discount": discount,
     f"POST {STUDENT}/enrollments/{{enrollment_id}}/items/{{item_id}}/answers": answers,
     f"PUT {STUDENT}/enrollments/{{enrollment_id}}/items/{{item_id}}/submission": hand_in,
     f"POST {STUDENT}/enrollments/{{enrollment_id}}/items/{{item_id}}/files": add_file,

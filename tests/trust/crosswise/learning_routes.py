@@ -72,8 +72,8 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("POST", f"{P}/cohorts/{{cohort_id}}/waitlist"): Ask(
         fill={"cohort_id": "$draft"}, json=PERSON, shows="public", refused=True
     ),
-    ("POST", f"{P}/cohorts/{{cohort_id}}/discount"): Ask(
-        fill={"cohort_id": "$draft"}, json={"code": "SPRING-31"}, shows="public", refused=True
+    ("GET", f"{P}/cohorts/{{cohort_id}}/discount"): Ask(
+        fill={"cohort_id": "$draft"}, query={"code": "SPRING-31"}, shows="public", refused=True
     ),
     ("POST", f"{P}/seats/{{token}}"): Ask(fill={"token": "x" * 43}, json=PERSON, shows="nothing"),
     ("POST", f"{P}/cohorts/{{cohort_id}}/views"): Ask(

@@ -44,10 +44,20 @@ class PartForm(BaseModel):
     amount: Money = Field(title="Amount")
 
 
+async def load_left(tx: Tx, id: str) -> PartForm | None:
+    """Return what was paid and has not gone back: a form that is sent twice is refused, because it has changed."""
+    row = await tx.fetchrow(
+        "select amount_paid - coalesce(partial_refund, 0) as left, currency from learning.enrollments where id = $1",
+        UUID(id),
+    )
+    return None if row is None else PartForm(amount=Money(row["left"], row["currency"]))
+
+
 @desk.action(
     ENROLMENTS,
     "Refund a part",
     model=PartForm,
+    load=load_left,
     when="r.status in ('ACTIVE', 'EXPIRED') and r.amount_paid > 0",
     reason=True,
     roles=("accountant",),

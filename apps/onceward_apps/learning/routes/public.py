@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from onceward.messages import MAILS
@@ -53,11 +53,6 @@ class CheckoutIn(SignUpIn):
     invite_token: str | None = Field(None, max_length=100)
     instalments: bool = Field(False, description="Pay every month instead of at once, if the cohort offers it.")
     discount_code: str = Field("", max_length=60, description="A code that lowers the price.")
-
-
-class DiscountIn(BaseModel):
-    code: str = Field(min_length=1, max_length=60)
-    instalments: bool = False
 
 
 class SignInIn(BaseModel):
@@ -139,14 +134,20 @@ async def start_checkout(
     return {"url": links.home() if opened.enrollment_id is not None else opened.url}
 
 
-@router.post("/cohorts/{cohort_id}/discount")
-@exposed("nothing", credential=ANYBODY, limit="10 a minute per address")
-async def try_discount(engine: EngineHere, request: Request, cohort_id: UUID, tried: DiscountIn) -> dict[str, Any]:
+@router.get("/cohorts/{cohort_id}/discount")
+@exposed(credential=ANYBODY, limit="10 a minute per address")
+async def try_discount(
+    engine: EngineHere,
+    request: Request,
+    cohort_id: UUID,
+    code: Annotated[str, Query(min_length=1, max_length=60)],
+    instalments: bool = False,
+) -> dict[str, Any]:
     """Return the price with a discount code. 409 `discount_invalid`: the code does not count for this cohort."""
     await limit(engine, request, "discount", per_minute=10)
     async with acting(engine, await owner_of(engine, "cohort", cohort_id)) as tx:
         await _require_public(tx, cohort_id)
-        price = await discounts.preview(tx, cohort_id, tried.code, instalments=tried.instalments)
+        price = await discounts.preview(tx, cohort_id, code, instalments=instalments)
     return {"price": price.amount, "currency": price.currency}
 
 

@@ -25,7 +25,7 @@ const person = () => ({ email: form.email.value, name: form.elements.name.value,
 const code = () => form.elements.code?.value.trim() ?? "";
 document.getElementById("apply")?.addEventListener("click", ({ target }) => {
   if (code()) act(target, message, async () => {
-    const found = await call(`/api/v1/learning/public/cohorts/${cohort}/discount`, { code: code() });
+    const found = await call(`/api/v1/learning/public/cohorts/${cohort}/discount?code=${encodeURIComponent(code())}`);
     document.getElementById("price").textContent = money(found.price, found.currency);
     message.textContent = t("The code lowers the price to {amount}.", { amount: money(found.price, found.currency) });
     message.className = "message good";
