@@ -132,7 +132,7 @@ class Line:
                 self._running += 1
 
     def observe(self, waiting: int, now: float) -> None:
-        """Learn that so many of the running groups wait for rows that other groups of this line have locked."""
+        """Learn how many of the running groups wait for rows that other groups of this line have locked."""
         if (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
             self._set(self._running + 1)
         elif waiting * 3 >= self._running > self._least:
