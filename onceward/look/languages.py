@@ -1,7 +1,8 @@
 """The languages of pages. A page is written in English; its texts are looked up in a file for each further language.
 
 A file `pt.toml` maps English texts to Portuguese ones. `{}` stands for anything, and `{n}` for a number:
-`"{} ago" = "há {}"`, `"{n} of {n}" = "{n} de {n}"`. What people have entered is never looked up: it stands in elements with the attribute `translate="no"`, or matches no text.
+`"{} ago" = "há {}"`, `"{n} of {n}" = "{n} de {n}"`. What people have entered is never looked up: it stands in elements
+with the attribute `translate="no"`, or matches no text.
 """
 
 from __future__ import annotations
