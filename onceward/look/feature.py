@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="look",
     after=("desk",),
     migrations=Path(__file__).parent / "migrations",
+    functions=Path(__file__).parent / "functions",
     growth="onceward.look.growth:GROWTH",
     pages="onceward.look.pages:PAGES",
     routes="onceward.look.routes:routers",

@@ -1,7 +1,8 @@
 """The languages of pages. A page is written in English; its texts are looked up in a file for each further language.
 
-A file `pt.toml` maps English texts to Portuguese ones. `{}` stands for anything: `"{} ago" = "há {}"`. What people have
-entered is never looked up: it stands in elements with the attribute `translate="no"`, or matches no text.
+A file `pt.toml` maps English texts to Portuguese ones. `{}` stands for anything, and `{n}` for a number:
+`"{} ago" = "há {}"`, `"{n} of {n}" = "{n} de {n}"`. What people have entered is never looked up: it stands in elements
+with the attribute `translate="no"`, or matches no text.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "languages"
 TOKEN = re.compile(r"<!--.*?-->|<(?P<close>/?)(?P<tag>[a-zA-Z][\w-]*)(?P<attributes>[^>]*)>|[^<]+", re.DOTALL)
 ATTRIBUTE = re.compile(r'\b(title|aria-label|placeholder|alt|data-label|data-word-[a-z]+)="([^"]*)"')
+PLACE = re.compile(r"\{n?\}")
+NUMBER = r"((?:about )?[\d.,]+(?: [kMG])?)"
 UNTOUCHED = frozenset({"script", "style", "pre", "code", "textarea", "kbd", "svg"})
 LANGUAGES = {"en": "English", "pt": "Português", "de": "Deutsch", "es": "Español", "fr": "Français", "ru": "Русский"}
 """What people who speak them call the languages. A file may also be for a language that is not listed here."""
@@ -26,9 +29,9 @@ class Catalogue:
 
     def __init__(self, language: str, texts: Mapping[str, str]) -> None:
         self.language = language
-        self._texts = {key: value for key, value in texts.items() if "{}" not in key}
-        patterns = sorted((key for key in texts if "{}" in key), key=lambda key: -len(key))
-        self._patterns = [(re.compile(_pattern(key), re.DOTALL), texts[key]) for key in patterns]
+        self._texts = {key: value for key, value in texts.items() if not PLACE.search(key)}
+        patterns = sorted((key for key in texts if PLACE.search(key)), key=lambda key: -len(key))
+        self._patterns = [(re.compile(_pattern(key), re.DOTALL), texts[key].replace("{n}", "{}")) for key in patterns]
         self.text = lru_cache(maxsize=20_000)(self._text)
 
     def _text(self, words: str) -> str | None:
@@ -78,7 +81,8 @@ class Catalogue:
 
 
 def _pattern(key: str) -> str:
-    return r"(.+?)".join(re.escape(part) for part in key.split("{}"))
+    parts = re.split(r"(\{n?\})", key)
+    return "".join({"{}": "(.+?)", "{n}": NUMBER}.get(part, re.escape(part)) for part in parts)
 
 
 class Languages:

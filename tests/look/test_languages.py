@@ -23,15 +23,25 @@ FOLDERS = [Path(str(each.__file__)).parent for each in (onceward.desk, onceward.
 
 def test_texts_are_replaced_and_data_tags_and_code_are_not() -> None:
     texts = Catalogue(
-        "pt", {"Home": "Início", "{} ago": "há {}", "All {}": "Tudo: {}", "books": "livros", "A & B": "C & D"}
+        "pt",
+        {
+            "Home": "Início",
+            "{} ago": "há {}",
+            "All {}": "Tudo: {}",
+            "books": "livros",
+            "A & B": "C & D",
+            "{n} of {n}": "{n} de {n}",
+        },
     )
     page = (
         '<html lang="en"><h1 title="Home"> Home </h1><p translate="no">Home <b>Home</b></p><code>Home</code>'
         "<script>Home</script><i>3 min ago</i><i>All books</i><i>A &amp; B</i><i>unknown</i>"
+        "<i>3 of 1,200</i><i>Page of the shop</i>"
     )
     assert texts.page(page) == (
         '<html lang="pt"><h1 title="Início"> Início </h1><p translate="no">Home <b>Home</b></p><code>Home</code>'
         "<script>Home</script><i>há 3 min</i><i>Tudo: livros</i><i>C &amp; D</i><i>unknown</i>"
+        "<i>3 de 1,200</i><i>Page of the shop</i>"
     )
 
 

@@ -12,11 +12,4 @@ comment on table onceward.organization_looks is 'The colour and the logo that vi
 select onceward.protect('onceward.organization_looks');
 
 -- Every organization has a row, so that a change of its look can lock it.
-create function onceward.add_organization_look() returns trigger language plpgsql as $$
-begin
-    insert into onceward.organization_looks (organization_id) values (new.organization_id);
-    return null;
-end
-$$;
-create trigger add_look after insert on onceward.organizations for each row execute function onceward.add_organization_look();
 insert into onceward.organization_looks (organization_id) select organization_id from onceward.organizations;

@@ -84,6 +84,12 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/account/recovery"): NOTHING,
     ("POST", f"{D}/account/passkeys"): NOTHING,
     ("POST", f"{D}/theme"): Ask(form={"theme": "dark"}, shows="nothing"),
+    ("POST", f"{D}/language"): Ask(form={"language": "pt"}, shows="nothing"),
+    ("GET", f"{D}/look"): Ask(blank=True),
+    **{("GET", f"{D}/look/organizations{end}"): Ask(blank=end == ".xlsx") for end in ("", ".csv", ".xlsx")},
+    ("GET", f"{D}/look/organizations/row/{{id}}"): Ask(fill={"id": "$organization"}),
+    ("GET", f"{D}/look/organizations/do/change_look"): Ask(query={"ids": "$organization"}, blank=True),
+    ("POST", f"{D}/look/organizations/do/change_look"): Ask(form={"ids": "$organization", "step": "try"}, blank=True),
     ("POST", f"{D}/templates/test"): Ask(
         form={"name": "order-confirmation", "language": "en"}, shows="nothing", refused=True
     ),
