@@ -565,7 +565,7 @@ async def change_code_on_the_desk(stage: Stage) -> Case:
 
 async def seats_on_the_desk(stage: Stage) -> Case:
     given = {"company": "Acme", "number": "2", "contact_email": "hr@acme.example"}
-    return on_the_desk(stage, "cohorts/do/reserve_seats", {"number": "3"}, ids=await stage.cohort(), **given)
+    return on_the_desk(stage, "cohorts/do/reserve_seats", {"reference": "other"}, ids=await stage.cohort(), **given)
 
 
 async def reserved(stage: Stage) -> tuple[UUID, str]:

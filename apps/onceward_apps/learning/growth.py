@@ -25,7 +25,7 @@ GROWTH: dict[str, str] = {
     "learning.quiz_questions": "kept: the content of cohorts; deleted with the item or by new questions",
     "learning.quiz_results": "kept: one row for each student and quiz",
     "learning.submissions": "kept: one row for each student and graded assignment",
-    "learning.submission_files": "kept: at most five for each submission; `learning.old_records` deletes discarded ones",
+    "learning.submission_files": "kept: at most five for each submission; `learning.old_records` deletes others",
     "learning.survey_maps": "kept: configuration",
     "learning.survey_responses": "kept: one row for each answered survey; an erasure removes the answers",
     "learning.supplemental_resources": "kept: a few rows for each enrolment",
