@@ -112,7 +112,9 @@ def _options(sender: Sender) -> Iterator[str]:
 
 def _verified(sender: Sender) -> Iterator[str]:
     scheme = sender.verification
-    yield from _filled(" ".join(_sentences(scheme)))
+    tolerance = f" It may be {sender.tolerance_s} s old, as in the sender's own library."
+    differs = sender.tolerance_s != Sender.tolerance_s
+    yield from _filled(" ".join(_sentences(scheme)) + (tolerance if differs else ""))
     if not scheme.covers_body:
         yield ""
         yield from _filled(

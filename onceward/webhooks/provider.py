@@ -213,6 +213,8 @@ class Provider:
     name: str
     title: str
     retries: bool = True
+    tolerance_s: int = 300
+    """How old a signed request may be, if the source does not say it: what the sender's own library allows."""
     fetches: bool = False
     bad_signature_status: int = 401
     needs_secret: bool = True

@@ -95,7 +95,8 @@ class Jwt:
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         if not config.keys:
             raise ConfigError("the source has no secret to sign with", field="secrets")
-        claims: dict[str, Any] = {"iat": int(now), "exp": int(now) + 60, "jti": extra.get("event_id") or "jti_1"}
+        moment, identity = int(now), extra.get("event_id") or "jti_1"
+        claims: dict[str, Any] = {"iat": moment, "nbf": moment, "exp": moment + 60, "jti": identity}
         given = (("iss", self.issuer), ("aud", self.audience))
         claims |= {name: filled(value, config) for name, value in given if value}
         if self.body_claim:
