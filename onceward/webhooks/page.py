@@ -127,6 +127,12 @@ def _verified(sender: Sender) -> Iterator[str]:
             "There is no time in the signature: somebody who captured a request can send it again. Only the event id"
             " shows it."
         )
+    if sender.published_addresses:
+        yield ""
+        yield from _filled(
+            f"{sender.title} publishes its IP addresses: {sender.published_addresses}. The option `addresses` of a source"
+            " accepts no others."
+        )
     if sender.notes:
         yield ""
         yield from _filled(sender.notes)

@@ -60,6 +60,7 @@ class Sender(Provider):
     accepted_reply: ProviderReply | None = None
     retries: bool = True
     tolerance_s: int = 300
+    published_addresses: str = ""
     bad_signature_status: int = 401
     form: Literal["", "fields", "json"] = ""
     fetches: bool = field(init=False)
