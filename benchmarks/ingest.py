@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.bodies import template
 from benchmarks.ingest_end_to_end import measure as end_to_end
+from benchmarks.ingest_families import measure as measure_families
 from benchmarks.ingest_rig import Sides
 from benchmarks.ingest_server import TABLE
 from benchmarks.measure import UNSHARED, Measurement, Side, Size, compare, pgbench
@@ -21,7 +22,7 @@ from benchmarks.measure import rate as measured_rate
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
 
-CASES = ("ack", "ack-2k", "ack-20k", "duplicate", "inline", "end-to-end", "ack-history")
+CASES = ("ack", "ack-2k", "ack-20k", "duplicate", "inline", "end-to-end", "ack-families", "ack-history")
 MOST_LARGE_PER_S = {"2k": 15_000, "20k": 5_000}
 COPIED_TOGETHER = 32
 """How many bodies one COPY writes: about as many as a group commit of the server under this load."""
@@ -220,6 +221,10 @@ async def _end_to_end(db: Database, sides: Sides, size: Size) -> list[Measuremen
     return await end_to_end(db, sides.url, size)
 
 
+async def _families(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
+    return await measure_families(sides, size)
+
+
 async def _history(db: Database, sides: Sides, size: Size) -> list[Measurement]:
     before: list[float] = [await sides.rate("ours") for _ in range(size.turns())]
     rows = size.pick(10_000_000, 1_000_000, 1000)
@@ -268,5 +273,6 @@ MEASURES = {
     "duplicate": _duplicate,
     "inline": _inline,
     "end-to-end": _end_to_end,
+    "ack-families": _families,
     "ack-history": _history,
 }

@@ -21,6 +21,7 @@ from typing import Any
 
 import orjson
 
+from benchmarks import families
 from benchmarks.bodies import template
 
 BODY = b'{"id":"evt_%b","object":"event","type":"%b","created":%d,"livemode":false,"data":{"object":{"id":"ch_%b","amount":4200,"currency":"eur"}}}'
@@ -128,10 +129,13 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     type = options.get("type", "charge.succeeded").encode()
     prefix = options.get("prefix", f"{time.time_ns():x}")
     kind: str | None = options.get("body")
+    family: str | None = options.get("family")
     whole = None if kind is None else template(kind, type.decode(), int(time.time()))
 
     def make(number: int) -> Sent:
         id = f"{prefix}{number:x}".encode()
+        if family is not None:
+            return families.request(family, id)
         return request(path, secret, type, id) if whole is None else large_request(path, secret, whole, id)
 
     prepared = [make(number) for number in range(options["prepared"])]

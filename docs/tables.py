@@ -16,6 +16,7 @@ import asyncpg
 import typer.main
 from pydantic import SecretStr
 
+from onceward import __version__
 from onceward.cli.alerts import alert_rules
 from onceward.cli.commands import build
 from onceward.cli.exits import MEANING
@@ -30,7 +31,7 @@ from onceward.runtime import FEATURES
 from onceward.services import callable_services
 from onceward.services.contract_page import contract_page
 from onceward.settings import Settings, all_settings, prefix_of
-from onceward.telemetry.metrics import declared
+from onceward.telemetry.metrics import declared, describe_process
 from onceward.trust.secrets import secret_box
 from onceward.trust.settings import TrustSettings
 from onceward.web.exposure import ExposedRoute
@@ -140,7 +141,7 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "`GET /metrics`, Prometheus text format. Label values are closed sets or names from code and configuration, never",
+        "`GET /metrics`, in the text format of Prometheus, or in OpenMetrics if the reader accepts it. Label values are closed sets or names from code and configuration, never",
         "texts from outside. [Alert rules](alerts.yml) for Prometheus use them; an app's metrics are there where it runs.",
         "",
         "`onceward_queue_depth` and `onceward_queue_oldest_due_seconds` are read every 15 seconds. They are exact up to 10,000 rows of",
@@ -152,6 +153,7 @@ def metrics_page() -> str:
         "|---|---|---|---|",
     ]
     ALL.load("metrics")
+    describe_process(__version__)
     for metric in declared():
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")

@@ -8,6 +8,7 @@ from typing import Any
 
 import uvloop
 
+from benchmarks import families
 from benchmarks.measure import is_unshared
 from benchmarks.servers import SECRET
 from benchmarks.servers.empty import app as nothing
@@ -27,6 +28,7 @@ ENVIRON = {
     "ONCEWARD_SOURCE_INLINE_SECRET": SECRET,
     "ONCEWARD_SOURCE_INLINE_PROVIDER": "stripe",
     "ONCEWARD_SOURCE_INLINE_MODE": "inline",
+    **families.environment(),
 }
 
 app = Onceward("bench")

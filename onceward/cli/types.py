@@ -1,4 +1,4 @@
-"""`types`: print TypeScript types of an app's live queries, event types, jobs and workflows."""
+"""`types`: print TypeScript types of an app's live queries, event types, handled webhooks, jobs and workflows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def types(app: AppArgument = None) -> None:
-    """Print TypeScript types of the app: live queries, event types, jobs and workflows with `over_http=True`."""
+    """Print TypeScript types of the app: live queries, event types, webhooks that it handles, jobs and workflows with `over_http=True`."""
     typer.echo(type_declarations(load_app(app)), nl=False)
 
 
@@ -77,6 +77,9 @@ def type_declarations(app: Onceward) -> str:
         "export interface LiveQueries {\n" + "".join(f"{line}\n" for line in queries) + "}\n",
         "/** The field `data` of a webhook, by its `type`. */\nexport interface EventTypes {\n"
         + "".join(f"{line}\n" for line in events)
+        + "}\n",
+        "/** The data of the webhooks that the app handles, by source or sender and type. */\nexport interface Webhooks {\n"
+        + "".join(f"{line}\n" for line in _webhooks(writer, app))
         + "}\n",
         "/** Jobs for `POST /api/v1/jobs`, by the name of the task. */\nexport interface Jobs {\n"
         + "".join(f"{line}\n" for line in jobs)
@@ -144,6 +147,23 @@ class TypeWriter:
             for name, each in properties.items()
         ]
         return "{ " + "; ".join(fields) + " }"
+
+
+def _webhooks(writer: TypeWriter, app: Onceward) -> list[str]:
+    """Return the types of handled webhooks: the handler's model, or that of the sender."""
+    from pydantic import TypeAdapter
+
+    from onceward.webhooks.models import models_of
+
+    lines: list[str] = []
+    for name, handler in sorted(app.handlers.items()):
+        provider, _, type = name.partition("/")
+        if ":" in provider:  # the same handler for the sources that name the app
+            continue
+        model = handler.model or models_of(provider).get(type)
+        written = "unknown" if model is None else writer.write(TypeAdapter(model).json_schema(), _words(name))
+        lines.append(f"  {json.dumps(name)}: {written};")
+    return lines
 
 
 def _task(writer: TypeWriter, task: Any) -> str:

@@ -54,7 +54,7 @@ class DirectDeclined(StrEnum):
     UNKNOWN_SOURCE = "unknown_source"
     """The address names no source that this node knows. The ASGI path asks the database again."""
     VERIFICATION_WAITS = "verification_waits"
-    """The verification fetches or writes something first."""
+    """The verification fetches or writes something first, or checks the address of the client."""
     TRACED = "traced"
     """The event is handled inside the request, and spans are recorded: the ASGI path opens the span of the handler."""
     TOO_LARGE = "too_large"

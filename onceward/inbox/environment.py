@@ -86,7 +86,7 @@ def _declare(name: str, words: Mapping[str, str], public_url: str | None) -> Dec
     values: dict[str, Any] = {
         "mode": words.get("MODE", "ack"),
         "public_url": words.get("PUBLIC_URL", public_url),
-        "tolerance_s": _number(variable, words, "TOLERANCE_S", 300),
+        "tolerance_s": _number(variable, words, "TOLERANCE_S", PROVIDERS[provider].tolerance_s),
         "ordering": words.get("ORDERING", "").lower() in TRUE,
         "rate_per_s": float(words["RATE_PER_S"]) if "RATE_PER_S" in words else None,
         "requests_per_s": float(words["REQUESTS_PER_S"]) if "REQUESTS_PER_S" in words else None,

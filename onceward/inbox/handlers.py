@@ -49,6 +49,8 @@ class Handler:
 
     task: Task
     ordering: Ordering = False
+    model: Any = None
+    """The type of `Event[...]` that the function declares. None: any payload."""
 
     def lane_key(self, payload: Any, subject: str | None) -> str | None:
         """Return the subject of an event. Events of one subject are handled one after the other; None means any order."""
@@ -169,10 +171,15 @@ class Declared:
         """Return the annotation of one event: `Event[Model]`, also for a handler of batches."""
         return get_args(self.event_annotation)[0] if self.batch > 1 else self.event_annotation
 
+    @property
+    def model(self) -> Any:
+        """Return the type that the payload is validated against, or None."""
+        models = get_args(self.one_event)
+        return None if not models or models[0] is Any else models[0]
+
     def form(self) -> str:
         """Return a digest of the payload's JSON schema."""
-        models = get_args(self.one_event)
-        return "" if not models or models[0] is Any else digest(TypeAdapter(models[0]).json_schema)
+        return "" if self.model is None else digest(TypeAdapter(self.model).json_schema)
 
     def call(self) -> Callable[[StoredEvent, int, Any], Awaitable[Any]]:
         """Return a coroutine function that calls the handler with the parameters it declares."""
@@ -207,7 +214,7 @@ def handler(declared: Declared, *, others: Callable[[], Sequence[str]], before: 
         return await call(work.body, work.attempt, tx)
 
     transactional = declared.tx_parameter is not None
-    return Handler(_declared_task(declared, run, transactional=transactional), declared.ordering)
+    return Handler(_declared_task(declared, run, transactional=transactional), declared.ordering, declared.model)
 
 
 def _batch_handler(declared: Declared, *, others: Callable[[], Sequence[str]], before: Before) -> Handler:
@@ -230,7 +237,7 @@ def _batch_handler(declared: Declared, *, others: Callable[[], Sequence[str]], b
         await declared.function(**{str(declared.event_parameter): events, str(declared.tx_parameter): tx})
 
     task = _declared_task(declared, run, prepare=prepare)
-    return Handler(task, declared.ordering)
+    return Handler(task, declared.ordering, declared.model)
 
 
 def _declared_task(declared: Declared, run: Run, **more: Any) -> Task:

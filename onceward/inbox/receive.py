@@ -136,6 +136,8 @@ class Receiver:
         method: str = scope["method"]
         if method not in ("POST", *HANDSHAKES):
             return self._reject(scope, source, source.route, "bad_method", 405, 0)
+        if source.config.addresses is not None and not source.config.addresses.accepts(_client_address(scope)):
+            return self._reject(scope, source, source.route, "bad_address", 403, 0)
         size = 0
         is_limited = method == "POST" and self._admission.applies_to(source)
         try:
@@ -178,9 +180,8 @@ class Receiver:
         return self._find(name)
 
     def _note(self, scope: Scope, source: Source | None, name: str, reason: str, status: int, size: int) -> None:
-        client = scope.get("client")
         shown = name[:80] if name.isprintable() and name.isascii() else "?"
-        self._rejects.note(source, shown, reason, status, client[0] if client else None, size)
+        self._rejects.note(source, shown, reason, status, _client_address(scope), size)
 
     def _reject(self, scope: Scope, source: Source | None, name: str, reason: str, status: int, size: int) -> Answer:
         self._note(scope, source, name, reason, status, size)
@@ -304,6 +305,12 @@ class Receiver:
             if answer.status >= 300:
                 break
         return answer
+
+
+def _client_address(scope: Scope) -> str | None:
+    """Return the address of the client, behind the proxies that the server trusts."""
+    client = scope.get("client")
+    return client[0] if client else None
 
 
 def _request(scope: Scope, headers: Headers, body: bytes) -> Request:

@@ -63,7 +63,7 @@ class Source:
     route: str = ""
     """The name used to look up handlers: the source's name, unless the request address implies another."""
     verifies_alone: bool = field(init=False)
-    """Whether verification neither fetches nor writes anything, so that it never waits."""
+    """Whether verification needs the request alone: it fetches and writes nothing, and does not check the address."""
     has_request_limits: bool = field(init=False)
     kept_headers: frozenset[bytes] = field(init=False, repr=False)
     """The names of the headers that are stored with an event."""
@@ -74,7 +74,9 @@ class Source:
         if not self.route:
             object.__setattr__(self, "route", self.name)
         binds = self.provider.binds(self.config)
-        object.__setattr__(self, "verifies_alone", not self.provider.fetches and not binds)
+        object.__setattr__(
+            self, "verifies_alone", not self.provider.fetches and not binds and self.config.addresses is None
+        )
         limited = self.requests_per_s is not None or self.requests_at_once is not None
         object.__setattr__(self, "has_request_limits", limited)
         object.__setattr__(self, "kept_headers", kept_names(self.provider.name))

@@ -21,6 +21,7 @@ from onceward.statements import named, read_statement
 from onceward.trust import Identity, NotFound, SecretBox, record
 from onceward.trust.errors import NotAllowed
 from onceward.webhooks.provider import ConfigError
+from onceward.webhooks.registry import get_provider
 from onceward.work.wake import CHANNEL
 from onceward.work.walk import LAST
 
@@ -63,7 +64,8 @@ class NewSource:
     mode: Mode = "ack"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     public_url: str | None = None
-    tolerance_s: int = 300
+    tolerance_s: int | None = None
+    """None: the tolerance of the sender, which is 300 s for most."""
     ordering: bool = False
     rate_per_s: float | None = None
     requests_per_s: float | None = None
@@ -128,6 +130,8 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
             field="rate_per_s",
         )
     require_limits(new.requests_per_s, new.requests_at_once)
+    if new.tolerance_s is None:
+        new = replace(new, tolerance_s=get_provider(new.provider).tolerance_s)
     webhook_id = uuid4()
     values = {**asdict(new), "webhook_id": webhook_id, "organization_id": new.organization, "paused_at": None}
     secrets = [Secret(each) for each in new.secrets]

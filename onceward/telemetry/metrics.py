@@ -7,18 +7,19 @@ requests.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import (
-    CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
-    generate_latest,
 )
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 __all__ = [
@@ -45,6 +46,18 @@ class DeclaredMetric:
 
 
 DECLARED: dict[str, DeclaredMetric] = {}
+PROCESS = tuple(
+    DeclaredMetric(f"process_{name}", kind, (), help)
+    for name, kind, help in (
+        ("cpu_seconds_total", "counter", "Processor time that the process has used."),
+        ("max_fds", "gauge", "Maximum number of open file descriptors."),
+        ("open_fds", "gauge", "Number of open file descriptors."),
+        ("resident_memory_bytes", "gauge", "Resident memory."),
+        ("start_time_seconds", "gauge", "When the process started, as Unix time."),
+        ("virtual_memory_bytes", "gauge", "Virtual memory."),
+    )
+)
+"""The metrics that prometheus_client reads from the operating system, on Linux."""
 
 
 def counter(name: str, help: str, labels: Sequence[str] = ()) -> Counter:
@@ -74,9 +87,21 @@ def collect(collector: Collector, declared: Iterable[DeclaredMetric]) -> None:
     REGISTRY.register(collector)
 
 
-def render() -> tuple[bytes, str]:
-    """Return the text for `/metrics` and its content type."""
-    return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
+def render(accept: str = "") -> tuple[bytes, str]:
+    """Return the text for `/metrics` and its content type: OpenMetrics if the reader accepts it, as Prometheus does."""
+    encode, content_type = choose_encoder(accept)
+    return encode(REGISTRY), content_type
+
+
+def describe_process(version: str) -> None:
+    """Show the version, and what the operating system knows about the process. Calling it again changes nothing."""
+    if "onceward_build_info" in DECLARED:
+        return
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    gauge("onceward_build_info", "1, with the version of Onceward and of Python.", ["version", "python"]).labels(
+        version, python
+    ).set(1)
+    collect(ProcessCollector(registry=None), PROCESS)
 
 
 def declared() -> list[DeclaredMetric]:

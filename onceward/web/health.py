@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from onceward import __version__
 from onceward.health import Health
-from onceward.telemetry.metrics import render
+from onceward.telemetry.metrics import describe_process, render
 from onceward.trust.session_cookie import is_loopback
 from onceward.web.exposure import ANYBODY, exposed
 
@@ -40,6 +41,7 @@ def _in_brackets(host: str) -> str:
 
 def health_routes(health: Health, *, guard: MetricsGuard) -> list[Route]:
     """Return the routes `/healthz`, `/readyz` and `/metrics`."""
+    describe_process(__version__)
 
     @exposed(credential=ANYBODY)
     async def healthz(_request: Request) -> Response:
@@ -62,7 +64,7 @@ def health_routes(health: Health, *, guard: MetricsGuard) -> list[Route]:
             if guard.token is None:
                 text = "metrics are shown on this machine only: set ONCEWARD_METRICS_TOKEN, and let Prometheus send it"
             return JSONResponse({"detail": text}, status_code=401, headers={"WWW-Authenticate": "Bearer"})
-        text, content_type = render()
+        text, content_type = render(request.headers.get("accept", ""))
         return Response(text, media_type=content_type)
 
     return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

@@ -193,8 +193,14 @@ class Events:
 
     @property
     def sample_id_path(self) -> str | None:
-        """Return the path of the id in the body of a sample. None if the id is not in the body."""
+        """Return the path of the id in the body of a sample, or of the first part of a derived id that names an id.
+
+        None if the id is not in the body.
+        """
         path = next((each for each in places_of(self.id) if isinstance(each, str)), None)
+        if path is None:
+            derived = (part for each in places_of(self.id) if isinstance(each, Derive) for part in each.paths)
+            path = next((part for part in derived if part.rpartition(".")[2].lower().endswith("id")), None)
         return None if path is None else self._sample_prefix + path
 
     def sample_type_paths(self, type: str) -> dict[str, str]:

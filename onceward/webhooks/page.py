@@ -112,7 +112,9 @@ def _options(sender: Sender) -> Iterator[str]:
 
 def _verified(sender: Sender) -> Iterator[str]:
     scheme = sender.verification
-    yield from _filled(" ".join(_sentences(scheme)))
+    tolerance = f" It may be {sender.tolerance_s} s old, as in the sender's own library."
+    differs = sender.tolerance_s != Sender.tolerance_s
+    yield from _filled(" ".join(_sentences(scheme)) + (tolerance if differs else ""))
     if not scheme.covers_body:
         yield ""
         yield from _filled(
@@ -124,6 +126,12 @@ def _verified(sender: Sender) -> Iterator[str]:
         yield from _filled(
             "There is no time in the signature: somebody who captured a request can send it again. Only the event id"
             " shows it."
+        )
+    if sender.published_addresses:
+        yield ""
+        yield from _filled(
+            f"{sender.title} publishes its IP addresses: {sender.published_addresses}. The option `addresses` of a source"
+            " accepts no others."
         )
     if sender.notes:
         yield ""

@@ -12,9 +12,10 @@ A provider never opens a connection: the caller passes in a function that fetche
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from onceward.webhooks.families import Verification
 
 Reason = Literal[
+    "bad_address",
     "bad_body",
     "bad_certificate",
     "bad_encoding",
@@ -50,6 +52,7 @@ REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 
 # Every other reason means that the sender is not authenticated: 401.
 STATUS: Final[Mapping[Reason, int]] = {
+    "bad_address": 403,
     "bad_body": 400,
     "bad_timestamp": 400,
     "certificate_unavailable": 424,
@@ -61,6 +64,7 @@ STATUS: Final[Mapping[Reason, int]] = {
 }
 
 MAX_HEADER_CHARS: Final = 4096
+MOST_NETWORKS: Final = 200
 
 
 class Fetch(Protocol):
@@ -86,6 +90,35 @@ class ConfigError(OncewardError, ValueError):
     def __init__(self, message: str, *, field: str = "options") -> None:
         super().__init__(message)
         self.field = field
+
+
+class AddressList:
+    """The IP addresses and networks that a source accepts requests from."""
+
+    def __init__(self, given: object) -> None:
+        texts = cast("list[object]", given) if isinstance(given, list) else [given]
+        if not texts or len(texts) > MOST_NETWORKS:
+            raise ConfigError(f"option addresses: give 1 to {MOST_NETWORKS} IP addresses or networks, not {len(texts)}")
+        networks = [_network(each) for each in texts]
+        self._by_version = {version: [each for each in networks if each.version == version] for version in (4, 6)}
+
+    def accepts(self, address: str | None) -> bool:
+        """Return whether a request from this address is accepted. An unknown address is not."""
+        try:
+            read = ipaddress.ip_address(address or "")
+        except ValueError:
+            return False
+        read = getattr(read, "ipv4_mapped", None) or read
+        return any(read in each for each in self._by_version[read.version])
+
+
+def _network(given: object) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(given if isinstance(given, str) else "")
+    except ValueError:
+        raise ConfigError(
+            f"option addresses: {given!r} is not an IP address or a network such as 192.0.2.0/24"
+        ) from None
 
 
 @dataclass(slots=True)  # not frozen: one is created per request, and a frozen one costs three times as much
@@ -174,7 +207,8 @@ class SourceConfig:
 
     All `secrets` are valid at the same time, so that one can be rotated without losing a delivery. `public_url` is
     the public address of this server, up to where `Request.url_path` begins. If `retries` is false, the sender does
-    not retry a failed delivery, and the mode must be `ack`.
+    not retry a failed delivery, and the mode must be `ack`. Every provider has the option `addresses`: if it is given,
+    requests from other IP addresses are rejected before they are verified.
     """
 
     provider: str
@@ -185,6 +219,7 @@ class SourceConfig:
     keys: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
     settings: Any = field(init=False, repr=False, compare=False)
     retries: bool = field(init=False, compare=False)
+    addresses: AddressList | None = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         from onceward.webhooks.registry import (
@@ -196,7 +231,10 @@ class SourceConfig:
             raise ConfigError(f"tolerance_s is {self.tolerance_s}: give 1 to 86400 seconds", field="tolerance_s")
         _check_public_url(self.public_url)
         # The last changes to this frozen instance.
-        object.__setattr__(self, "settings", provider.read_options(self.options))
+        options = dict(self.options)
+        given = options.pop("addresses", None)
+        object.__setattr__(self, "addresses", None if given is None else AddressList(given))
+        object.__setattr__(self, "settings", provider.read_options(options))
         object.__setattr__(self, "keys", tuple(_decode(provider, self, i) for i in range(len(self.secrets))))
         # Only providers of unknown senders have the option `retries`.
         object.__setattr__(self, "retries", getattr(self.settings, "retries", provider.retries))
@@ -213,6 +251,8 @@ class Provider:
     name: str
     title: str
     retries: bool = True
+    tolerance_s: int = 300
+    """How old a signed request may be, if the source does not say it: what the sender's own library allows."""
     fetches: bool = False
     bad_signature_status: int = 401
     needs_secret: bool = True
@@ -222,6 +262,8 @@ class Provider:
     options_model: type[BaseModel] = NoOptions
     samples: Samples = Samples()
     """Payloads by type of event: the files `samples/<type>.json` of the integration's folder."""
+    published_addresses: str = ""
+    """Where the sender publishes the IP addresses that it sends from."""
     sample_secret: str = "whsec_dGhlIHNlY3JldCBvZiB0aGUgdGVzdHMsIDMyIGJ5dGVz"
     """A secret in the sender's format, for tests."""
     verification: Verification

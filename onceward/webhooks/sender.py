@@ -59,6 +59,8 @@ class Sender(Provider):
     """Left out: none, or `OncePerBodyOptions` for a sender whose ids are not signed."""
     accepted_reply: ProviderReply | None = None
     retries: bool = True
+    tolerance_s: int = 300
+    published_addresses: str = ""
     bad_signature_status: int = 401
     form: Literal["", "fields", "json"] = ""
     fetches: bool = field(init=False)

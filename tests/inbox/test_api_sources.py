@@ -299,3 +299,17 @@ async def test_the_payment_endpoint_does_not_fall_back_to_a_source_of_one_organi
         await sources.add(tx, SecretBox([KEY]), new, actor="operator:cli")
     assert (await Sender(session, "payments/stripe")())[0] == 404
     assert (await Sender(session, "stripe")())[0] == 200
+
+
+async def test_a_request_from_an_address_that_is_not_listed_is_rejected(
+    db: Database, session: aiohttp.ClientSession
+) -> None:
+    owner = await client_for(db, session)
+    for name, addresses, expected in (("here", ["127.0.0.0/8", "::1"], 200), ("elsewhere", ["192.0.2.0/24"], 403)):
+        options = {"addresses": addresses}
+        made = await owner("POST", "/sources", name=name, provider="stripe", secrets=[SECRET], options=options)
+        assert made[0] == 201
+        assert (await Sender(session, name)())[0] == expected
+    refused = await owner("POST", "/sources", name="x", provider="stripe", secrets=[SECRET], options={"addresses": "a"})
+    assert refused[0] == 422
+    assert "option addresses: 'a' is not an IP address" in str(refused[1])

@@ -245,6 +245,36 @@ def test_a_token_is_bound_to_its_body_issuer_audience_url_and_time() -> None:
     assert refusal(config, replace(request, headers={"x-jwt": "a.b"}), NOW) == "bad_header"
 
 
+def test_the_short_way_to_a_token_decides_like_the_library() -> None:
+    """Only the usual form takes the short way. All other forms are decided by PyJWT."""
+    import jwt
+
+    from onceward.webhooks.families.json_web_token import _accepted  # pyright: ignore[reportPrivateUsage]
+
+    keys, claims = (b"another key" * 8, b"the key" * 10), {"iat": 1, "n": [1.5]}
+    for algorithm in ("HS256", "HS384", "HS512"):
+        token = jwt.encode(claims, keys[1], algorithm=algorithm, headers={"kid": "k"})
+        assert _accepted(keys, token, (algorithm,)) == claims == jwt.decode(token, keys[1], algorithms=[algorithm])
+        head, content, signature = token.split(".")
+        others = (f"{head}.{content}.", f"{head}.{content}", f"{head}.{content}.{signature}=", f"{head}..{signature}")
+        refused = [
+            *others,
+            f"{head}.{content}x.{signature}",
+            f"{head}x.{content}.{signature}",
+            "",
+            "..",
+            token + "\xe9",
+        ]
+        assert [each for each in refused if _accepted(keys, each, (algorithm,)) is not None] == []
+        assert _accepted(keys[:1], token, (algorithm,)) is None
+        assert _accepted(keys, token, ("RS256",)) is None
+    unusual = jwt.encode(claims, keys[0], algorithm="HS256", headers={"crit": ["b64"], "b64": True})
+    unsigned = jwt.encode(claims, None, algorithm="none")
+    assert [_accepted(keys, each, ("HS256",)) for each in (unusual, unsigned)] == [None, None]
+    listed = jwt.api_jws.PyJWS().encode(b"[1]", keys[0], algorithm="HS256")
+    assert _accepted(keys, listed, ("HS256",)) is None
+
+
 def test_a_public_key_is_not_accepted_as_the_shared_key_of_a_token() -> None:
     private, public, _ = pem(RSA)
     options = {**JWT, "algorithms": ["RS256"]}

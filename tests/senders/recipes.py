@@ -89,6 +89,7 @@ RECIPES: Mapping[str, Sign] = {
     "fathom": standard(),
     "higgsfield": standard(),
     "incident_io": standard(),
+    "openai_webhooks": standard(),
     "lithic": standard(),
     "polar": standard(key="text"),
     "render": standard(),
@@ -115,6 +116,12 @@ RECIPES: Mapping[str, Sign] = {
     "fintoc": stamped(dotted, "s", lambda t, v: {"fintoc-signature": f"t={t},v1={v}"}),
     "front": stamped(colon, "ms", lambda t, v: {"x-front-request-timestamp": t, "x-front-signature": v}, form="base64"),
     "grafana": stamped(colon, "s", lambda t, v: {"x-grafana-alerting-timestamp": t, "x-grafana-alerting-signature": v}),
+    "hubspot_webhooks": stamped(
+        lambda d, stamp: b"POST" + d.url.encode() + d.body + stamp,
+        "ms",
+        lambda t, v: {"x-hubspot-request-timestamp": t, "x-hubspot-signature-v3": v},
+        form="base64",
+    ),
     "klaviyo": stamped(body_first, "http_date", lambda t, v: {"klaviyo-timestamp": t, "klaviyo-signature": v}),
     "lob": stamped(dotted, "s", lambda t, v: {"lob-signature-timestamp": t, "lob-signature": v}),
     "moneybird": stamped(dotted, "s", lambda t, v: {"moneybird-signature": f"t={t},v1={v},v1={'0' * 8}"}),
@@ -207,7 +214,13 @@ RECIPES: Mapping[str, Sign] = {
         lambda d: {"iat": int(d.now), "exp": int(d.now) + 60, "request_body_sha256": sha256(d, "base64")},
     ),
     "livekit": hs256(
-        "authorization", lambda d: {"nbf": int(d.now), "exp": int(d.now) + 60, "sha256": sha256(d, "base64")}
+        "authorization",
+        lambda d: {
+            "iss": "APIxZj9kQwErTy",
+            "nbf": int(d.now),
+            "exp": int(d.now) + 60,
+            "sha256": sha256(d, "base64"),
+        },
     ),
     "messagebird": hs256(
         "messagebird-signature-jwt",

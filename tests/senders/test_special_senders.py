@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from onceward.inbox import answers
 from onceward.webhooks.families.fetched_keys import APART_S, KEPT_S, FetchedKeys
-from onceward.webhooks.provider import Rejected, Request, SourceConfig
+from onceward.webhooks.provider import ConfigError, Rejected, Request, SourceConfig
 from onceward.webhooks.registry import PROVIDERS
 from tests.senders.recipes import BODIES, RECIPES
 from tests.senders.signing import Delivery, signed_by
@@ -359,3 +359,18 @@ def test_a_process_imports_no_sender_before_a_source_uses_it() -> None:
 def test_more_than_a_hundred_senders_are_known() -> None:
     assert len(PROVIDERS) > 140
     assert len(SENDERS) == len(RECIPES)
+
+
+# -- addresses
+
+
+def test_only_listed_addresses_are_accepted() -> None:
+    config = replace(source("telegram"), options={"addresses": ["149.154.160.0/20", "2001:db8::7"]})
+    assert config.addresses is not None
+    accepted = ("149.154.160.1", "149.154.175.255", "2001:db8::7", "::ffff:149.154.161.9")
+    refused = ("149.154.176.0", "2001:db8::8", "::ffff:10.0.0.1", "", "unix:", None)
+    assert [each for each in (*accepted, *refused) if config.addresses.accepts(each)] == list(accepted)
+    for wrong in ("149.154.160.1/20", "example.com", 7, [], ["10.0.0.1", None], ["10.0.0.1"] * 201):
+        with pytest.raises(ConfigError, match="option addresses"):
+            SourceConfig(provider="telegram", options={"addresses": wrong})
+    assert source("telegram").addresses is None

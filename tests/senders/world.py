@@ -36,7 +36,13 @@ def source(name: str, *which: str, **changes: Any) -> SourceConfig:
     fields = sender_named(name).options_model.model_fields
     options = {option: (each.examples or [])[0] for option, each in fields.items() if each.is_required()}
     secrets = tuple(secret_of(name, one) for one in which or ("a",))
-    return SourceConfig(provider=name, secrets=secrets, public_url=PUBLIC_URL, options=options | changes)
+    return SourceConfig(
+        provider=name,
+        secrets=secrets,
+        public_url=PUBLIC_URL,
+        options=options | changes,
+        tolerance_s=sender_named(name).tolerance_s,
+    )
 
 
 def ours(name: str, type: str, *, now: float = NOW, config: SourceConfig | None = None) -> Request:

@@ -52,7 +52,7 @@ class SourceIn(BaseModel):
     mode: Mode = "ack"
     options: Json = Field(default_factory=dict)
     public_url: Text | None = Field(None, max_length=2000)
-    tolerance_s: int = Field(300, ge=1, le=86_400)
+    tolerance_s: int | None = Field(None, ge=1, le=86_400)
     ordering: bool = False
     rate_per_s: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False)
     requests_per_s: RequestsPerS = None

@@ -12,6 +12,7 @@ SENDER = Sender(
     events=Events(
         id=Header("X-Request-UUID"), type=Header("X-Event-Key"), ordering="repository.full_name", strict=True
     ),
+    published_addresses="https://ip-ranges.atlassian.com",
     setup=(
         "In the repository's settings, under Webhooks, add the URL of the source and a secret: it is the secret "
         "of the source."

@@ -15,6 +15,8 @@ SENDER = Sender(
         timestamp="box-delivery-timestamp",
         timestamp_unit="iso",
     ),
+    sample_headers={"box-signature-version": "1", "box-signature-algorithm": "HmacSHA256"},
+    tolerance_s=600,
     events=Events(
         id=("id", Header("Box-Delivery-Id")), type="trigger", ordering="source.id", data="source", strict=True
     ),

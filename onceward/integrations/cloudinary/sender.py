@@ -15,6 +15,7 @@ SENDER = Sender(
         keyed=False,
         timestamp="x-cld-timestamp",
     ),
+    tolerance_s=7200,
     events=Events(
         id=Derive("notification_type", "public_id", "version", "request_id", "timestamp"),
         type="notification_type",

@@ -11,6 +11,7 @@ SENDER = Sender(
     verification=Hmac(
         header="elevenlabs-signature", signed="{timestamp}.{body}", separator=",", prefix="v0=", timestamp_entry="t="
     ),
+    tolerance_s=1800,
     events=Events(
         id=Derive("type", "event_timestamp", "data.conversation_id", "data.request_id"),
         type="type",
@@ -22,7 +23,6 @@ SENDER = Sender(
         "Under Settings, Webhooks, create one with the URL of the source and HMAC. Its secret is the secret of "
         "the source."
     ),
-    notes="The library of ElevenLabs allows 30 minutes; here it is the tolerance of the source.",
     facts=("elevenlabs/elevenlabs-js src/wrapper/webhooks.ts (signature)",),
     unconfirmed=("retries",),
 )

@@ -10,6 +10,7 @@ SENDER = Sender(
     title="Jira Cloud",
     verification=Hmac(header="x-hub-signature", prefix="sha256="),
     events=Events(id=Header("X-Atlassian-Webhook-Identifier"), type="webhookEvent", ordering="issue.id", strict=True),
+    published_addresses="https://ip-ranges.atlassian.com",
     setup=(
         "Under System, WebHooks (for administrators), create a webhook with the URL of the source and a secret: "
         "it is the secret of the source."

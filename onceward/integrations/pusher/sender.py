@@ -19,6 +19,7 @@ def _id(request: Request, event: Any) -> str:
 SENDER = Sender(
     title="Pusher Channels",
     verification=Hmac(header="x-pusher-signature"),
+    sample_headers={"x-pusher-key": "278d425bdf160c739803"},
     events=Events(items="events", id=_id, type="name", ordering="channel"),
     setup=(
         "In the app's settings, under Webhooks, add the URL of the source. The secret of the app key is the "

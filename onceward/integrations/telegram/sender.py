@@ -21,6 +21,7 @@ SENDER = Sender(
     verification=Token(header="x-telegram-bot-api-secret-token"),
     events=Events(id="update_id", type=_kind, ordering=("message.chat.id", "callback_query.from.id"), strict=True),
     accepted_reply=ProviderReply(status=200),
+    published_addresses="149.154.160.0/20 and 91.108.4.0/22 (https://core.telegram.org/bots/webhooks)",
     setup="Call `setWebhook` with the URL of the source and a `secret_token`: it is the secret of the source.",
     failure=(
         "Telegram retries with a delay that doubles up to about a minute, and obeys `Retry-After`. 410 for 23 "

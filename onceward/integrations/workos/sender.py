@@ -11,11 +11,12 @@ SENDER = Sender(
     verification=Hmac(
         header="workos-signature",
         signed="{timestamp}.{body}",
-        separator=",",
+        separator=", ",
         prefix="v1=",
         timestamp_entry="t=",
         timestamp_unit="ms",
     ),
+    tolerance_s=180,
     events=Events(type="event", ordering="data.id", data="data", strict=True),
     setup=(
         "In the dashboard, under Webhooks, create one with the URL of the source. Its secret is the secret of the "

@@ -193,7 +193,9 @@ class Signed:
             texts = [text]
         if not self.separator:
             return texts
-        return [stripped for text in texts for entry in text.split(self.separator) if (stripped := entry.strip())]
+        # The separator is written as declared (", "); the spaces around an entry never matter.
+        at = self.separator.strip() or self.separator
+        return [stripped for text in texts for entry in text.split(at) if (stripped := entry.strip())]
 
     def _read_stamp(self, entries: list[str], request: Request) -> str:
         if self.timestamp:
