@@ -53,11 +53,12 @@ class Inbox:
         self._certificates = CertificateFetcher()
         self._store = store = Store(db, waker)
         self._waiting = Waiting(db)
+        inline = Inline(db, store, open_tx, self._waiting, shares=shares_inline)
         self.receiver = Receiver(
             self.catalog,
             EventRouter(self.catalog, dict(handlers)),
             store,
-            Inline(db, store, open_tx, self._waiting, shares=shares_inline),
+            inline,
             self.rejects,
             self._waiting,
             Transmissions(db),
@@ -71,6 +72,7 @@ class Inbox:
             self._sources,
             Loop("slow bodies", self.receiver.hurry, every_s=1.0),
             Loop("rejects", self.rejects.flush, every_s=1.0),
+            Loop("contention", inline.observe, every_s=0.25),
         ]
 
     async def start(self) -> None:

@@ -114,6 +114,10 @@ class Inline:
         self._running = 0
         self._running_of: Counter[Hashable] = Counter()
 
+    async def observe(self) -> None:
+        """Learn which handlers wait for each other's row locks."""
+        await self._groups.observe()
+
     async def receive(self, routed: RoutedEvent, payload: Any, handler: Handler) -> Answer:
         """Store and handle one event.
 
