@@ -114,7 +114,7 @@ def outline_request(lessons: int) -> dict[str, Any]:
     content = orjson.dumps({"course": "Knots", "task": f"exactly {lessons} lessons"}).decode()
     return {
         "messages": [{"role": "user", "content": content}],
-        "response_format": {"json_schema": {"name": "outline"}},
+        "response_format": {"json_schema": {"schema": {"properties": {"lessons": {}}}}},
     }
 
 

@@ -59,7 +59,7 @@ async def test_a_course_grows_before_the_eyes_of_its_owner(server: Server, brows
     await expect(page.locator("#draft p").first).to_be_visible(timeout=20000)
     early = await page.locator("#draft").inner_text()
     await expect(page.locator("#draft")).not_to_have_text(early, timeout=20000)
-    await page.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Stop").click()
     await expect(page.locator("#status")).to_have_text("Cancelled", timeout=15000)
     server.openai.piece_s, server.openai.piece_characters = 0.0, 2000
     await until_free(server)

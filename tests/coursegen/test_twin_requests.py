@@ -155,6 +155,11 @@ async def tier(stage: Stage) -> Case:
     return Case(f"/api/v1/coursegen/users/{uuid4()}", {"tier": "BASIC"}, [{"tier": "basic"}], staff)
 
 
+async def chosen_models(stage: Stage) -> Case:
+    staff = {"authorization": f"Bearer {stage.server.key}"}
+    return Case("/api/v1/coursegen/models", {"models": "*=openai"}, [{"models": "*=anthropic"}], staff)
+
+
 CASES: Cases[Stage] = {
     f"POST {USERS}/generate": generate,
     f"POST {USERS}/generate (with a callback)": generate_with_callback,
@@ -167,6 +172,7 @@ CASES: Cases[Stage] = {
     f"PATCH {USERS}/courses/{{course_id}}": edit,
     f"POST {USERS}/courses/{{course_id}}/versions/{{number}}/show": show_version,
     "PUT /api/v1/coursegen/users/{user_id}": tier,
+    "PUT /api/v1/coursegen/models": chosen_models,
 }
 
 

@@ -22,11 +22,12 @@ from onceward.limits import GLOBAL, Refusal, reserve, want
 from onceward.telemetry import get_logger
 from onceward.trust import record_metric
 from onceward_apps.coursegen import line, model, texts
-from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
+from onceward_apps.coursegen.app import CoursegenSettings, app, plan, tiers
 from onceward_apps.coursegen.errors import AtLimit, NotAccepted, NotFound, NotPossible
+from onceward_apps.coursegen.forecast import Forecast, forecast
 from onceward_apps.coursegen.jobs import generate
 from onceward_apps.coursegen.metrics import ACCEPTED
-from onceward_apps.coursegen.store import courses, waiting_line
+from onceward_apps.coursegen.store import courses, spending, waiting_line
 
 WAITS_S = (0.1, 0.2)
 """Waits between the tries of one request: 3 tries."""
@@ -77,6 +78,8 @@ class Candidate:
     limit_key: str
     user_limit: int
     cap_micros: int | None
+    forecast: Forecast | None = None
+    """What the course will cost, if there is a cap of the organization or the user."""
 
     @property
     def refusal(self) -> dict[str, Any]:
@@ -97,9 +100,11 @@ async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: 
 
     async def read() -> Any:
         async with engine.transaction(organization=organization) as tx:
-            return await courses.candidate(tx, course_id, user_id, limit_key=key, tiers=names)
+            found = await courses.candidate(tx, course_id, user_id, limit_key=key, tiers=names)
+            chosen = plan(await spending.own_settings(tx))
+            return found, await forecast(tx, found, chosen) if found is not None and chosen.has_caps else None
 
-    course, _ = await _tried(engine, user_id, course_id, read)
+    (course, expected), _ = await _tried(engine, user_id, course_id, read)
     if course is None:
         raise NotFound(f"course {course_id} does not exist, or is not yours")
     return Candidate(
@@ -108,6 +113,7 @@ async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: 
         limit_key=key,
         user_limit=tiers().of(course["tier"]),
         cap_micros=model.parse_caps(app.settings(CoursegenSettings).monthly_caps_usd).get(course["tier"]),
+        forecast=expected,
     )
 
 
@@ -124,6 +130,17 @@ def refuse_early(engine: Engine, requested: GenerationRequest, candidate: Candid
     if cap is not None and course["month_micros"] >= cap:
         ACCEPTED.labels("refused").inc()
         raise AtLimit("monthly_cap", retry_after_s=model.seconds_to_next_month(course["now"]), **candidate.refusal)
+    expected = candidate.forecast
+    # One lesson costs little; its calls stop at the cap.
+    if expected is not None and not expected.fits and requested.lesson is None:
+        ACCEPTED.labels("refused").inc()
+        raise AtLimit(
+            "forecast",
+            retry_after_s=model.seconds_to_next_month(course["now"]),
+            expected_usd=f"{expected.expected_micros / model.MICROS:.2f}",
+            left_usd=f"{(expected.cap_left_micros or 0) / model.MICROS:.2f}",
+            **candidate.refusal,
+        )
     reached = _full(candidate, everybody=course["waiting"], own=course["user_waiting"])
     if reached is not None:
         engine.note_refusal(reached, candidate.refusal, _refusal(requested, candidate))

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from onceward import FeatureSettings, Onceward
 from onceward_apps.coursegen.model import parse_caps
+from onceward_apps.coursegen.models import Plan, parse_models, parse_prices, plan_of
 from onceward_apps.coursegen.tiers import Tiers
 
 HERE = Path(__file__).parent
@@ -35,12 +36,34 @@ class CoursegenSettings(FeatureSettings):
         description="Longest Retry-After that an attempt waits for; after a longer one the whole job is retried later.",
     )
     max_output_tokens: int = Field(4000, ge=16, description="Tokens that one answer may have.")
+    most_parts: int = Field(
+        4,
+        ge=1,
+        le=20,
+        description="Answers of a model that one lesson may have: one over the limit of tokens is continued.",
+    )
     max_lessons: int = Field(20, ge=1, le=50, description="Lessons that a course may have.")
+    models: str = Field(
+        "*=openai",
+        description="Models of each step (outline, lessons, exercises, review, `*` for all others), such as"
+        " `lessons=anthropic/claude-x|openai/gpt-x,*=openai`; after `|` follow those that are asked if the first one"
+        " refuses, is away or has no account. A provider alone means the default model of its account.",
+    )
+    prices: str = Field(
+        "",
+        description="Prices of models in US dollars for a million input and output tokens, such as `openai/gpt-x=2.5:10`.",
+    )
     input_usd_per_million: float = Field(
-        0.15, ge=0, description="Price of a million input tokens, in US dollars, for the count of costs."
+        0.15, ge=0, description="Price of a million input tokens of all other models, in US dollars."
     )
     output_usd_per_million: float = Field(
-        0.60, ge=0, description="Price of a million output tokens, in US dollars, for the count of costs."
+        0.60, ge=0, description="Price of a million output tokens of all other models, in US dollars."
+    )
+    organization_monthly_cap_usd: float | None = Field(
+        None, ge=0, description="What the courses of one organization may cost per month. Empty: no cap."
+    )
+    user_monthly_cap_usd: float | None = Field(
+        None, ge=0, description="What the courses of one user may cost per month. Empty: no cap."
     )
     budget_usd: float = Field(
         2.0, gt=0, le=10_000, description="What the generation of one course may cost, unless the request says less."
@@ -79,6 +102,18 @@ class CoursegenSettings(FeatureSettings):
     @classmethod
     def check_tiers(cls, value: str) -> str:
         Tiers.parse(value)
+        return value
+
+    @field_validator("models")
+    @classmethod
+    def check_models(cls, value: str) -> str:
+        parse_models(value)
+        return value
+
+    @field_validator("prices")
+    @classmethod
+    def check_prices(cls, value: str) -> str:
+        parse_prices(value)
         return value
 
     @field_validator("monthly_caps_usd")
@@ -127,6 +162,11 @@ app.event_type(
     sample={**SAMPLE, "status": "failed", "error": "budget_exceeded"},
     description="The generation of a course failed or was cancelled; `error` is a code.",
 )
+
+
+def plan(own: Any = None) -> Plan:
+    """Return models, prices and caps for an organization. `own` is its row of settings, or None."""
+    return plan_of(app.settings(CoursegenSettings), own)
 
 
 def tiers() -> Tiers:

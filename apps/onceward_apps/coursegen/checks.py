@@ -58,6 +58,16 @@ select format('organization %s, %s, %s: the sum is %s, its calls cost %s', x.org
  where x.summed <> x.called
 limit $1
 """
+USER_COSTS = """
+-- No user has spent more in a month than the calls of the organization cost.
+select format('organization %s, %s: users have %s, all calls cost %s', x.organization_id, x.month, x.users, x.called)
+  from (select u.organization_id, u.month, sum(u.cost_micros) as users,
+               coalesce((select sum(t.cost_micros) from coursegen.tier_costs t
+                          where t.organization_id = u.organization_id and t.month = u.month), 0) as called
+          from coursegen.user_costs u group by 1, 2) x
+ where x.users > x.called
+limit $1
+"""
 OPEN_CALLS = """
 -- A call that is being made belongs to a job that has not ended.
 select format('call %s of course %s is open, and its job %s has ended', l.request_id, l.course_id, l.job_id)
@@ -80,6 +90,7 @@ CHECKS: tuple[Check, ...] = (
     finds_nothing("coursegen.completed_courses_are_complete", COMPLETE),
     finds_nothing("coursegen.progress_shows_its_steps", PROGRESS),
     finds_nothing("coursegen.costs_add_up", COSTS),
+    finds_nothing("coursegen.costs_of_users_add_up", USER_COSTS),
     finds_nothing("coursegen.open_calls_have_a_job", OPEN_CALLS),
     finds_nothing("coursegen.no_lesson_is_paid_for_twice", PAID_ONCE),
 )

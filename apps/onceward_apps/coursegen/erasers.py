@@ -40,8 +40,8 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="lessons",
         table="coursegen.course_lessons",
-        columns={"title": "text", "summary": "text", "content": "text", "exercises": "json"},
-        blank={"title": "'erased'", "summary": "''", "content": "''", "exercises": "'[]'"},
+        columns={"title": "text", "summary": "text", "content": "text", "part": "text", "exercises": "json"},
+        blank={"title": "'erased'", "summary": "''", "content": "''", "part": "null", "exercises": "'[]'"},
         together=True,
     ),
     Eraser(
@@ -60,8 +60,18 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="calls to the language model",
         table="coursegen.llm_calls",
-        columns={"error": "text"},
-        blank={"error": "'erased'"},
+        columns={"user_id": "whole", "error": "text"},
+        blank={"user_id": "'00000000-0000-0000-0000-000000000000'::uuid", "error": "'erased'"},
+        # A call that is being made needs its user for the cap of the month.
+        waits="t.state = 'started'",
+        names=("user_id",),
+    ),
+    Eraser(
+        name="costs of users",
+        table="coursegen.user_costs",
+        columns={"user_id": "whole"},
+        delete=True,
+        names=("user_id",),
     ),
 )
 
@@ -77,4 +87,6 @@ UNSEARCHED: dict[str, str] = {
     "coursegen.llm_calls.tier": "a closed set",
     "coursegen.llm_calls.model": "the name of a model",
     "coursegen.tier_costs.*": "sums",
+    "coursegen.organization_settings.models": "names of models",
+    "coursegen.organization_settings.prices": "names of models",
 }

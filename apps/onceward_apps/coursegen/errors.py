@@ -49,7 +49,9 @@ class AtLimit(CoursegenError):
 
     status = 429
 
-    def __init__(self, which: Literal["user", "global", "monthly_cap"], *, retry_after_s: int, **facts: Any) -> None:
+    def __init__(
+        self, which: Literal["user", "global", "monthly_cap", "forecast"], *, retry_after_s: int, **facts: Any
+    ) -> None:
         super().__init__(f"the {which.replace('_', ' ')} limit is reached; retry in {retry_after_s} s")
         self.which = which
         self.retry_after_s = retry_after_s

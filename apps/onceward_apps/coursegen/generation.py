@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from onceward import Engine, Job, Tx
 from onceward_apps.coursegen import model, texts
 from onceward_apps.coursegen.app import CoursegenSettings
 from onceward_apps.coursegen.errors import GenerationFailed, Halted
+from onceward_apps.coursegen.models import Plan
 from onceward_apps.coursegen.store import calls, courses
 
 
@@ -26,17 +27,16 @@ class Generation:
     version: Any
     tier: str
     settings: CoursegenSettings
+    plan: Plan
     progress: dict[str, Any]
+    troubled: set[str] = field(default_factory=set[str])
+    """Models that were away or refused the account in this attempt. They are asked last."""
     is_probe: bool = False
     """The account at the language model was refused before; an answer shows that it works again."""
 
     @property
     def course_id(self) -> UUID:
         return self.course["id"]
-
-    @property
-    def prices(self) -> model.Prices:
-        return model.Prices.of(self.settings.input_usd_per_million, self.settings.output_usd_per_million)
 
     @property
     def locale(self) -> texts.Locale:

@@ -11,11 +11,11 @@ from onceward.limits import reserve
 from onceward.telemetry import bind, get_logger
 from onceward.trust import record_metric
 from onceward_apps.coursegen import completion, line, model, texts
-from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
+from onceward_apps.coursegen.app import CoursegenSettings, app, plan, tiers
 from onceward_apps.coursegen.errors import AccountRefused, GenerationFailed, Halted
 from onceward_apps.coursegen.generation import Generation
 from onceward_apps.coursegen.steps import load_steps
-from onceward_apps.coursegen.store import calls, courses, waiting_line
+from onceward_apps.coursegen.store import calls, courses, spending, waiting_line
 
 FAILED_WAIT_S = 5.0
 """A run that failed unexpectedly gets no slot before this time."""
@@ -134,6 +134,7 @@ async def _started(tx: Tx, job: Job, course: Any) -> tuple[Generation, bool, int
         version=await courses.version(tx, course_id, course["attempt"]),
         tier=course["tier"],
         settings=app.settings(CoursegenSettings),
+        plan=plan(await spending.own_settings(tx)),
         progress=dict(progress),
         is_probe=await waiting_line.paused(tx) is not None,
     )

@@ -29,6 +29,7 @@ STEPS = ("initialise", "outline", "lessons", "exercises", "review")
 
 ErrorCode = Literal[
     "budget_exceeded",
+    "monthly_cap",
     "timeout",
     "content_refused",
     "invalid_output",

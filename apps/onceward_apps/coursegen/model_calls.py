@@ -1,7 +1,8 @@
 """Ask the language model, and record every call before it is made and when it has ended.
 
-The result of a call and the record that it is paid are one commit, so a crash repeats at most the call in flight. What a
-call may cost is limited before it starts: the answer gets as many tokens as the rest of the budget pays for.
+The result of a call and the record that it is paid are one commit, so a crash repeats at most the call in flight. If a
+model refuses, is away or has no account, the next model of the step is asked. A text that reaches the limit of tokens is
+kept and continued by the next call.
 """
 
 from __future__ import annotations
@@ -10,19 +11,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
-from uuid import UUID, uuid4
-
-import orjson
-from pydantic import ValidationError
+from typing import TypeVar
 
 from onceward import Retry, Tx
-from onceward.integrations.openai import OpenAI
 from onceward.services import (
     ChatBroken,
     ChatCut,
     ChatError,
     ChatMessage,
+    ChatModel,
     ChatRateLimited,
     ChatRejected,
     ChatUnavailable,
@@ -32,16 +29,17 @@ from onceward.services import (
     Usage,
 )
 from onceward.telemetry import get_logger
-from onceward_apps.coursegen import line, model, prompts
+from onceward_apps.coursegen import booking, line, model, prompts
+from onceward_apps.coursegen.answers import NotFitting, parse, schema_of
 from onceward_apps.coursegen.app import app
+from onceward_apps.coursegen.booking import NOTHING, Call, booked, finish
 from onceward_apps.coursegen.errors import AccountRefused, GenerationFailed
 from onceward_apps.coursegen.generation import Generation
-from onceward_apps.coursegen.metrics import CALL_SECONDS, CALLS, COST
-from onceward_apps.coursegen.store import calls, courses
+from onceward_apps.coursegen.metrics import CALL_SECONDS, FALLBACKS
+from onceward_apps.coursegen.models import ModelRef
+from onceward_apps.coursegen.store import courses
 
 DRAFT_EVERY_S = 0.7
-LEAST_TOKENS = 64
-"""A call that can afford fewer output tokens is not made: its answer would be cut."""
 
 A = TypeVar("A", bound=prompts.Answer)
 Save = Callable[[Tx, str], Awaitable[None]]
@@ -51,31 +49,31 @@ log = get_logger("onceward_apps.coursegen")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What one call is for. `title` is shown while the answer arrives."""
+    """What one call is for. `title` is shown while the answer arrives.
+
+    `written` is the beginning of the answer, from calls that reached the limit of tokens; `keep` stores it.
+    """
 
     step: int
     item: str
     title: str
     messages: Sequence[ChatMessage]
     schema: JsonSchema | None = None
+    written: str = ""
+    keep: Save | None = None
 
 
-@dataclass(slots=True)
-class _Call:
-    """A call that was recorded and is being made."""
+class _Cut(Exception):
+    """The text reached the limit of tokens. What was written is paid for and kept."""
 
-    request_id: UUID
-    client: OpenAI
-    prompt_tokens: int
-    max_tokens: int
-    reserved_micros: int
-    text: str = ""
-    shown_at: float = 0.0
+    def __init__(self, text: str) -> None:
+        super().__init__("the answer reached the limit of tokens")
+        self.text = text
 
 
 async def write(generation: Generation, question: Question, save: Save) -> None:
     """Ask for a text and save it in the commit that records the call."""
-    await _with_one_repair(generation, question, save)
+    await _by_any_model(generation, question, save)
 
 
 async def fill_in(
@@ -84,68 +82,84 @@ async def fill_in(
     """Ask for a structured answer and save it in the commit that records the call."""
 
     async def save_parsed(tx: Tx, text: str) -> None:
-        await save(tx, _parse(shape, text))
+        await save(tx, parse(shape, text))
 
-    schema = JsonSchema(shape.__name__.lower(), _strict(shape.model_json_schema()))
-    await _with_one_repair(generation, replace(question, schema=schema), save_parsed)
+    await _by_any_model(generation, replace(question, schema=schema_of(shape)), save_parsed)
 
 
-async def _with_one_repair(generation: Generation, question: Question, save: Save) -> None:
-    """Ask. An answer that does not fit is sent back once with the problem; then the generation fails."""
+# -- which model -----------------------------------------------------------------------------------------------------
+
+
+async def _by_any_model(generation: Generation, question: Question, save: Save) -> None:
+    """Ask the models of the step in their order. Raises what ends the attempt if none of them answers."""
+    failures: list[AccountRefused | Retry | GenerationFailed] = []
+    # A model that was away or refused the account is asked last for the rest of this attempt.
+    refs = sorted(generation.plan.models_of(question.step), key=lambda ref: ref.name in generation.troubled)
+    for ref in refs:
+        try:
+            await _continued(generation, question, save, ref)
+            return
+        except (AccountRefused, Retry) as failure:
+            generation.troubled.add(ref.name)
+            failures.append(failure)
+        except GenerationFailed as failure:
+            if failure.code not in ("content_refused", "provider_refused", "invalid_output"):
+                raise
+            failures.append(failure)
+        if len(refs) > 1:
+            FALLBACKS.labels(str(question.step)).inc()
+            log.warning("coursegen.model_gave_no_answer", step=question.step, item=question.item, model=ref.name)
+    # Waiting may help if one of them was only away or without credit; a refusal alone is final.
+    for kind in (Retry, AccountRefused):
+        for failure in failures:
+            if isinstance(failure, kind):
+                raise failure
+    raise failures[0]
+
+
+async def _continued(generation: Generation, question: Question, save: Save, ref: ModelRef) -> None:
+    """Ask until the text is complete. A text over the limit of tokens is continued, a few times."""
+    written = question.written
+    for part in range(generation.settings.most_parts):
+        asked = question
+        if written:
+            messages = prompts.go_on(question.messages, written)
+            asked = replace(question, item=f"{question.item}:part{part + 1}", messages=messages, written=written)
+        try:
+            await _with_one_repair(generation, asked, save, ref)
+            return
+        except _Cut as cut:
+            written += cut.text
+    reason = f"{question.item}: longer than {generation.settings.most_parts} answers of a model"
+    raise GenerationFailed("invalid_output", reason)
+
+
+async def _with_one_repair(generation: Generation, question: Question, save: Save, ref: ModelRef) -> None:
+    """Ask. An answer that does not fit is sent back once with the problem."""
     try:
-        await _answered(generation, question, save)
+        await _answered(generation, question, save, ref)
         return
     except NotFitting as problem:
         log.warning("coursegen.answer_not_fitting", step=question.step, item=question.item)
         messages = prompts.repair(question.messages, problem.answer, str(problem))
     try:
-        await _answered(generation, replace(question, item=f"{question.item}:repair", messages=messages), save)
+        await _answered(generation, replace(question, item=f"{question.item}:repair", messages=messages), save, ref)
     except NotFitting as problem:
         raise GenerationFailed("invalid_output", f"{question.item}: {problem}") from None
-
-
-class NotFitting(Exception):
-    """The answer is empty, is not JSON, or does not fit its shape."""
-
-    def __init__(self, problem: str, answer: str) -> None:
-        super().__init__(problem)
-        self.answer = answer
-
-
-def _parse(shape: type[A], text: str) -> A:
-    try:
-        return shape.model_validate(orjson.loads(text))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise NotFitting(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}", text) from None
-    except orjson.JSONDecodeError as error:
-        raise NotFitting(f"not JSON: {error.msg}", text) from None
-
-
-def _strict(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without the keywords that strict mode refuses; pydantic checks those limits."""
-    refused = {"title", "description", "minLength", "maxLength", "minItems", "maxItems"}
-    properties = schema.get("properties")
-    kept: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in ("properties", "$defs"):
-            kept[key] = {name: _strict(each) for name, each in value.items()}
-        elif key == "items":
-            kept[key] = _strict(value)
-        elif key not in refused:
-            kept[key] = value
-    if properties is not None:
-        kept["required"] = list(properties)
-    return kept
 
 
 # -- one answer, with tries ------------------------------------------------------------------------------------------
 
 
-async def _answered(generation: Generation, question: Question, save: Save) -> None:
+async def _answered(generation: Generation, question: Question, save: Save, ref: ModelRef) -> None:
     tries = generation.settings.call_tries
     for number in range(1, tries + 1):
-        call = await _begin(generation, question)
+        generation.seconds_left()
+        client = await _client(generation, ref)
+        tokens = sum(model.estimated_tokens(message.content) for message in question.messages)
+        call = await booking.begin(
+            generation, client, ref, step=question.step, item=question.item, prompt_tokens=tokens
+        )
         started = time.monotonic()
         try:
             usage = await _stream(generation, question, call)
@@ -163,51 +177,25 @@ async def _answered(generation: Generation, question: Question, save: Save) -> N
         await asyncio.sleep(min(wait_s, generation.seconds_left()))
 
 
-async def _begin(generation: Generation, question: Question) -> _Call:
-    """Record the call. Raises `GenerationFailed` if the rest of the budget or of the time does not allow it."""
-    generation.seconds_left()
-    client = await _client(generation)
-    prompt_tokens = sum(model.estimated_tokens(message.content) for message in question.messages)
-    prices = generation.prices
-    async with generation.transaction() as tx:
-        left = generation.course["budget_micros"] - await generation.spent_micros(tx)
-        affordable = prices.affordable_tokens(left, prompt_tokens)
-        if affordable < LEAST_TOKENS:
-            raise GenerationFailed(
-                "budget_exceeded", f"{left} micros are left, which is not enough for {question.item}"
-            )
-        max_tokens = min(affordable, generation.settings.max_output_tokens)
-        call = _Call(uuid4(), client, prompt_tokens, max_tokens, prices.cost(prompt_tokens, max_tokens))
-        await calls.start(
-            tx,
-            course_id=generation.course_id,
-            attempt=generation.course["attempt"],
-            job_id=generation.job.id,
-            step=question.step,
-            item=question.item,
-            request_id=call.request_id,
-            tier=generation.tier,
-            model=client.model,
-            reserved_micros=call.reserved_micros,
-        )
-    return call
-
-
-async def _client(generation: Generation) -> OpenAI:
+async def _client(generation: Generation, ref: ModelRef) -> ChatModel:
     try:
-        return await app.services.openai(generation.job.organization)
+        return await app.services.get(ref.provider, generation.job.organization)
     except NotSet as error:
         raise AccountRefused(str(error)) from None
 
 
-async def _stream(generation: Generation, question: Question, call: _Call) -> Usage | None:
+async def _stream(generation: Generation, question: Question, call: Call) -> Usage | None:
     """Read the answer and show it while it arrives. Return the tokens that it cost; None: the service did not say."""
     # A stream that ignores its limit must not run for ever, and must not cost more than was reserved.
     most_characters = call.max_tokens * 8 + 2000
     try:
         async with asyncio.timeout(min(generation.settings.call_timeout_s, generation.seconds_left())):
             async with call.client.stream(
-                question.messages, schema=question.schema, max_tokens=call.max_tokens, key=str(call.request_id)
+                question.messages,
+                model=call.ref.model,
+                schema=question.schema,
+                max_tokens=call.max_tokens,
+                key=str(call.request_id),
             ) as stream:
                 async for piece in stream:
                     call.text += piece
@@ -222,7 +210,7 @@ async def _stream(generation: Generation, question: Question, call: _Call) -> Us
     return completion.usage
 
 
-async def _show(generation: Generation, question: Question, call: _Call) -> None:
+async def _show(generation: Generation, question: Question, call: Call) -> None:
     """Store the text so far, for the page, at most every `DRAFT_EVERY_S`. It also notices a cancelled course."""
     now = time.monotonic()
     if now - call.shown_at < DRAFT_EVERY_S:
@@ -235,113 +223,71 @@ async def _show(generation: Generation, question: Question, call: _Call) -> None
             step=question.step,
             item=question.item,
             title=question.title,
-            text=call.text if question.schema is None else "",
+            text=question.written + call.text if question.schema is None else "",
         )
 
 
-def _estimate(call: _Call) -> Usage:
-    return Usage(call.prompt_tokens, model.estimated_tokens(call.text))
-
-
-async def _paid(generation: Generation, question: Question, call: _Call, usage: Usage | None, save: Save) -> None:
+async def _paid(generation: Generation, question: Question, call: Call, usage: Usage | None, save: Save) -> None:
     """Record a complete answer and save it, in one commit. An answer that does not fit is paid for too."""
-    booking = _booked(generation, call, usage, _estimate(call))
+    made = booked(call, usage, booking.estimate(call))
     try:
         async with generation.transaction() as tx:
-            await _finish(tx, generation, question, call, booking, "done")
-            await save(tx, call.text)
+            await finish(tx, generation, question.step, call, made, "done")
+            await save(tx, question.written + call.text)
             if generation.is_probe and await line.unpause(tx):
                 line.admit_soon(tx)
                 generation.is_probe = False
     except NotFitting:
         async with generation.transaction() as tx:
-            await _finish(tx, generation, question, call, booking, "done", error="does not fit the schema")
+            await finish(tx, generation, question.step, call, made, "done", error="does not fit the schema")
         raise
-
-
-@dataclass(frozen=True, slots=True)
-class _Booking:
-    """What a call is booked with. `is_estimate`: the service has not reported its tokens."""
-
-    usage: Usage | None
-    micros: int
-    is_estimate: bool
-
-
-NOTHING = _Booking(None, 0, False)
-
-
-def _booked(generation: Generation, call: _Call, usage: Usage | None, estimate: Usage | None = None) -> _Booking:
-    """Return what the service reported; else the estimate; else all that was reserved, which is the most it can be."""
-    known = usage or estimate
-    if known is None:
-        return _Booking(None, call.reserved_micros, True)
-    cost = generation.prices.cost(known.prompt_tokens, known.completion_tokens)
-    return _Booking(known, cost, usage is None)
-
-
-async def _finish(
-    tx: Tx,
-    generation: Generation,
-    question: Question,
-    call: _Call,
-    booking: _Booking,
-    state: str,
-    *,
-    error: str | None = None,
-) -> None:
-    await calls.finish(
-        tx,
-        call.request_id,
-        state,
-        prompt_tokens=None if booking.usage is None else booking.usage.prompt_tokens,
-        completion_tokens=None if booking.usage is None else booking.usage.completion_tokens,
-        cost_micros=booking.micros,
-        estimated=booking.is_estimate,
-        error=error,
-    )
-
-    def count() -> None:
-        CALLS.labels(str(question.step), state).inc()
-        COST.labels(generation.tier).inc(booking.micros)
-
-    tx.after_commit(count)
 
 
 # -- what did not work -----------------------------------------------------------------------------------------------
 
 
-async def _failed(generation: Generation, question: Question, call: _Call, error: ChatError, *, last: bool) -> float:
+async def _failed(generation: Generation, question: Question, call: Call, error: ChatError, *, last: bool) -> float:
     """Record a call that failed. Return how long to wait before the next try, or raise what ends this attempt."""
+    if isinstance(error, ChatCut):
+        await _cut(generation, question, call, error)
     # A service that answered with an error has written nothing. If it may have written something, as after a timeout,
     # the reservation is booked until the service says what the call cost.
-    booking = NOTHING if _is_free(error) else _booked(generation, call, error.usage)
+    made = NOTHING if _is_free(error) else booked(call, error.usage)
     async with generation.transaction() as tx:
         reason = f"{type(error).__name__}: {error.reason}"[:500]
-        await _finish(tx, generation, question, call, booking, "failed", error=reason)
+        await finish(tx, generation, question.step, call, made, "failed", error=reason)
     log.warning("coursegen.call_failed", step=question.step, item=question.item, error=type(error).__name__)
+    wait_s: float | None = None
     match error:
         case ModelRefused():
             raise GenerationFailed("content_refused", f"{question.item}: the model refused to answer") from None
-        case ChatCut():
-            if call.max_tokens < generation.settings.max_output_tokens:
-                raise GenerationFailed("budget_exceeded", f"{question.item}: the budget ended in the answer") from None
-            reason = f"{question.item}: the answer is longer than {call.max_tokens} tokens"
-            raise GenerationFailed("invalid_output", reason) from None
         case ChatRejected(account=True):
-            raise AccountRefused(f"{call.client.model}: {error.reason}") from None
+            raise AccountRefused(f"{call.ref.provider}/{call.client.model}: {error.reason}") from None
         case ChatRejected():
             raise GenerationFailed("provider_refused", f"{question.item}: {error.reason}"[:500]) from None
-        case ChatRateLimited():
-            wait_s = error.retry_after_s
-        case ChatUnavailable():
+        case ChatRateLimited() | ChatUnavailable():
             wait_s = error.retry_after_s
         case _:
-            wait_s = None
+            pass
     wait_s = generation.settings.call_wait_s if wait_s is None else wait_s
     if last or wait_s > generation.settings.longest_wait_s:
         raise Retry(f"provider_unavailable: {question.item}: {error.reason}"[:500], after=max(wait_s, 1.0)) from None
     return wait_s
+
+
+async def _cut(generation: Generation, question: Question, call: Call, error: ChatCut) -> None:
+    """Record an answer that reached the limit of tokens. A text is kept, in the same commit, and continued."""
+    call.text = error.text
+    made = booked(call, error.usage, booking.estimate(call))
+    async with generation.transaction() as tx:
+        await finish(tx, generation, question.step, call, made, "done", error="reached the limit of tokens")
+        if question.keep is not None:
+            await question.keep(tx, question.written + call.text)
+    if call.limited_by is not None:
+        raise GenerationFailed(call.limited_by, f"{question.item}: the money ended in the answer") from None
+    if question.schema is not None:
+        raise NotFitting(f"longer than {call.max_tokens} tokens: answer in fewer words", call.text) from None
+    raise _Cut(call.text) from None
 
 
 def _is_free(error: ChatError) -> bool:
@@ -349,18 +295,18 @@ def _is_free(error: ChatError) -> bool:
     return isinstance(error, ChatRejected | ChatRateLimited | ChatUnavailable)
 
 
-async def _stopped(generation: Generation, question: Question, call: _Call, error: BaseException) -> None:
+async def _stopped(generation: Generation, question: Question, call: Call, error: BaseException) -> None:
     """Record a call that we ended ourselves: cancelled, out of time, or the course is gone. Best effort.
 
     If this is not written (another worker has the job, the database is away), the next attempt marks the call as lost.
     """
     if not isinstance(error, Exception | asyncio.CancelledError):
         return
-    booking = _booked(generation, call, None)
+    made = booked(call, None)
 
     async def record() -> None:
         async with generation.job.transaction(fenced=True) as tx:
-            await _finish(tx, generation, question, call, booking, "stopped", error=type(error).__name__)
+            await finish(tx, generation, question.step, call, made, "stopped", error=type(error).__name__)
 
     try:
         async with asyncio.timeout(5):

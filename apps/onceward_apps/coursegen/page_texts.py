@@ -25,7 +25,15 @@ WORDS: dict[str, dict[Locale, str]] = {
     "cost": {"ru": "Потрачено", "en": "Cost so far"},
     "of_budget": {"ru": "из", "en": "of"},
     "start": {"ru": "Сгенерировать", "en": "Generate"},
-    "cancel": {"ru": "Отменить", "en": "Cancel"},
+    "cancel": {"ru": "Остановить", "en": "Stop"},
+    "forecast": {
+        "ru": "Будет стоить около {expected}, не больше {most} (вызовов модели: {calls}).",
+        "en": "It will cost about {expected}, and never more than {most} ({calls} calls to the model).",
+    },
+    "forecast_over": {
+        "ru": "Будет стоить около {expected}, а в этом месяце осталось {most}.",
+        "en": "It will cost about {expected}, and {most} is left this month.",
+    },
     "resume": {"ru": "Продолжить", "en": "Resume"},
     "again": {"ru": "Сгенерировать заново", "en": "Generate again"},
     "again_sure": {
@@ -59,6 +67,8 @@ WORDS: dict[str, dict[Locale, str]] = {
     "delete": {"ru": "Удалить", "en": "Delete"},
     "delete_sure": {"ru": "Удалить курс навсегда?", "en": "Delete the course for ever?"},
     "markdown": {"ru": "Скачать Markdown", "en": "Download Markdown"},
+    "html": {"ru": "Скачать HTML", "en": "Download HTML"},
+    "scorm": {"ru": "Скачать SCORM", "en": "Download SCORM"},
     "json": {"ru": "Скачать JSON", "en": "Download JSON"},
     "read": {"ru": "Читать", "en": "Read"},
     "close": {"ru": "Закрыть", "en": "Close"},

@@ -74,6 +74,15 @@ def repair(messages: Sequence[ChatMessage], answer: str, problem: str) -> list[C
     return [*messages, ChatMessage("assistant", answer[:20_000]), ChatMessage("user", ask)]
 
 
+def go_on(messages: Sequence[ChatMessage], written: str) -> list[ChatMessage]:
+    """Return the conversation that asks for the rest of a text that reached the limit of tokens."""
+    ask = (
+        "Your text reached its limit of length. Continue exactly where it ends, in the middle of the sentence if need be."
+        " Repeat nothing and explain nothing."
+    )
+    return [*messages, ChatMessage("assistant", written.rstrip()), ChatMessage("user", ask)]
+
+
 def _about(course: Any) -> dict[str, Any]:
     return {"course": course["title"], "brief": course["brief"], "language": course["language"]}
 

@@ -32,6 +32,11 @@ def markdown(text: str, *, most: int) -> str:
     return "".join(parts).rstrip()
 
 
+def unfinished(text: str, *, most: int) -> str:
+    """Return the beginning of a text as it can be stored. Its end stays as it is, for what follows."""
+    return _storable(text)[:most]
+
+
 def heading(text: str) -> str:
     """Return a stored text as one line of Markdown, for titles in exports."""
     return _harmless(" ".join(text.split()))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from onceward import Run, Tx
-from onceward_apps.coursegen import completion
+from onceward_apps.coursegen import completion, usage
 from onceward_apps.coursegen.app import app
 from onceward_apps.coursegen.store import courses
+
+__all__ = ["end_if_over", "reconcile", "usage"]
 
 UNFINISHED = """
 select id, organization_id, job_id from coursegen.courses

@@ -13,6 +13,7 @@ from typing import Any
 
 from onceward import Tx
 from onceward_apps.coursegen import model, model_calls, prompts, safe_text
+from onceward_apps.coursegen.answers import NotFitting
 from onceward_apps.coursegen.generation import Generation
 from onceward_apps.coursegen.model_calls import Question
 from onceward_apps.coursegen.store import courses
@@ -63,7 +64,7 @@ async def write_outline(generation: Generation) -> None:
         async def save(tx: Tx, answer: prompts.Outline) -> None:
             if len(answer.lessons) != course["lesson_count"]:
                 problem = f"lessons: must have exactly {course['lesson_count']} entries, not {len(answer.lessons)}"
-                raise model_calls.NotFitting(problem, answer.model_dump_json())
+                raise NotFitting(problem, answer.model_dump_json())
             planned = [
                 (safe_text.plain_text(each.title, most=300), safe_text.plain_text(each.summary, most=4000))
                 for each in answer.lessons
@@ -89,11 +90,23 @@ async def write_lessons(generation: Generation) -> None:
         async def save(tx: Tx, text: str, number: int = number) -> None:
             content = safe_text.markdown(text, most=MAX_LESSON_CHARACTERS)
             if not content:
-                raise model_calls.NotFitting("the lesson is empty", text)
+                raise NotFitting("the lesson is empty", text)
             await courses.save_lesson(tx, generation.course_id, number, content)
 
+        async def keep(tx: Tx, text: str, number: int = number) -> None:
+            await courses.keep_part(
+                tx, generation.course_id, number, safe_text.unfinished(text, most=MAX_LESSON_CHARACTERS)
+            )
+
         messages = prompts.lesson(generation.course, titles, lesson["title"], lesson["summary"], number)
-        question = Question(step=3, item=f"lesson:{number}", title=lesson["title"], messages=messages)
+        question = Question(
+            step=3,
+            item=f"lesson:{number}",
+            title=lesson["title"],
+            messages=messages,
+            written=lesson["part"] or "",
+            keep=keep,
+        )
         await model_calls.write(generation, question, save)
     await complete(generation, 3, lessons=len(lessons))
 

@@ -14,6 +14,7 @@ TEXTS: dict[str, dict[Locale, str]] = {
     "step.3": {"ru": "Уроки", "en": "Lessons"},
     "step.4": {"ru": "Упражнения", "en": "Exercises"},
     "step.5": {"ru": "Проверка", "en": "Review"},
+    "export.answer": {"ru": "Ответ", "en": "Answer"},
     "initialised": {"ru": "Инициализация завершена", "en": "Initialisation is complete"},
     "initialised.by_worker": {
         "ru": "Инициализация завершена (восстановлено воркером)",
@@ -46,12 +47,20 @@ TEXTS: dict[str, dict[Locale, str]] = {
         "ru": "Месячный лимит расходов вашего тарифа исчерпан.",
         "en": "The monthly spending cap of your plan is reached.",
     },
+    "error.forecast": {
+        "ru": "Курс будет стоить около ${expected_usd}, а в этом месяце осталось ${left_usd}.",
+        "en": "The course will cost about ${expected_usd}, and ${left_usd} is left this month.",
+    },
     "error.not_found": {"ru": "Курс не найден.", "en": "The course was not found."},
     "error.bad_request": {"ru": "Неверный запрос: {detail}", "en": "The request is not valid: {detail}"},
     "error.not_possible": {"ru": "Сейчас это невозможно: {detail}", "en": "This is not possible now: {detail}"},
     "failed.budget_exceeded": {
         "ru": "Бюджет курса исчерпан. Готовые уроки сохранены.",
         "en": "The budget of the course is spent. Finished lessons are kept.",
+    },
+    "failed.monthly_cap": {
+        "ru": "Месячный лимит расходов исчерпан. Готовые уроки сохранены.",
+        "en": "The monthly spending cap is reached. Finished lessons are kept.",
     },
     "failed.timeout": {
         "ru": "Генерация заняла слишком много времени. Готовые уроки сохранены.",

@@ -24,9 +24,9 @@ insert into coursegen.course_lessons (organization_id, course_id, attempt, posit
 values ($1, $2, 1, 1, $3, $3, $3, '[]')
 """
 CALL = """
-insert into coursegen.llm_calls (organization_id, course_id, attempt, job_id, step, item, request_id, tier, model, state,
+insert into coursegen.llm_calls (organization_id, course_id, user_id, attempt, job_id, step, item, request_id, tier, model, state,
                                  reserved_micros, cost_micros)
-values ($1, $2, 1, 1, 2, $3, gen_random_uuid(), 'PREMIUM', 'm', 'done', 1, 1)
+values ($1, $2, gen_random_uuid(), 1, 1, 2, $3, gen_random_uuid(), 'PREMIUM', 'm', 'done', 1, 1)
 """
 
 # Only the user whose course it is may see it, so each caller of the walk sends the token of its own user.
@@ -38,6 +38,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/courses"): Ask(headers=USER),
     ("GET", f"{API}/courses/{{course_id}}"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/content"): Ask(fill=DRAFT, headers=USER),
+    ("GET", f"{API}/courses/{{course_id}}/forecast"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/export"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/versions"): Ask(
         fill={"course_id": "$done_course"}, headers=USER, shows="nothing"
@@ -47,6 +48,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", "/coursegen/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
 }
 CHANGING: dict[tuple[str, str], Ask] = {
+    ("PUT", "/api/v1/coursegen/models"): Ask(json={"models": "*=openai"}),
     ("PUT", "/api/v1/coursegen/users/{user_id}"): Ask(fill={"user_id": "$course_user"}, json={"tier": "PREMIUM"}),
     ("POST", f"{API}/courses"): Ask(json={"title": "t"}, headers=USER),
     ("POST", f"{API}/generate"): Ask(json={"courseId": "$course"}, headers=USER),

@@ -88,6 +88,7 @@ create table coursegen.course_lessons (
     title text not null,
     summary text not null default '',
     content text,                                                 -- null: not written yet
+    part text,                                                    -- the beginning of a text that reached the limit of tokens
     content_at timestamptz,
     exercises jsonb,                                              -- null: not written yet
     exercises_at timestamptz,
@@ -118,6 +119,7 @@ create table coursegen.llm_calls (
     id bigint primary key default nextval('onceward.ids'),
     organization_id uuid not null,
     course_id uuid not null,                                      -- no foreign key: costs outlive a deleted course
+    user_id uuid not null,
     attempt int not null,
     job_id bigint not null,
     step smallint not null,
@@ -131,6 +133,7 @@ create table coursegen.llm_calls (
     completion_tokens int,
     cost_micros bigint,
     estimated boolean not null default false,                     -- the provider did not report the tokens of this call
+    reconciled_at timestamptz,                                    -- when an estimate was compared with the usage of the account
     error text,
     started_at timestamptz not null default clock_timestamp(),
     finished_at timestamptz,
@@ -141,6 +144,9 @@ comment on table coursegen.llm_calls is
     'Every call to the language model, written before it is made. A call that a crash interrupted is `lost` and counts with its largest possible cost.';
 create index llm_calls_course on coursegen.llm_calls (course_id, attempt);
 create index llm_calls_month on coursegen.llm_calls (organization_id, finished_at);
+create index llm_calls_open on coursegen.llm_calls (organization_id) where state = 'started';
+create index llm_calls_typical on coursegen.llm_calls (organization_id, step, id desc) where state = 'done' and not estimated;
+create index llm_calls_estimated on coursegen.llm_calls (finished_at) where estimated and reconciled_at is null;
 create index llm_calls_caused_by on coursegen.llm_calls (caused_by) where caused_by is not null;
 select onceward.protect('coursegen.llm_calls');
 select onceward.watch('coursegen.llm_calls', 'course_id');
@@ -166,6 +172,27 @@ create table coursegen.tier_costs (
 comment on table coursegen.tier_costs is 'The sum of llm_calls by month and tier, for the monthly caps.';
 select onceward.protect('coursegen.tier_costs');
 select onceward.watch('coursegen.tier_costs', array[]::text[]);
+
+create table coursegen.user_costs (
+    organization_id uuid not null,
+    user_id uuid not null,
+    month date not null,
+    cost_micros bigint not null default 0,
+    primary key (organization_id, user_id, month)
+);
+comment on table coursegen.user_costs is 'The sum of llm_calls by month and user, for the cap of a user.';
+select onceward.protect('coursegen.user_costs');
+
+create table coursegen.organization_settings (
+    organization_id uuid primary key references onceward.organizations,
+    models text not null default '',                              -- as ONCEWARD_COURSEGEN_MODELS, for the steps that differ
+    prices text not null default '',                              -- as ONCEWARD_COURSEGEN_PRICES, for the models that differ
+    monthly_cap_micros bigint check (monthly_cap_micros >= 0),    -- null: the cap of the installation
+    user_cap_micros bigint check (user_cap_micros >= 0),
+    updated_at timestamptz not null default onceward.now()
+);
+comment on table coursegen.organization_settings is 'Models, prices and monthly caps that an organization has chosen.';
+select onceward.protect('coursegen.organization_settings');
 
 do $$
 begin

@@ -1,4 +1,4 @@
-"""Routes for operators of an organization: the tier of a user."""
+"""Routes for operators of an organization: the tier of a user, and the models, prices and caps of the organization."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter
-from pydantic import BaseModel, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from onceward.web import Problem, exposed
 from onceward_apps.coursegen.app import tiers
+from onceward_apps.coursegen.model import MICROS
+from onceward_apps.coursegen.models import parse_models, parse_prices
 from onceward_apps.coursegen.routes.requests import EngineHere, Operator
-from onceward_apps.coursegen.store import courses
+from onceward_apps.coursegen.store import courses, spending
 
 router = APIRouter(prefix="/api/v1/coursegen", tags=["coursegen: operators"])
 
@@ -40,3 +42,54 @@ async def set_tier(engine: EngineHere, who: Operator, user_id: UUID, requested: 
                 actor=who.actor,
             )
     return {"user_id": user_id, "tier": requested.tier, "limit": tiers().of(requested.tier)}
+
+
+class ModelsIn(BaseModel):
+    """What the organization has of its own. What is left out is the installation's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    models: Annotated[str, StringConstraints(max_length=2000)] = ""
+    prices: Annotated[str, StringConstraints(max_length=2000)] = ""
+    monthly_cap: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    user_monthly_cap: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+
+    @field_validator("models")
+    @classmethod
+    def check_models(cls, value: str) -> str:
+        parse_models(value, name="models")
+        return value
+
+    @field_validator("prices")
+    @classmethod
+    def check_prices(cls, value: str) -> str:
+        parse_prices(value, name="prices")
+        return value
+
+
+@router.put("/models")
+@exposed("nothing")
+async def set_models(engine: EngineHere, who: Operator, requested: ModelsIn) -> dict[str, Any]:
+    """Set the models of each step, their prices, and what may be spent in a month (US dollars)."""
+    if who.organization is None:
+        raise Problem(422, "choose an organization with the header X-Organization")
+    async with engine.transaction(organization=who.organization) as tx:
+        await spending.set_own(
+            tx,
+            models=requested.models,
+            prices=requested.prices,
+            monthly_cap_micros=_micros(requested.monthly_cap),
+            user_cap_micros=_micros(requested.user_monthly_cap),
+        )
+        await tx.audit(
+            "coursegen.models_set",
+            entity_type="organization",
+            entity_id=who.organization,
+            changes=requested.model_dump(),
+            actor=who.actor,
+        )
+    return requested.model_dump()
+
+
+def _micros(usd: float | None) -> int | None:
+    return None if usd is None else round(usd * MICROS)

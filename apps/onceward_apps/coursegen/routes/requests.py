@@ -81,7 +81,7 @@ def problem(request: Request, error: CoursegenError) -> Problem:
     key = error.key
     values: dict[str, Any] = {"detail": str(error)}
     if isinstance(error, AtLimit):
-        key = f"error.{error.which}" if error.which == "monthly_cap" else f"error.{error.which}_limit"
+        key = f"error.{error.which}" if error.which in ("monthly_cap", "forecast") else f"error.{error.which}_limit"
         headers = {"Retry-After": str(error.retry_after_s)}
         members |= {"limit": error.which, **error.facts}
         values |= {**error.facts, "retry_after_s": error.retry_after_s}

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
-import orjson
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from onceward import Engine, Tx
+from onceward import Engine
 from onceward.telemetry import bind
 from onceward.web import exposed, request_id_of
-from onceward_apps.coursegen import completion, course_views, model, safe_text, texts
+from onceward_apps.coursegen import completion, course_views, model, safe_text
+from onceward_apps.coursegen import forecast as forecasts
 from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
-from onceward_apps.coursegen.app import CoursegenSettings, app
-from onceward_apps.coursegen.errors import BadRequest, NotFound, NotPossible
+from onceward_apps.coursegen.app import CoursegenSettings, app, plan
+from onceward_apps.coursegen.errors import BadRequest, NotPossible
+from onceward_apps.coursegen.routes.owned import locale_of, owned
 from onceward_apps.coursegen.routes.requests import EngineHere, Person, User, problems, read_body
-from onceward_apps.coursegen.store import courses
+from onceward_apps.coursegen.store import courses, spending
 
 router = APIRouter(prefix="/api/coursegen", tags=["coursegen: users"])
 
@@ -148,7 +149,7 @@ async def create(engine: EngineHere, user: User, request: Request) -> dict[str, 
                 lesson_count=body.lessons,
                 budget_micros=max(1, round(budget * model.MICROS)),
             )
-            return course_views.progress(course, [], [], 0, locale=_locale(request))
+            return course_views.progress(course, [], [], 0, locale=locale_of(request))
 
 
 @router.patch("/courses/{course_id}")
@@ -161,7 +162,7 @@ async def edit(engine: EngineHere, user: User, course_id: UUID, request: Request
         if body.lessons is not None and body.lessons > settings.max_lessons:
             raise BadRequest(f"lessons: at most {settings.max_lessons} are allowed, not {body.lessons}")
         async with engine.transaction(organization=user.organization) as tx:
-            await _owned(tx, course_id, user)
+            await owned(tx, course_id, user)
             course = await courses.lock(tx, course_id)
             if course["status"] in model.RUNNING:
                 raise NotPossible("the course is being generated; cancel it first")
@@ -178,7 +179,7 @@ async def edit(engine: EngineHere, user: User, course_id: UUID, request: Request
                 lesson_count=body.lessons or course["lesson_count"],
                 budget_micros=budget,
             )
-            return await course_views.read_progress(tx, await courses.lock(tx, course_id), locale=_locale(request))
+            return await course_views.read_progress(tx, await courses.lock(tx, course_id), locale=locale_of(request))
 
 
 @router.get("/courses")
@@ -194,8 +195,20 @@ async def progress(engine: EngineHere, user: User, course_id: UUID, request: Req
     """Return the progress of a course, for clients that poll. The live query `coursegen.progress` returns the same."""
     with problems(request):
         async with engine.transaction(organization=user.organization) as tx:
-            course = await _owned(tx, course_id, user)
-            return await course_views.read_progress(tx, course, locale=_locale(request))
+            course = await owned(tx, course_id, user)
+            return await course_views.read_progress(tx, course, locale=locale_of(request))
+
+
+@router.get("/courses/{course_id}/forecast")
+async def forecast(
+    engine: EngineHere, user: User, course_id: UUID, request: Request, restart: bool = False
+) -> dict[str, Any]:
+    """Return what the generation will probably cost, the most it can cost, and what the caps of the month leave."""
+    with problems(request):
+        async with engine.transaction(organization=user.organization) as tx:
+            course = await owned(tx, course_id, user)
+            expected = await forecasts.forecast(tx, course, plan(await spending.own_settings(tx)), restart=restart)
+    return {**asdict(expected), "budget_micros": course["budget_micros"], "fits": expected.fits}
 
 
 @router.delete("/courses/{course_id}", status_code=204)
@@ -204,7 +217,7 @@ async def delete(engine: EngineHere, user: User, course_id: UUID, request: Reque
     """Delete a course. A job that generates it stops; its costs stay recorded."""
     with problems(request):
         async with engine.transaction(organization=user.organization) as tx:
-            course = await _owned(tx, course_id, user)
+            course = await owned(tx, course_id, user)
             if course["status"] in model.RUNNING and course["job_id"] is not None:
                 await tx.cancel(course["job_id"])
             await courses.delete(tx, course_id)
@@ -216,7 +229,7 @@ async def cancel(engine: EngineHere, user: User, course_id: UUID, request: Reque
     """Stop the generation. Finished lessons stay; the slot is free as soon as the worker has stopped."""
     with problems(request):
         async with engine.transaction(organization=user.organization) as tx:
-            await _owned(tx, course_id, user)
+            await owned(tx, course_id, user)
             course = await courses.lock(tx, course_id)
             if not await completion.end(tx, course, "cancelled", "cancelled"):
                 raise NotPossible(f"the course is {course['status']}, not being generated")
@@ -248,96 +261,3 @@ async def retry_lesson(
         only = frozenset({"completed", "failed", "cancelled"})
         admitted = await _admit(engine, user, request, course_id, lesson=number, only=only)
     return _accepted(admitted)
-
-
-# -- reading ---------------------------------------------------------------------------------------------------------
-
-
-@router.get("/courses/{course_id}/versions")
-async def versions(engine: EngineHere, user: User, course_id: UUID, request: Request) -> list[dict[str, Any]]:
-    """List the versions of a course, the newest first."""
-    with problems(request):
-        async with engine.transaction(organization=user.organization) as tx:
-            course = await _owned(tx, course_id, user)
-            rows = await courses.versions(tx, course_id)
-            return [{**dict(row), "shown": row["attempt"] == course["shown"]} for row in rows]
-
-
-@router.post("/courses/{course_id}/versions/{number}/show")
-@exposed("nothing")
-async def show_version(
-    engine: EngineHere, user: User, course_id: UUID, number: Annotated[int, Path(ge=1, le=10_000)], request: Request
-) -> dict[str, Any]:
-    """Show readers another complete version of a course."""
-    with problems(request):
-        async with engine.transaction(organization=user.organization) as tx:
-            await _owned(tx, course_id, user)
-            course = await courses.lock(tx, course_id)
-            if course["status"] in model.RUNNING:
-                raise NotPossible("the course is being generated; cancel it first")
-            if not 0 < number < 2**31 or not await courses.show_version(tx, course_id, number):
-                raise NotFound(f"the course has no complete version {number}")
-    return {"success": True, "shown": number}
-
-
-async def _read_version(tx: Tx, user: Person, course_id: UUID, number: int | None) -> tuple[Any, Any, list[Any]]:
-    """Return the course, one of its versions and its lessons; without a number, of the version that readers see."""
-    course = await _owned(tx, course_id, user)
-    attempt = number or course["shown"] or course["attempt"]
-    version = await courses.version(tx, course_id, attempt)
-    if number is not None and version is None:
-        raise NotFound(f"the course has no version {number}")
-    return course, version, await courses.lessons(tx, course_id, attempt)
-
-
-VersionNumber = Annotated[int | None, Query(ge=1, lt=2**31)]
-
-
-@router.get("/courses/{course_id}/content")
-async def content(
-    engine: EngineHere, user: User, course_id: UUID, request: Request, version: VersionNumber = None
-) -> dict[str, Any]:
-    """Return the lessons and exercises that are written."""
-    with problems(request):
-        async with engine.transaction(organization=user.organization) as tx:
-            return course_views.whole(*await _read_version(tx, user, course_id, version))
-
-
-@router.get("/courses/{course_id}/export")
-async def export(
-    engine: EngineHere,
-    user: User,
-    course_id: UUID,
-    request: Request,
-    format: Annotated[Literal["markdown", "json"], Query()] = "markdown",
-    version: VersionNumber = None,
-) -> Response:
-    """Download the course as one Markdown or JSON document."""
-    with problems(request):
-        async with engine.transaction(organization=user.organization) as tx:
-            read = await _read_version(tx, user, course_id, version)
-    if format == "json":
-        return _download(orjson.dumps(course_views.whole(*read)), "application/json", f"course-{course_id}.json")
-    text = course_views.as_markdown(*read).encode()
-    return _download(text, "text/markdown; charset=utf-8", f"course-{course_id}.md")
-
-
-def _download(body: bytes, media_type: str, name: str) -> Response:
-    headers = {
-        "Content-Disposition": f'attachment; filename="{name}"',
-        "Cache-Control": "private, no-store",
-        "X-Content-Type-Options": "nosniff",
-    }
-    return Response(body, media_type=media_type, headers=headers)
-
-
-async def _owned(tx: Any, course_id: UUID, user: Person) -> Any:
-    course = await courses.owned(tx, course_id, user.user_id)
-    if course is None:
-        raise NotFound(f"course {course_id} does not exist, or is not yours")
-    return course
-
-
-def _locale(request: Request) -> texts.Locale | None:
-    header = request.headers.get("accept-language")
-    return None if header is None else texts.accepted(header)

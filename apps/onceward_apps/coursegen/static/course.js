@@ -6,6 +6,7 @@ import { attempt, call, dollars, element, markdown, Refused, say, token, words }
 const id = document.querySelector("main").dataset.course;
 const part = (name) => document.getElementById(name);
 const POLL_MS = 3000;
+const ENDINGS = { markdown: "md", html: "html", scorm: "zip", json: "json" };
 let shown = null;
 let written = "";
 let listed = "";
@@ -32,6 +33,7 @@ function show(course) {
   if (key !== written && course.status === "completed") loadReview();
   const version = `${course.attempt} ${course.shown} ${course.status}`;
   if (version !== listed && course.attempt > 1) loadVersions().catch(() => {});
+  if (version !== listed) loadForecast(course).catch(() => {});
   listed = version;
   written = key;
 }
@@ -41,6 +43,15 @@ function showQueue(queue) {
   if (!queue) return;
   const values = { ...queue, minutes: Math.max(1, Math.round(queue.estimated_s / 60)) };
   part("queue").textContent = words[`q.${queue.waits_for}`].replace(/{(\w+)}/g, (_, name) => values[name]);
+}
+
+async function loadForecast(course) {
+  const waits = ["draft", "failed", "cancelled"].includes(course.status);
+  part("forecast").hidden = !waits;
+  if (!waits) return;
+  const forecast = await (await call("GET", `/courses/${id}/forecast`)).json();
+  const values = { expected: dollars(forecast.expected_micros), most: dollars(forecast.most_micros), calls: forecast.calls };
+  part("forecast").textContent = words[forecast.fits ? "forecast" : "forecast_over"].replace(/{(\w+)}/g, (_, name) => values[name]);
 }
 
 async function loadVersions() {
@@ -69,7 +80,7 @@ function buttons(course) {
   part("edit").hidden = running;
   part("cancel").hidden = !running;
   part("again").hidden = course.status !== "completed";
-  part("markdown").hidden = part("json").hidden = !any;
+  for (const name of Object.keys(ENDINGS)) part(name).hidden = !any;
   part("delete").hidden = running;
   if (!running) part("writing").hidden = true;
 }
@@ -138,7 +149,7 @@ function showDraft(draft) {
 async function download(format) {
   const response = await call("GET", `/courses/${id}/export?format=${format}`);
   const url = URL.createObjectURL(await response.blob());
-  const link = element("a", { href: url, download: `course-${id}.${format === "json" ? "json" : "md"}` });
+  const link = element("a", { href: url, download: `course-${id}.${ENDINGS[format]}` });
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
@@ -173,6 +184,8 @@ for (const [name, action] of Object.entries({
   cancel: () => call("POST", `/courses/${id}/cancel`),
   again: async () => { if (confirm(words.again_sure)) await call("POST", "/generate", { courseId: id, restart: true }); },
   markdown: () => download("markdown"),
+  html: () => download("html"),
+  scorm: () => download("scorm"),
   json: () => download("json"),
   delete: async () => { if (confirm(words.delete_sure)) { await call("DELETE", `/courses/${id}`); location.assign("/coursegen"); } },
 })) part(name).addEventListener("click", () => attempt(part(name), action));

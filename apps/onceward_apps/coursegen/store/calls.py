@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 from uuid import UUID
 
@@ -12,17 +13,21 @@ Reader = Tx | Query
 
 START = """
 insert into coursegen.llm_calls
-    (organization_id, course_id, attempt, job_id, step, item, request_id, tier, model, reserved_micros)
-values (onceward.organization(), $1, $2, $3, $4, $5, $6, $7, $8, $9)
+    (organization_id, course_id, user_id, attempt, job_id, step, item, request_id, tier, model, reserved_micros)
+values (onceward.organization(), $1, $10, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 FINISH = """
--- End a call once, and add its cost to the month of its tier in the same statement.
+-- End a call once, and add its cost to the month of its tier and of its user in the same statement.
 with ended as (
     update coursegen.llm_calls
        set state = $2, prompt_tokens = $3, completion_tokens = $4, cost_micros = $5, estimated = $6, error = $7,
            finished_at = onceward.now()
      where request_id = $1 and state = 'started'
-    returning organization_id, tier, cost_micros
+    returning organization_id, user_id, tier, cost_micros
+), of_user as (
+    insert into coursegen.user_costs as u (organization_id, month, user_id, cost_micros)
+    select e.organization_id, date_trunc('month', onceward.now() at time zone 'utc')::date, e.user_id, e.cost_micros from ended e
+    on conflict (organization_id, user_id, month) do update set cost_micros = u.cost_micros + excluded.cost_micros
 )
 insert into coursegen.tier_costs as t (organization_id, month, tier, cost_micros, calls)
 select e.organization_id, date_trunc('month', onceward.now() at time zone 'utc')::date, e.tier, e.cost_micros, 1 from ended e
@@ -49,10 +54,56 @@ select step, count(*)::int as calls, coalesce(sum(prompt_tokens), 0)::bigint as 
 """
 
 
+OF_DAY = """
+-- What was booked on a day, by organization and model, if some of it is an estimate that was not compared yet.
+select organization_id, model,
+       coalesce(sum(prompt_tokens) filter (where not estimated), 0)::bigint as prompt_tokens,
+       coalesce(sum(completion_tokens) filter (where not estimated), 0)::bigint as completion_tokens,
+       coalesce(sum(cost_micros) filter (where estimated and reconciled_at is null), 0)::bigint as estimated_micros,
+       count(*) filter (where estimated and reconciled_at is null)::int as estimated_calls
+  from coursegen.llm_calls
+ where finished_at >= $1::date::timestamp at time zone 'utc' and finished_at < ($1::date + 1)::timestamp at time zone 'utc'
+   and exists (select from coursegen.llm_calls e where e.estimated and e.reconciled_at is null
+                  and e.finished_at >= $1::date::timestamp at time zone 'utc'
+                  and e.finished_at < ($1::date + 1)::timestamp at time zone 'utc')
+ group by 1, 2
+"""
+SCALE = """
+-- Correct the estimates of one model on one day, and the sums by tier and user with them.
+with old as (
+    select id, cost_micros from coursegen.llm_calls
+     where organization_id = onceward.organization() and model = $2 and estimated and reconciled_at is null
+       and finished_at >= $1::date::timestamp at time zone 'utc' and finished_at < ($1::date + 1)::timestamp at time zone 'utc'
+       for update
+), corrected as (
+    update coursegen.llm_calls c
+       set cost_micros = round(c.cost_micros * $3::float8)::bigint, reconciled_at = onceward.now()
+      from old where c.id = old.id
+    returning c.organization_id, c.user_id, c.tier, date_trunc('month', c.finished_at at time zone 'utc')::date as month,
+              old.cost_micros - c.cost_micros as less
+), of_tier as (
+    update coursegen.tier_costs t set cost_micros = t.cost_micros - x.less
+      from (select organization_id, tier, month, sum(less) as less from corrected group by 1, 2, 3) x
+     where t.organization_id = x.organization_id and t.tier = x.tier and t.month = x.month
+), of_user as (
+    update coursegen.user_costs u set cost_micros = u.cost_micros - x.less
+      from (select organization_id, user_id, month, sum(less) as less from corrected group by 1, 2, 3) x
+     where u.organization_id = x.organization_id and u.user_id = x.user_id and u.month = x.month
+)
+select count(*)::int from corrected
+"""
+
+
+async def scale_estimates(tx: Tx, day: date, model: str, share: float) -> int:
+    """Book only this share of the estimates of a model on a day. Return the number of calls."""
+    return await tx.fetchval(SCALE, day, model, share)
+
+
 async def start(
     tx: Tx,
     *,
     course_id: UUID,
+    user_id: UUID,
     attempt: int,
     job_id: int,
     step: int,
@@ -63,7 +114,7 @@ async def start(
     reserved_micros: int,
 ) -> None:
     """Record a call before it is made."""
-    await tx.execute(START, course_id, attempt, job_id, step, item, request_id, tier, model, reserved_micros)
+    await tx.execute(START, course_id, attempt, job_id, step, item, request_id, tier, model, reserved_micros, user_id)
 
 
 async def finish(

@@ -18,7 +18,7 @@ values (onceward.organization(), $1, $2, $3, $4, $5, $6) returning *
 """
 CANDIDATE = """
 -- Everything that decides about a request to generate, in one round trip. $4 are the known tiers, the smallest first.
-select c.id, c.status, c.job_id, c.language, t.tier, onceward.limit_count($3) as user_jobs, g.at_most as global_limit,
+select c.id, c.user_id, c.status, c.job_id, c.language, c.lesson_count, c.budget_micros, t.tier, onceward.limit_count($3) as user_jobs, g.at_most as global_limit,
        g.held as global_jobs, n.everybody as waiting, n.own as user_waiting, onceward.now() as now,
        coalesce(m.cost_micros, 0) as month_micros
   from coursegen.courses c
@@ -274,7 +274,7 @@ async def save_outline(tx: Tx, course_id: UUID, outline: dict[str, Any], lessons
 async def lessons(reader: Reader, course_id: UUID, attempt: int | None = None) -> list[Any]:
     """Return the lessons of one version; without `attempt`, of the one that is written or was written last."""
     return await reader.fetch(
-        "select position, title, summary, content, content_at, exercises, exercises_at from coursegen.course_lessons"
+        "select position, title, summary, content, part, content_at, exercises, exercises_at from coursegen.course_lessons"
         f" where course_id = $1 and attempt = coalesce($2::int, {ATTEMPT}) order by position",
         course_id,
         attempt,
@@ -283,13 +283,24 @@ async def lessons(reader: Reader, course_id: UUID, attempt: int | None = None) -
 
 async def save_lesson(tx: Tx, course_id: UUID, position: int, content: str) -> None:
     await tx.execute(
-        "update coursegen.course_lessons set content = $3, content_at = onceward.now()"
+        "update coursegen.course_lessons set content = $3, part = null, content_at = onceward.now()"
         f" where course_id = $1 and attempt = {ATTEMPT} and position = $2 and content is null",
         course_id,
         position,
         content,
     )
     await tx.execute("delete from coursegen.drafts where course_id = $1", course_id)
+
+
+async def keep_part(tx: Tx, course_id: UUID, position: int, text: str) -> None:
+    """Keep the beginning of a lesson whose text reached the limit of tokens; the next call continues it."""
+    await tx.execute(
+        "update coursegen.course_lessons set part = $3"
+        f" where course_id = $1 and attempt = {ATTEMPT} and position = $2 and content is null",
+        course_id,
+        position,
+        text,
+    )
 
 
 async def save_exercises(tx: Tx, course_id: UUID, position: int, exercises: list[dict[str, Any]]) -> None:
