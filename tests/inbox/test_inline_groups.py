@@ -118,6 +118,9 @@ async def test_requests_whose_handlers_lock_the_same_row_begin_two_at_a_time_and
     at_once.clear()
     quick = await asyncio.gather(*(here.post(fields={"id": f"evt_{n}"}) for n in range(24)))
     assert max(at_once) <= 3, "a limit of two, and perhaps one more to try"
+    assert await here.db.fetchval("select max(shared) from onceward.attempts") > 2, (
+        "although the first ones had waited long"
+    )
     assert sorted(reply.json["n"] for reply in (*slow, *quick)) == list(range(1, 33)), "each has its own answer"
 
 
