@@ -18,11 +18,16 @@ from onceward.inbox import inline_statements as inline
 from onceward.live import topics
 from onceward.messages import message_queue
 from onceward.outbox import publishing
+from onceward.payments import Books, Share, booking
+from onceward.payments import store as payments
 from onceward.trust import audit
 from onceward.work import enqueuing
+from onceward_apps.ticketing.app import CHECKOUT
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.store import sales
 
+BOOKS = Books(kinds={"event_revenue:": "revenue"})
+FEE_CENTS = 1000
 TODO = (
     *("n", "event", "checkout", "organization", "show", "amount", "currency", "claims", "holds", "items", "sections"),
     *(
@@ -37,6 +42,11 @@ TODO = (
         "shown",
         "changes",
         "metadata",
+        "payment",
+        "money",
+        "shares",
+        "books",
+        "journals",
     ),
 )
 PREPARE = f"""
@@ -59,10 +69,8 @@ select i.checkout_id, array_agg(h.claim_id order by h.claim_id)::text as claims,
  where i.checkout_id = any($1) group by i.checkout_id
 """
 NUMBER = "select nextval('onceward.ids') as seq, onceward.now() as received_at \\gset\n"
-PAID = """update onceward.payments set status = 'paid', received = :amount::bigint, charge = 'ch_' || :event::text,
-       decision = 'accepted', paid_at = onceward.now(), closed_at = onceward.now(), ask_at = null
- where organization_id = :organization::uuid and subject_type = 'checkout' and subject_id = :checkout::text;
-"""
+NAMES = "array['ch_' || :event::text]"
+"""The ids by which the payment service calls the charge."""
 TASK = "'payments-stripe/charge.succeeded'"
 
 
@@ -82,7 +90,11 @@ async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -
     """Fill the table and return the script. Each transaction takes the next row."""
     rows = {row["checkout_id"]: row for row in await db.fetch(ITEMS, list(checkouts))}
     checkout_rows = await db.fetch(
-        "select id, event_id, total_cents, currency from ticketing.checkouts where id = any($1)", list(checkouts)
+        "select c.id, c.event_id, c.total_cents, c.currency, p.id as payment_id from ticketing.checkouts c"
+        " join onceward.payments p on p.organization_id = $2 and p.subject_type = $3 and p.subject_id = c.id::text where c.id = any($1)",
+        list(checkouts),
+        organization,
+        CHECKOUT,
     )
     await db.execute(PREPARE)
     async with db.acquire() as conn:
@@ -122,6 +134,23 @@ def _row(n: int, organization: UUID, checkout: Any, items: Any) -> tuple[Any, ..
         "order_url": f"http://localhost:8000/orders/{id}?access={uuid4().hex}",
         **amounts,
     }
+    shares = [Share(f"event_revenue:{show}", checkout["total_cents"] - FEE_CENTS), Share("platform_fee", FEE_CENTS)]
+    paid = {
+        "id": checkout["payment_id"],
+        "received": checkout["total_cents"],
+        "fee": 0,
+        "booked_fee": 0,
+        "fee_bookings": 0,
+    }
+    books, journals = booking.as_json(BOOKS, booking.received(BOOKS, paid, shares))
+    money = {
+        "charge": f"ch_{event}",
+        "amount": checkout["total_cents"],
+        "currency": checkout["currency"],
+        "fee": 0,
+        "page": None,
+    }
+    listed = [(each.account, each.amount) for each in shares]
     shown = {"event": "seats_sold", "seat_ids": tickets, "occupancy": {"capacity": 1000, "held": 0, "sold": 100}}
     documents = (
         *(result, payload, letter, {**metadata, **amounts, "ticket_ids": tickets}, shown),
@@ -132,6 +161,8 @@ def _row(n: int, organization: UUID, checkout: Any, items: Any) -> tuple[Any, ..
         *(items[name] for name in ("claims", "holds", "items", "sections", "seats", "versions")),
         *("{" + ",".join(each) + "}" for each in (tickets, codes)),
         *(orjson.dumps(each).decode() for each in documents),
+        str(checkout["payment_id"]),
+        *(orjson.dumps(each).decode() for each in (money, listed, books, journals)),
     )
 
 
@@ -167,12 +198,12 @@ def _script() -> str:
             "select * from onceward_bench.todo where n = :n::bigint \\gset\n",
             NUMBER,
             pipeline("begin", inline.WAIT, receive, *inline.SAVEPOINT.split("; "), "set local role onceward_app"),
-            "select onceward.act_for(:organization::uuid);\n",
+            fill(payments.FIND, "'payments-stripe'", "null", ":payment::uuid", NAMES, "true"),
             fill(sales.TAKE, ":checkout::uuid"),
+            fill(payments.LOCK, ":payment::uuid"),
+            fill(payments.RECEIVE, ":payment::uuid", ":money::jsonb", NAMES, "'accepted'"),
             fill(sales.ITEMS, ":checkout::uuid"),
             _sell(),
-            PAID,
-            _journal(),
             _enqueue(),
             _message(),
             fill(
@@ -182,6 +213,10 @@ def _script() -> str:
             ),
             shown,
             audited,
+            fill(
+                payments.DECIDE,
+                *(":payment::uuid", "'accepted'", "null", ":shares::jsonb", ":books::jsonb", ":journals::jsonb", NAMES),
+            ),
             pipeline("reset role", inline.CHECK_NOW, succeed, "commit"),
         )
     )
@@ -210,15 +245,6 @@ def _sell() -> str:
         *("'stripe'", "'ch_' || :event::text", "null", ":event::text", ":currency::text", ":result::jsonb"),
         *("'{}'::text[]", "'{}'::text[]", "'{}'::bigint[]"),
     )
-
-
-def _journal() -> str:
-    values = (
-        "'payment' || :checkout::text, array['cash', 'cash'],"
-        " array['event_revenue' || chr(58) || :show::text, 'platform_fee'], array[40000, 1000]::bigint[],"
-        " array_fill(:currency::text, array[2])"
-    )
-    return f"select * from onceward.ledger_post({values});\n"
 
 
 def _enqueue() -> str:

@@ -190,6 +190,8 @@ class InlineGroups:
             except BaseException:
                 known.ended(failed=True)
                 raise
+            if known.line.limit is not None:
+                group.since = time.monotonic()  # until now it waited for the rows of another group, and held up nobody
             await self._go_on(group, owner=entry)
             if not await self._ended(entry):
                 raise RunAlone
@@ -238,7 +240,11 @@ class InlineGroups:
             running.reset(token)
             pooled.watch(None)
         entry.elapsed_s = time.monotonic() - began
-        self._sharing.of(entry.task).took(entry.elapsed_s)
+        known = self._sharing.of(entry.task)
+        if others:
+            known.took_after_others(entry.elapsed_s)
+        else:
+            known.took_first(entry.elapsed_s)
         if member.watch.refused is not None:  # although the handler caught the refusal
             raise member.watch.refused
 

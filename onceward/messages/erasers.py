@@ -22,7 +22,7 @@ async def cancel_waiting(tx: Transaction, _person: Person, found: Sequence[Found
 async def forget_recipients(
     tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None
 ) -> None:
-    """Delete the recipients. Their opt-outs stay, under hashes that `begin_send` compares."""
+    """Delete the recipients. Their opt-outs stay, under hashes that `begin_sends.sql` compares."""
     rows = [each.row for each in found]
     await tx.execute(KEEP_OPT_OUTS_OF_RECIPIENTS, rows)
     await tx.execute("delete from onceward.recipients t where t.ctid = any($1::text[]::tid[])", rows)

@@ -29,7 +29,7 @@ class Beginnings:
         self._sends: GroupCommit[BeginningSend, str] = GroupCommit(self._begin)
 
     async def begin(self, send: BeginningSend) -> str:
-        """Return 'go', 'unsure', 'superseded', or why the message is not sent. See onceward.begin_send."""
+        """Return 'go', 'unsure', 'superseded', or why the message is not sent. See sql/begin_sends.sql."""
         return await self._sends.submit(send)
 
     async def _begin(self, sends: Sequence[BeginningSend]) -> Sequence[str]:

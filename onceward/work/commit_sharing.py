@@ -84,11 +84,13 @@ class Ended:
 class Experience:
     """What the handlers of one task did: how long they took, how often they failed, whether they met locks."""
 
-    __slots__ = ("_grows_at", "_halved_at", "_most", "_pause_s", "failures", "line", "mean_s")
+    __slots__ = ("_grows_at", "_halved_at", "_most", "_pause_s", "failures", "joined_s", "line", "mean_s")
 
     def __init__(self, task: str, *, least: int = 1) -> None:
         self.line = Line(task, least=least)
         self.mean_s: float | None = None
+        self.joined_s: float | None = None
+        """How long handlers took that joined a group, if the caller notes it. They do not wait for locks that the group has."""
         self.failures = 0.0
         """The share of attempts that failed lately."""
         self._most = float(MOST)
@@ -98,6 +100,25 @@ class Experience:
 
     def took(self, seconds: float) -> None:
         self.mean_s = seconds if self.mean_s is None else self.mean_s + (seconds - self.mean_s) * 0.1
+
+    def took_after_others(self, seconds: float) -> None:
+        """Note a handler that joined a group."""
+        self.took(seconds)
+        self.joined_s = seconds if self.joined_s is None else self.joined_s + (seconds - self.joined_s) * 0.1
+
+    def took_first(self, seconds: float) -> None:
+        """Note the first handler of a group. While groups wait for each other's locks, most of its time is waiting.
+
+        Then others may join whatever their first handlers took. Those that joined and were slow are forgotten slowly.
+        """
+        self.took(seconds)
+        if self.line.limit is not None:
+            self.joined_s = 0.0 if self.joined_s is None else self.joined_s * 0.98
+
+    @property
+    def expected_s(self) -> float | None:
+        """Return how long a handler is expected to take if it joins a group."""
+        return self.mean_s if self.joined_s is None or self.line.limit is None else self.joined_s
 
     def ended(self, *, failed: bool) -> None:
         self.failures += (failed - self.failures) * FORGETS
@@ -183,11 +204,12 @@ class Sharing:
         if not self._learns:
             return len(group) < MOST
         known = self.of(task)
-        if known.mean_s is None or known.mean_s > SLOW_S or len(group) >= known.most:
+        expected_s = known.expected_s
+        if expected_s is None or expected_s > SLOW_S or len(group) >= known.most:
             return False
         if last.task is not task and len(group) >= self.of(last.task).most:
             return False
-        return time.monotonic() - since + known.mean_s <= (LONGEST_S if len(group) < WORTH else AGE_S)
+        return time.monotonic() - since + expected_s <= (LONGEST_S if len(group) < WORTH else AGE_S)
 
 
 def note_parted(sharing: Sharing, group: Sequence[Member], culprit: Member | None, failure: BaseException) -> None:

@@ -133,7 +133,7 @@ class Line:
 
     def observe(self, waiting: int, now: float) -> None:
         """Learn how many of the running groups wait for rows that other groups of this line have locked."""
-        if (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
+        if self.limit is not None and (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
             self._set(self._running + 1)
         elif waiting * 3 >= self._running > self._least:
             self._narrow(max(self._least, self._running - waiting), now)
