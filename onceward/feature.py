@@ -158,6 +158,8 @@ class Feature:
     parts: tuple[Part, ...] = ()
     commands: tuple[Reference, ...] = ()
     """Functions that add commands to a Typer application."""
+    late_commands: tuple[Reference, ...] = ()
+    """The same, for commands that are slow to find. They are added when help is printed or a name is not known yet."""
     routes: Reference | None = None
     """A function of the context that returns the FastAPI routers."""
     mounts: Reference | None = None

@@ -29,14 +29,16 @@ OF_A_CLONE = "onceward.cli.bench"
 
 def build(features: Features) -> typer.Typer:
     """Return the whole command line. Every command can read `features` through `session.features_here()`."""
-    return _registered(CommandFeatures(features), features)
+    cli = _registered(CommandFeatures(features), features)
+    for register in features.load("late_commands"):
+        register(cli)
+    return cli
 
 
 def command_line(here: CommandFeatures) -> CommandIndex:
     """Return the command line whose commands are prepared when they are called. The commands of the app come last."""
     line = index(_registered(here, here.engine))
-    if here.app_path is not None:
-        line.declare_later(lambda: _app_commands(here))
+    line.declare_later(lambda: _late_commands(here))
     return line
 
 
@@ -92,8 +94,12 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
-def _app_commands(here: CommandFeatures) -> typer.Typer:
+def _late_commands(here: CommandFeatures) -> typer.Typer:
     cli = typer.Typer()
-    for register in Features(here.of_app()).load("commands"):
+    for register in here.engine.load("late_commands"):
         register(cli)
+    if here.app_path is not None:
+        app = Features(here.of_app())
+        for register in (*app.load("commands"), *app.load("late_commands")):
+            register(cli)
     return cli

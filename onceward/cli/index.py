@@ -2,7 +2,7 @@
 
 Typer reads the signature of every function to build the whole command line, which takes longer than most commands run.
 `index` builds only the groups. A command or a group below one is built when it is called, and help needs only the
-docstring. The commands of the app are loaded when help is printed, or when a name is not a command of the engine.
+docstring. The commands of the app and of integrations are loaded when help is printed, or when a name is not known yet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CommandIndex(TyperGroup):
                 self._entries[group.name] = group
 
     def declare_later(self, more: Callable[[], typer.Typer]) -> None:
-        """Add more commands when help is printed, or when a name is not a command."""
+        """Add more commands when help is printed, or when a name is not a command yet."""
         self._more = more
 
     def _declare_rest(self) -> None:

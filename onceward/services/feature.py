@@ -8,5 +8,6 @@ FEATURE = Feature(
     name="services",
     further_settings="onceward.services.settings:integration_settings",
     commands=("onceward.services.commands:register",),
+    late_commands=("onceward.services.commands:register_integrations",),
     errors=("onceward.services:NotSet", "onceward.integration:IntegrationError"),
 )

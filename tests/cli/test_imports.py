@@ -72,6 +72,9 @@ def test_help_and_version_load_only_the_command_line(tmp_path: Path, arguments: 
     loaded = modules_of(tmp_path, *arguments)
     # Modules of commands may import the JSON library, which is small.
     assert loaded & ((WEB | CLIENTS | ON_DEMAND | DATABASE) - {"orjson"}) == set()
+    # Only the whole list of commands has those of integrations, which other distributions may bring.
+    assert ("onceward.integration" in loaded) is (arguments == ("--help",))
+    assert ("importlib.metadata" in loaded) is (arguments == ("--help",))
 
 
 def test_a_client_command_loads_no_server_and_not_the_app(project: Path, database_url: str) -> None:

@@ -8,11 +8,15 @@ from onceward.services.commands import integrations, services
 
 
 def register(cli: typer.Typer) -> None:
+    integrations.register(cli)
+    services.register(cli)
+
+
+def register_integrations(cli: typer.Typer) -> None:
+    """Add the commands of the installed integrations. This reads the entry points of every distribution."""
     from onceward.feature import resolve
     from onceward.integration import integrations as installed
 
-    integrations.register(cli)
-    services.register(cli)
     for each in installed().having("commands"):
         assert each.commands is not None
         resolve(each.commands)(cli)
