@@ -83,7 +83,7 @@ async def set_billing(tx: Tx, checkout_id: UUID, billing: Billing, *, actor: str
     version = await invoices.set_billing(tx, checkout_id, **asdict(billing))
     await tx.audit("billing_changed", entity_type="Checkout", entity_id=checkout_id, actor=actor)
     if issued:
-        await tx.enqueue(jobs.number_invoices.call(checkout_id=checkout_id, version=version))
+        await tx.enqueue(jobs.number_invoices, checkout_id=checkout_id, version=version)
     return bool(issued)
 
 

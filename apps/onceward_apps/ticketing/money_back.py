@@ -49,7 +49,7 @@ async def follow_refund(refund: Refund, tx: Tx) -> None:
     if not refund.was_done:
         await _reverse_others(tx, checkout, refund, tickets)
         credit = {"checkout_id": checkout["id"], "refund_id": refund.id, "amount_cents": refund.amount.amount}
-        await tx.enqueue(jobs.number_invoices.call(**credit))
+        await tx.enqueue(jobs.number_invoices, **credit)
     await _publish(
         tx,
         "checkout.refunded",
