@@ -16,7 +16,7 @@ import orjson
 from onceward.db import Database
 from onceward.inbox import inline_statements as inline
 from onceward.live import topics
-from onceward.messages import queueing
+from onceward.messages import message_queue
 from onceward.outbox import publishing
 from onceward.trust import audit
 from onceward.work import enqueuing
@@ -260,4 +260,4 @@ def _message() -> str:
         "context": "null::jsonb",
         "content": "'{}'::jsonb",
     }
-    return fill(queueing.INSERT.text, *queueing.INSERT.values(**values))
+    return fill(message_queue.INSERT.text, *message_queue.INSERT.values(**values))

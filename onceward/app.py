@@ -31,11 +31,11 @@ from onceward.messages import HookState
 from onceward.messages.delivery import hook_state
 from onceward.messages.endings import ENDED
 from onceward.outbox import Catalogue, EventType
-from onceward.payments.declaring import Declarations, PaymentRegistry
+from onceward.payments.declarations import Declarations, PaymentRegistry
+from onceward.payments.job_queue import QUEUE as PAYMENTS_QUEUE
 from onceward.payments.jobs import Jobs
-from onceward.payments.queueing import QUEUE as PAYMENTS_QUEUE
 from onceward.schedules import Cron, Every, Schedule
-from onceward.schedules.declaring import ScheduleOptions, declare
+from onceward.schedules.declaration import ScheduleOptions, declare
 from onceward.script_engine import open_engine
 from onceward.services import Services
 from onceward.settings import FeatureSettings, SettingsError, load_feature_settings

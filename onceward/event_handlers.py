@@ -23,7 +23,7 @@ from onceward.inbox.handlers import (
 )
 from onceward.messages.reports import delivery_reports
 from onceward.messages.service_states import account_events
-from onceward.payments.declaring import payment_services, service_class
+from onceward.payments.declarations import payment_services, service_class
 from onceward.payments.events import apply_event
 from onceward.tx import Tx
 from onceward.webhooks.registry import PROVIDERS

@@ -21,7 +21,7 @@ from onceward import Engine, Onceward
 from onceward.db import Database, clean_json, json_contains_nul
 from onceward.inbox.headers import Headers, as_json, kept, kept_names
 from onceward.messages import Template
-from onceward.messages.queueing import Sending, queue
+from onceward.messages.message_queue import Sending, queue
 from onceward.outbox.deliver import DeliveryFailed
 from onceward.outbox.errors import OutboxError
 from onceward.outbox.publishing import publish

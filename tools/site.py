@@ -20,7 +20,12 @@ API = {
     "In a handler": ["onceward.tx.Tx", "onceward.inbox.event.Event", "onceward.schedules.Run"],
     "Outside a handler": ["onceward.engine.Engine", "onceward.work.enqueuing.enqueue_sql"],
     "In other frameworks": ["onceward.fastapi", "onceward.sqlalchemy"],
-    "In tests": ["onceward.testing.work", "onceward.testing.crash", "onceward.testing.inbox", "onceward.testing.clock"],
+    "In tests": [
+        "onceward.testing.work",
+        "onceward.testing.crash",
+        "onceward.testing.webhook_inbox",
+        "onceward.testing.clock",
+    ],
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:  # names that are not in `__all__` are internal
-    from onceward.background.ending import end
+    from onceward.background.cancellation import end
     from onceward.background.loop import Loop
     from onceward.background.supervisor import Supervisor, current_supervisor, supervised_by
     from onceward.background.tasks import Tasks, spawn

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Generator
 
 import structlog
 
-from onceward.background.ending import end
+from onceward.background.cancellation import end
 from onceward.background.supervisor import current_supervisor
 from onceward.background.unclosed import Unclosed
 from onceward.db.errors import FAILED, OUTAGE

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from onceward.background.ending import end
+from onceward.background.cancellation import end
 from onceward.background.supervisor import current_supervisor
 from onceward.db.callers import CALLER
 from onceward.db.errors import FAILED

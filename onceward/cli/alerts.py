@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from onceward.cli.loading import AppArgument, load_app
+from onceward.cli.app_loader import AppArgument, load_app
 from onceward.cli.session import features_here, features_with
 from onceward.feature import Features
 

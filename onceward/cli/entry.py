@@ -6,10 +6,10 @@ import os
 import sys
 from pathlib import Path
 
+from onceward.cli.app_loader import APP_VARIABLE
 from onceward.cli.commands import command_line
 from onceward.cli.exits import TRACEBACK_VARIABLE, Exit, code_for, explain
 from onceward.cli.lean import hide_unneeded, slow_collector
-from onceward.cli.loading import APP_VARIABLE
 from onceward.cli.project import use_project
 from onceward.cli.rendering import complain
 from onceward.cli.session import CommandFeatures

@@ -13,8 +13,8 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, cast
 
+from onceward.cli.app_loader import APP_VARIABLE
 from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.loading import APP_VARIABLE
 
 PREFIX = "ONCEWARD_"
 

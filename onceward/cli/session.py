@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onceward.cli.loading import load_app
+from onceward.cli.app_loader import load_app
 from onceward.feature import Feature, Features, Migrations
 
 if TYPE_CHECKING:

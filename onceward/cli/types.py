@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import typer
 
-from onceward.cli.loading import AppArgument, load_app
+from onceward.cli.app_loader import AppArgument, load_app
 
 if TYPE_CHECKING:
     from onceward.app import Onceward

@@ -28,9 +28,9 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.db.migrations import migrate
     from onceward.db.outage import loudness
     from onceward.db.pool import ENGINE_ROLE, Database, RawJson, dump_json
+    from onceward.db.server_start import wait_for_server
     from onceward.db.text import clean_json, clean_text, is_storable, json_contains_nul
     from onceward.db.transaction import Cause, Connection, Role, Transaction, literal, quote
-    from onceward.db.waiting import wait_for_server
 
 __all__ = [
     "BROKEN",

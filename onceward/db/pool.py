@@ -22,10 +22,10 @@ from onceward.db.errors import FAILED, OUTAGE, RoleRefused, Unavailable
 from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
 from onceward.db.servers import WATCH_EVERY_S, Servers
+from onceward.db.statement_watch import Watch
 from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.db.turns import Turn, Turns
 from onceward.db.unreadable import read_json
-from onceward.db.watching import Watch
 from onceward.settings.database_url import servers_of
 
 log = structlog.get_logger(__name__)

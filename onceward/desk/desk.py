@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from onceward.desk.actions import Act, DeskAction, Load, Nothing, On, Run
-from onceward.desk.asking import Parent
 from onceward.desk.charts import Chart
 from onceward.desk.detail import Detail
 from onceward.desk.errors import WrongDesk
+from onceward.desk.list_request import Parent
 from onceward.desk.listing import Listing
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.page import Loader

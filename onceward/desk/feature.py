@@ -11,7 +11,7 @@ FEATURE = Feature(
     after=("web", "messages", "workflows"),
     migrations=Path(__file__).parent / "migrations",
     growth="onceward.desk.growth:GROWTH",
-    pages="onceward.desk.keeping:PAGES",
+    pages="onceward.desk.staff_notes:PAGES",
     erasers="onceward.desk.erasers:ERASERS",
     errors=("onceward.desk.errors:WrongDesk",),
 )

@@ -9,11 +9,11 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from onceward.desk.asking import Asked, ask
 from onceward.desk.desk import Desk
-from onceward.desk.exporting import CHUNK, ReadChunk, csv_lines, xlsx
+from onceward.desk.export import CHUNK, ReadChunk, csv_lines, xlsx
+from onceward.desk.list_request import Asked, ask
+from onceward.desk.list_rows import Reader, Rows, read
 from onceward.desk.listing import Listing
-from onceward.desk.reading import Reader, Rows, read
 from onceward.trust.identity import Identity, transaction_for
 from onceward.web.dashboard.contribution import Handler
 from onceward.web.dashboard.routes import credential_text, identify

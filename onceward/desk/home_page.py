@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from onceward.desk.asking import ask
 from onceward.desk.charts import draw
 from onceward.desk.desk import Desk, DeskFigure
-from onceward.desk.reading import read
+from onceward.desk.list_request import ask
+from onceward.desk.list_rows import read
 from onceward.desk.tabs import frame, reader_of, sees, zoned
 from onceward.money import format_amount
 from onceward.web.dashboard import View

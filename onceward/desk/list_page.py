@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceward.desk.asking import ask
 from onceward.desk.desk import Desk
 from onceward.desk.files import has_xlsx
+from onceward.desk.list_request import ask
+from onceward.desk.list_rows import count, read
 from onceward.desk.listing import Listing
-from onceward.desk.reading import count, read
 from onceward.desk.tabs import buttons, frame, may_do, reader_of, zoned
 from onceward.web.dashboard import View
 from onceward.web.dashboard.formats import about, number

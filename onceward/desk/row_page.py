@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onceward.desk.asking import Asked, Order, Parent, ask, is_id
-from onceward.desk.comparing import described
 from onceward.desk.desk import Desk
 from onceward.desk.detail import Detail
+from onceward.desk.form_changes import described
+from onceward.desk.list_request import Asked, Order, Parent, ask, is_id
+from onceward.desk.list_rows import read, select
 from onceward.desk.listing import Listing
-from onceward.desk.reading import read, select
 from onceward.desk.tabs import buttons, frame, may_do, reader_of, sees
 from onceward.desk.timeline import named, read_timeline
 from onceward.web.dashboard import Missing, View

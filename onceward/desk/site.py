@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.desk import acting, files, home_page, list_page, row_page, run_page
+from onceward.desk import action_page, files, home_page, list_page, row_page, run_page
 from onceward.desk.desk import Desk
 from onceward.desk.listing import Listing
 from onceward.web.dashboard import Action, Page, Pages, Section
@@ -30,9 +30,9 @@ def desk_pages(desk: Desk) -> Pages:
     for (listing_name, name), action in desk.actions.items():
         path = f"{desk.path}/{listing_name}/do/{name}"
         roles = desk.role_names(action.roles)
-        extras.append(Extra(path, acting.ask_route(desk, action)))
+        extras.append(Extra(path, action_page.ask_route(desk, action)))
         actions.append(
-            Action(path=path, run=acting.run_action(desk, action), causes=action.causes or NOTHING, roles=roles)
+            Action(path=path, run=action_page.run_action(desk, action), causes=action.causes or NOTHING, roles=roles)
         )
     if any(action.in_bulk for action in desk.actions.values()):
         path, load = f"{desk.path}/runs/{{id}}", run_page.loader(desk)

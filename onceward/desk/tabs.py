@@ -10,8 +10,8 @@ from asyncpg import Record
 from onceward.desk.actions import DeskAction
 from onceward.desk.cells import cell
 from onceward.desk.desk import Desk
+from onceward.desk.list_rows import Reader
 from onceward.desk.listing import Listing
-from onceward.desk.reading import Reader
 from onceward.web.dashboard import View
 
 

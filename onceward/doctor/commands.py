@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from onceward.cli.app_loader import AppArgument, load_app
 from onceward.cli.exits import Exit
-from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import JsonOption, listing, verdict
 from onceward.cli.session import features_here, features_with, run
 

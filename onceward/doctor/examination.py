@@ -22,7 +22,7 @@ from onceward.db import ENGINE_ROLE, Connection, DatabaseError, Migration, Migra
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.servers import Servers
-from onceward.doctor import logins, running, secrets, space
+from onceward.doctor import logins, processes, secrets, space
 from onceward.doctor.finding import Finding
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
@@ -265,15 +265,15 @@ async def check_old_snapshots(patient: Patient) -> Finding:
 
 
 async def check_loops(patient: Patient) -> Finding:
-    return await running.check_loops(patient.conn)
+    return await processes.check_loops(patient.conn)
 
 
 async def check_work(patient: Patient) -> Finding:
-    return await running.check_work(patient.conn)
+    return await processes.check_work(patient.conn)
 
 
 async def check_schedules(patient: Patient) -> Finding:
-    return await running.check_schedules(patient.conn)
+    return await processes.check_schedules(patient.conn)
 
 
 async def check_size(patient: Patient) -> Finding:

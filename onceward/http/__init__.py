@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.http.exchange import Response
     from onceward.http.guarded import GuardedClient
     from onceward.http.plain import ServiceClient
-    from onceward.http.resolving import Resolver, ThreadResolver
+    from onceward.http.resolver import Resolver, ThreadResolver
     from onceward.http.streaming import StreamedResponse
     from onceward.http.urls import CheckedUrl, check_url, parse_url
 

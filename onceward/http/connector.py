@@ -6,7 +6,7 @@ import socket
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from .resolving import Resolver
+from .resolver import Resolver
 
 
 class ConnectorResolver(AbstractResolver):

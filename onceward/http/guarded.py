@@ -20,7 +20,7 @@ from .addresses import IPNetwork, is_loopback, vet
 from .errors import AddressRefused, Ambiguous, HostUnreachable
 from .exchange import Response
 from .pool import ConnectionPool, Deadlines, Key
-from .resolving import Resolver, ThreadResolver
+from .resolver import Resolver, ThreadResolver
 from .spans import is_tracing, traced
 from .urls import CheckedUrl, check_url, parse_url
 from .wire import Broken, Wire

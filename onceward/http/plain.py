@@ -14,7 +14,7 @@ from onceward.lazy import lazy_module
 
 from .errors import Ambiguous, UrlRefused
 from .exchange import Response, exchange, open_session
-from .resolving import ThreadResolver
+from .resolver import ThreadResolver
 from .spans import is_tracing, traced
 from .streaming import StreamedResponse, open_stream
 

@@ -11,7 +11,7 @@ from onceward.lazy import lazy_module
 
 from .addresses import IPNetwork, is_loopback, vet
 from .errors import AddressRefused, UrlRefused
-from .resolving import Resolver, ThreadResolver, resolve
+from .resolver import Resolver, ThreadResolver, resolve
 
 if TYPE_CHECKING:
     import yarl

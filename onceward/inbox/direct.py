@@ -19,14 +19,14 @@ from onceward.inbox import answers, metrics
 from onceward.inbox.admission import Admission, LimitName, RequestLimited, Usage, leave
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
+from onceward.inbox.duplicate_waits import Waiting
 from onceward.inbox.event import trace_of
 from onceward.inbox.headers import Headers
-from onceward.inbox.intake import SPAN, Intake, span_attributes, verify_and_place
+from onceward.inbox.intake import SPAN, Intake, span_attributes, verify_and_route
 from onceward.inbox.rejects import Rejects
-from onceward.inbox.routing import Batch, Placer
+from onceward.inbox.routing import Batch, EventRouter
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
-from onceward.inbox.waiting import Waiting
 from onceward.inbox.write_refusals import WriteRefusals
 from onceward.telemetry.light import Spread
 from onceward.telemetry.tracing import is_tracing, record_span
@@ -77,7 +77,7 @@ class Direct:
     def __init__(
         self,
         catalog: Catalog,
-        placer: Placer,
+        router: EventRouter,
         commits: GroupCommit[Batch, Sequence[Stored]],
         waiting: Waiting,
         take: Take,
@@ -88,7 +88,7 @@ class Direct:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._catalog = catalog
-        self._placer = placer
+        self._router = router
         self._commits = commits
         self._waiting = waiting
         self._take = take
@@ -121,7 +121,7 @@ class Direct:
                 self._admission.check(source)  # before the verification, which costs more
             all_headers = Headers(headers)
             request = Request("POST", path, "", all_headers, body)
-            intake = verify_and_place(self._placer, source, request, all_headers, self._clock())
+            intake = verify_and_route(self._router, source, request, all_headers, self._clock())
             if not isinstance(intake, Intake):
                 return self._decline(DirectDeclined.CHALLENGE)
             entered = self._admission.enter(source) if is_limited else NOT_COUNTED

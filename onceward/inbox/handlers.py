@@ -14,8 +14,8 @@ from typing import Any, cast, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from onceward.db import Transaction
-from onceward.inbox.counting import Run, count_failure, counted
 from onceward.inbox.event import LOAD, Event, StoredEvent, stored
+from onceward.inbox.outcome_counts import Run, count_failure, counted
 from onceward.webhooks.provider import ConfigError
 from onceward.webhooks.registry import get_provider
 from onceward.work import (

@@ -11,16 +11,16 @@ from onceward.inbox import environment
 from onceward.inbox.admission import Admission, RequestLimits
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.certificates import CertificateFetcher
+from onceward.inbox.duplicate_waits import Waiting
 from onceward.inbox.handlers import Handler
 from onceward.inbox.inline import Inline, Opener
 from onceward.inbox.receive import Receive, Receiver, Scope, Send
 from onceward.inbox.rejects import Rejects
-from onceward.inbox.routing import Placer
+from onceward.inbox.routing import EventRouter
 from onceward.inbox.sources import CHANGED
 from onceward.inbox.store import Store
 from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.upkeep import Upkeep, UpkeepOptions
-from onceward.inbox.waiting import Waiting
 from onceward.trust import SecretBox
 from onceward.webhooks.provider import Fetch
 from onceward.work import AppRegistry, Waker
@@ -53,11 +53,12 @@ class Inbox:
         self._certificates = CertificateFetcher()
         self._store = store = Store(db, waker)
         self._waiting = Waiting(db)
+        inline = Inline(db, store, open_tx, self._waiting, shares=shares_inline)
         self.receiver = Receiver(
             self.catalog,
-            Placer(self.catalog, dict(handlers)),
+            EventRouter(self.catalog, dict(handlers)),
             store,
-            Inline(db, store, open_tx, self._waiting, shares=shares_inline),
+            inline,
             self.rejects,
             self._waiting,
             Transmissions(db),
@@ -71,6 +72,7 @@ class Inbox:
             self._sources,
             Loop("slow bodies", self.receiver.hurry, every_s=1.0),
             Loop("rejects", self.rejects.flush, every_s=1.0),
+            Loop("contention", inline.observe, every_s=0.25),
         ]
 
     async def start(self) -> None:

@@ -39,7 +39,9 @@ from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.admission import LimitName, RequestLimited
 from onceward.inbox.answers import Answer
+from onceward.inbox.duplicate_waits import WAIT_S, Waiting
 from onceward.inbox.event import LOAD, stored
+from onceward.inbox.event_numbers import Numbering
 from onceward.inbox.handlers import QUEUE, Handler, enqueue_followers
 from onceward.inbox.inline_groups import Entry, InlineGroups, RunAlone
 from onceward.inbox.inline_statements import (
@@ -54,10 +56,8 @@ from onceward.inbox.inline_statements import (
     success_of,
     values_of,
 )
-from onceward.inbox.numbering import Numbering
-from onceward.inbox.routing import Placed
+from onceward.inbox.routing import RoutedEvent
 from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
-from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.statements import read_statement
 from onceward.telemetry.logs import running
 from onceward.work import Claimed, Overloaded, TimedOut, judge
@@ -114,7 +114,11 @@ class Inline:
         self._running = 0
         self._running_of: Counter[Hashable] = Counter()
 
-    async def receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
+    async def observe(self) -> None:
+        """Learn which handlers wait for each other's row locks."""
+        await self._groups.observe()
+
+    async def receive(self, routed: RoutedEvent, payload: Any, handler: Handler) -> Answer:
         """Store and handle one event.
 
         Return its result, the first result of a duplicate, or why there is no result yet.
@@ -122,47 +126,47 @@ class Inline:
         if self._running >= self._most_at_once:
             metrics.UNAVAILABLE.labels("overloaded").inc()
             return answers.unavailable("overloaded")
-        customer = placed.common.source.line[0]
+        customer = routed.shared.source.line[0]
         if self._running_of[customer] >= self._most_at_once - self._running:
             raise RequestLimited(LimitName.SHARE)
         self._running += 1
         self._running_of[customer] += 1
         try:
-            answer = await self._receive(placed, payload, handler)
+            answer = await self._receive(routed, payload, handler)
             if self._store.refusals.lasts:
                 self._store.refusals.over()
             return answer
         except (Overloaded, *FAILED) as error:
             # Nothing was committed, whatever the handler did: its own failure is an answer, not an exception.
-            return answers.not_stored(placed.common.source, error, self._store.refusals)
+            return answers.not_stored(routed.shared.source, error, self._store.refusals)
         finally:
             self._running -= 1
             self._running_of[customer] -= 1
             if not self._running_of[customer]:
                 del self._running_of[customer]
 
-    async def _receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
-        if placed.common.ordered:
+    async def _receive(self, routed: RoutedEvent, payload: Any, handler: Handler) -> Answer:
+        if routed.shared.ordered:
             # The lane decides whose turn it is, so the event must be in its lane first.
-            [[event]] = await self._store.flush_one(placed)
+            [[event]] = await self._store.flush_one(routed)
             if event.new:
                 answer = await self._wait_for_turn(event.seq, handler)
                 return answer._replace(duplicate=False)
             return await self._again(event, handler)
         numbered = await self._numbering.next()
         id = UUID(bytes=time_ids(1)[0])
-        work = held_by_request(numbered, id, placed, payload)
+        work = held_by_request(numbered, id, routed, payload)
         work.db = self._db
         try:
-            if self._shares and is_literal(placed):
-                entry = Entry(placed, work, id, handler.task)
+            if self._shares and is_literal(routed):
+                entry = Entry(routed, work, id, handler.task)
                 if self._groups.takes(entry):
                     try:
                         return await self._receive_in_group(entry, handler)
                     except RunAlone:
                         log.debug("inline.runs_alone", id=work.id, task=work.task)
             async with self._db.acquire() as conn:
-                return await self._insert_and_run(conn, work, id, placed, handler, None)
+                return await self._insert_and_run(conn, work, id, routed, handler, None)
         except asyncpg.LockNotAvailableError:
             return answers.still_running()
         except KnownEvent as known:
@@ -174,7 +178,7 @@ class Inline:
             if group is not None:
                 return answers.success(await self._groups.handle_in(group, entry))
             async with self._db.acquire() as conn:
-                return await self._insert_and_run(conn, entry.work, entry.id, entry.placed, handler, entry)
+                return await self._insert_and_run(conn, entry.work, entry.id, entry.routed, handler, entry)
         finally:
             self._groups.leave(entry, group)
 
@@ -185,17 +189,17 @@ class Inline:
             yield tx
 
     async def _insert_and_run(
-        self, conn: Connection, work: Claimed, id: UUID, placed: Placed, handler: Handler, entry: Entry | None
+        self, conn: Connection, work: Claimed, id: UUID, routed: RoutedEvent, handler: Handler, entry: Entry | None
     ) -> Answer:
         """Store and handle the event in a transaction of its own, or as the first of the group of `entry`."""
         tx = self._open_tx(conn, work)
-        if not await insert_event(tx, work, id, placed):
-            raise KnownEvent(await self._find(conn, placed))
+        if not await insert_event(tx, work, id, routed):
+            raise KnownEvent(await self._find(conn, routed))
         gate("inline-inserted")
 
         async def restore(again: Transaction) -> bool:
-            if await again.fetchval(RECEIVE.format(PARAMETERS), *values_of(work, id, placed)):
-                await enqueue_followers(work, placed.common.followers, again)
+            if await again.fetchval(RECEIVE.format(PARAMETERS), *values_of(work, id, routed)):
+                await enqueue_followers(work, routed.shared.followers, again)
             elif not await again.fetchval(EXISTS, work.id):
                 return False
             await queue_failed(again, work)
@@ -203,13 +207,13 @@ class Inline:
 
         return await self._run(tx, work, handler, restore, is_queued=False, entry=entry)
 
-    async def _find(self, conn: Connection, placed: Placed) -> Stored:
+    async def _find(self, conn: Connection, routed: RoutedEvent) -> Stored:
         """Return the state of an event that was stored before."""
-        source = placed.common.source
-        first = await conn.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
+        source = routed.shared.source
+        first = await conn.fetchrow(STANDING, [source.webhook_id], [routed.event_id])
         if first is None:
-            raise Unavailable(f"event {placed.event_id!r} was deleted while its duplicate was received")
-        self._store.reused_ids.note(placed, first)
+            raise Unavailable(f"event {routed.event_id!r} was deleted while its duplicate was received")
+        self._store.reused_ids.note(routed, first)
         return standing(first)
 
     async def _run(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -21,16 +21,16 @@ import structlog
 
 from onceward.background import Tasks, TimeLimit
 from onceward.db import Connection, Database, OutcomeUnknown, Transaction
-from onceward.db.watching import Watch
+from onceward.db.statement_watch import Watch
 from onceward.errors import OncewardError
 from onceward.inbox.handlers import QUEUE
 from onceward.inbox.inline_statements import CHECK_NOW, join_event, success_of
-from onceward.inbox.routing import Placed
+from onceward.inbox.routing import RoutedEvent
 from onceward.telemetry.logs import running
 from onceward.work import Claimed, Task
+from onceward.work.commit_sharing import PATIENCE_S, Member, Sharing, WaitedTooLong, note_parted
 from onceward.work.gate import gate
 from onceward.work.metrics import count_shared
-from onceward.work.sharing import PATIENCE_S, Member, Sharing, WaitedTooLong, note_parted
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class RunAlone(OncewardError):
 class Entry:
     """One request, its event and what its handler returned."""
 
-    placed: Placed
+    routed: RoutedEvent
     work: Claimed
     id: UUID
     task: Task
@@ -65,7 +65,7 @@ class Entry:
 
     @property
     def key(self) -> tuple[UUID, str]:
-        return (self.placed.common.source.webhook_id, self.placed.event_id)
+        return (self.routed.shared.source.webhook_id, self.routed.event_id)
 
 
 class Group:
@@ -94,9 +94,13 @@ class Group:
 
 
 class InlineGroups:
-    """Decides which requests begin, wait and join. One per process."""
+    """Decides which requests begin, wait and join. One per process.
+
+    Requests whose handlers wait for each other's row locks begin two at a time (`work/contention.py`): the others wait, and join.
+    """
 
     def __init__(self, db: Database, open_tx: Opener) -> None:
+        self._db = db
         self._open_tx = open_tx
         self._free = max(1, min(MOST_PLACES, db.most_connections - SPARE))
         self._waiting: deque[Entry] = deque()
@@ -111,15 +115,22 @@ class InlineGroups:
     async def enter(self, entry: Entry) -> Group | None:
         """Wait for a place, or for a group to join. The caller calls `leave` at the end."""
         self._events.add(entry.key)
-        if self._free > 0:
+        line = self._sharing.of(entry.task).line
+        if self._free > 0 and line.has_room:
             self._free -= 1
+            line.enter_at_once()
             return None
         self._waiting.append(entry)
+        line.queued += 1
         try:
             return await entry.turn
         except asyncio.CancelledError:
-            if not entry.turn.cancelled():  # its turn came in the same moment
-                self._pass_turn(entry.turn.result())
+            if entry.turn.cancelled():
+                self._forget(entry)
+            elif (group := entry.turn.result()) is not None:  # its turn came in the same moment
+                self._finishing.start(self._go_on(group))
+            else:
+                self._release_place(entry)
             self._events.discard(entry.key)
             raise
 
@@ -127,39 +138,63 @@ class InlineGroups:
         """The request has ended. If it held a place, the next one gets it."""
         self._events.discard(entry.key)
         if group is None:
-            self._pass_turn(None)
+            self._release_place(entry)
 
-    def _pass_turn(self, group: Group | None) -> None:
-        if group is not None:
-            self._finishing.start(self._go_on(group))
-        elif (following := self._next()) is not None:
-            following.turn.set_result(None)
-        else:
-            self._free += 1
+    async def observe(self) -> None:
+        """Learn which handlers wait for each other's row locks. The inbox calls this several times a second."""
+        await self._sharing.observe(self._db)
+        self._fill_places()
 
-    def _next(self, group: Group | None = None) -> Entry | None:
-        """Remove and return the next request that waits, if it fits into the group."""
-        while self._waiting and self._waiting[0].turn.done():  # it has gone
-            self._waiting.popleft()
-        if not self._waiting:
+    def _release_place(self, entry: Entry) -> None:
+        self._free += 1
+        self._sharing.of(entry.task).line.leave(time.monotonic())
+        self._fill_places()
+
+    def _fill_places(self) -> None:
+        """Give the free places to the requests that have waited longest and that may begin."""
+        while self._free > 0:
+            entry = next((each for each in self._present() if self._sharing.of(each.task).line.has_room), None)
+            if entry is None:
+                return
+            self._forget(entry)
+            self._free -= 1
+            self._sharing.of(entry.task).line.enter_at_once()
+            entry.turn.set_result(None)
+
+    def _present(self) -> Iterator[Entry]:
+        """Iterate over the requests that wait. Those that were cancelled a moment ago are about to leave."""
+        return (each for each in self._waiting if not each.turn.done())
+
+    def _forget(self, entry: Entry) -> None:
+        self._waiting.remove(entry)
+        self._sharing.of(entry.task).line.queued -= 1
+
+    def _next_member(self, group: Group) -> Entry | None:
+        """Remove and return the request that has waited longest, if it fits into the group."""
+        entry = next(self._present(), None)
+        if entry is None or not self._sharing.fits(group.members, entry.task, entry.work, since=group.since):
             return None
-        entry = self._waiting[0]
-        if group is not None and not self._sharing.fits(group.members, entry.task, entry.work, since=group.since):
-            return None
-        return self._waiting.popleft()
+        self._forget(entry)
+        return entry
 
     async def handle_first(self, entry: Entry, tx: Transaction) -> Any:
         """Run the handler of the first request of a group, whose event is stored. Raises its error, or `RunAlone`."""
         group = Group(tx)
         group.entries.append(entry)
+        known = self._sharing.of(entry.task)
+        session = tx.conn.get_server_pid()
+        known.line.sessions.add(session)
         try:
-            await self._handle(entry, tx, others=False)
-        except BaseException:
-            self._sharing.of(entry.task).ended(failed=True)
-            raise
-        await self._go_on(group, owner=entry)
-        if not await self._ended(entry):
-            raise RunAlone
+            try:
+                await self._handle(entry, tx, others=False)
+            except BaseException:
+                known.ended(failed=True)
+                raise
+            await self._go_on(group, owner=entry)
+            if not await self._ended(entry):
+                raise RunAlone
+        finally:
+            known.line.sessions.discard(session)
         return entry.member.result
 
     async def handle_in(self, group: Group, entry: Entry) -> Any:
@@ -169,7 +204,7 @@ class InlineGroups:
         """
         try:
             tx = self._open_tx(group.tx.conn, entry.work)
-            is_new = await join_event(tx, group.tx, entry.work, entry.id, entry.placed)
+            is_new = await join_event(tx, group.tx, entry.work, entry.id, entry.routed)
             group.tx = tx
             if is_new:
                 gate("inline-joined")
@@ -209,7 +244,7 @@ class InlineGroups:
 
     async def _go_on(self, group: Group, owner: Entry | None = None) -> None:
         """Pass the transaction to the next request, or commit it. Raises the error of a commit that only `owner` has."""
-        following = self._next(group)
+        following = self._next_member(group)
         if following is not None:
             following.turn.set_result(group)
             return

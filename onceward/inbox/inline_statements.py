@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Transaction, literal
+from onceward.inbox.duplicate_waits import WAIT_S
 from onceward.inbox.event import StoredEvent
+from onceward.inbox.event_numbers import Numbered
 from onceward.inbox.handlers import QUEUE, enqueue_followers
-from onceward.inbox.numbering import Numbered
-from onceward.inbox.routing import AS_RAW, Placed
-from onceward.inbox.waiting import WAIT_S
+from onceward.inbox.routing import AS_RAW, RoutedEvent
 from onceward.work import Claimed
 from onceward.work.claim import new_lease
 from onceward.work.settle import result_json
@@ -31,27 +31,27 @@ CHECK_NOW = "set constraints all immediate"
 """Check deferred constraints before the commit, while the event can still be kept if one of them fails."""
 
 
-def held_by_request(numbered: Numbered, id: UUID, placed: Placed, payload: Any) -> Claimed:
+def held_by_request(numbered: Numbered, id: UUID, routed: RoutedEvent, payload: Any) -> Claimed:
     """Return the event as work that this request holds. It exists only in this process, unless the handler fails."""
-    common, source = placed.common, placed.common.source
+    shared, source = routed.shared, routed.shared.source
     no_headers: dict[str, str] = {}
-    names = (source.webhook_id, placed.event_id, source.provider.name, common.type)
-    work = Claimed(new_lease(), numbered.seq, "event", common.task, source.organization)
+    names = (source.webhook_id, routed.event_id, source.provider.name, shared.type)
+    work = Claimed(new_lease(), numbered.seq, "event", shared.task, source.organization)
     work.body = StoredEvent(
         numbered.seq, id, *names, payload, no_headers, source.organization, numbered.received_at, source.name
     )
     return work
 
 
-def is_literal(placed: Placed) -> bool:
+def is_literal(routed: RoutedEvent) -> bool:
     """Return whether one script stores the event: it is small, and no other handler follows."""
-    return not placed.common.followers and len(placed.raw or b"") + len(placed.payload or "") <= MOST_LITERAL_BYTES
+    return not routed.shared.followers and len(routed.raw or b"") + len(routed.payload or "") <= MOST_LITERAL_BYTES
 
 
-async def insert_event(tx: Transaction, work: Claimed, id: UUID, placed: Placed) -> bool:
+async def insert_event(tx: Transaction, work: Claimed, id: UUID, routed: RoutedEvent) -> bool:
     """Open the handler's transaction with the new event. Return False, with no transaction open, for a duplicate."""
-    common, values = placed.common, values_of(work, id, placed)
-    if is_literal(placed):
+    shared, values = routed.shared, values_of(work, id, routed)
+    if is_literal(routed):
         received = RECEIVE.format(", ".join(map(literal, values)))
         if await tx.open(f"{WAIT}; {received}; {SAVEPOINT}", IS_STORED.format(work.id)) == STORED:
             return True
@@ -60,28 +60,28 @@ async def insert_event(tx: Transaction, work: Claimed, id: UUID, placed: Placed)
     async with Transaction(tx.conn, role="engine", lock_timeout_s=WAIT_S) as locked:
         is_new: bool = await locked.fetchval(RECEIVE.format(PARAMETERS), *values)
         if is_new:
-            await enqueue_followers(work, common.followers, locked)
+            await enqueue_followers(work, shared.followers, locked)
             await tx.take_over(locked, SAVEPOINT)
     return is_new
 
 
-async def join_event(tx: Transaction, before: Transaction, work: Claimed, id: UUID, placed: Placed) -> bool:
+async def join_event(tx: Transaction, before: Transaction, work: Claimed, id: UUID, routed: RoutedEvent) -> bool:
     """Continue the open transaction of another request with the new event.
 
     Return False for a duplicate, which stores nothing.
     """
-    received = RECEIVE.format(", ".join(map(literal, values_of(work, id, placed))))
+    received = RECEIVE.format(", ".join(map(literal, values_of(work, id, routed))))
     first = f"{WAIT_IN_GROUP}; {received}; set local lock_timeout = 0"
     return await tx.join(before, first=first, last=IS_STORED.format(work.id)) == STORED
 
 
-def values_of(work: Claimed, id: UUID, placed: Placed) -> tuple[Any, ...]:
+def values_of(work: Claimed, id: UUID, routed: RoutedEvent) -> tuple[Any, ...]:
     """Return the arguments of `receive_inline`."""
-    common, source = placed.common, placed.common.source
+    shared, source = routed.shared, routed.shared.source
     return (
-        *(work.id, work.body.received_at, id, source.webhook_id, placed.event_id, source.organization),
-        *(source.provider.name, common.type, placed.payload or None, placed.payload == AS_RAW, placed.raw),
-        *(common.headers, placed.signature, source.stored_route),
+        *(work.id, work.body.received_at, id, source.webhook_id, routed.event_id, source.organization),
+        *(source.provider.name, shared.type, routed.payload or None, routed.payload == AS_RAW, routed.raw),
+        *(shared.headers, routed.signature, source.stored_route),
     )
 
 

@@ -13,7 +13,7 @@ import orjson
 
 from onceward.inbox.compressed import coding_of, verified
 from onceward.inbox.headers import Headers, kept
-from onceward.inbox.routing import Batch, Placer, batch
+from onceward.inbox.routing import Batch, EventRouter, batch
 from onceward.inbox.source import Source
 from onceward.webhooks.payload import body_key
 from onceward.webhooks.provider import ProviderReply, ReceivedItem, Rejected, Request
@@ -30,8 +30,8 @@ class Intake(NamedTuple):
     events: Batch
 
 
-def verify_and_place(
-    placer: Placer, source: Source, request: Request, headers: Headers, now: float
+def verify_and_route(
+    router: EventRouter, source: Source, request: Request, headers: Headers, now: float
 ) -> Intake | ProviderReply:
     """Return the events of an authentic request, or the reply to a handshake. Raise Rejected for all other requests.
 
@@ -52,10 +52,10 @@ def verify_and_place(
         items = [ReceivedItem(body_key(body), "empty", _whole(body))]
     kept_headers = kept(headers, source.kept_headers)
     if len(items) == 1:
-        return Intake(items, (placer.place(source, items[0], body, source.signature_of(headers), kept_headers),))
+        return Intake(items, (router.route_event(source, items[0], body, source.signature_of(headers), kept_headers),))
     if len(items) > MOST_ITEMS:
         raise Rejected("bad_body", f"the body contains {len(items)} events; the maximum is {MOST_ITEMS}")
-    return Intake(items, batch(placer, source, items, body, source.signature_of(headers), kept_headers))
+    return Intake(items, batch(router, source, items, body, source.signature_of(headers), kept_headers))
 
 
 def span_attributes(source: Source, intake: Intake) -> dict[str, str | int]:

@@ -22,17 +22,17 @@ from onceward.inbox.admission import Admission, LimitName, RequestLimited, leave
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import PREFIX, Direct
+from onceward.inbox.duplicate_waits import Waiting
 from onceward.inbox.event import trace_of
 from onceward.inbox.handlers import Handler
 from onceward.inbox.headers import Headers
 from onceward.inbox.inline import Inline
-from onceward.inbox.intake import SPAN, Intake, span_attributes, verify_and_place
+from onceward.inbox.intake import SPAN, Intake, span_attributes, verify_and_route
 from onceward.inbox.rejects import Rejects
-from onceward.inbox.routing import Batch, Placer
+from onceward.inbox.routing import Batch, EventRouter
 from onceward.inbox.source import Source
 from onceward.inbox.store import Store, Stored
 from onceward.inbox.transmissions import Transmissions
-from onceward.inbox.waiting import Waiting
 from onceward.telemetry.caller import traced
 from onceward.telemetry.tracing import is_tracing, span
 from onceward.webhooks.provider import Fetch, Rejected, Request
@@ -79,7 +79,7 @@ class Receiver:
     def __init__(
         self,
         catalog: Catalog,
-        placer: Placer,
+        router: EventRouter,
         store: Store,
         inline: Inline,
         rejects: Rejects,
@@ -93,7 +93,7 @@ class Receiver:
         body_within_s: float = BODY_WITHIN_S,
     ) -> None:
         self._catalog = catalog
-        self._placer = placer
+        self._router = router
         self._store = store
         self._inline = inline
         self._rejects = rejects
@@ -105,7 +105,7 @@ class Receiver:
         self._body_within_s = body_within_s
         self.commits: GroupCommit[Batch, Sequence[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
         self.direct = Direct(
-            catalog, placer, self.commits, waiting, self._take, store.refusals, admission, rejects, clock=clock
+            catalog, router, self.commits, waiting, self._take, store.refusals, admission, rejects, clock=clock
         )
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._slow: set[asyncio.Task[Any]] = set()
@@ -240,7 +240,7 @@ class Receiver:
         provider, config = source.provider, source.config
         if provider.fetches:
             request = await provider.prepare(config, request, self._fetch)
-        intake = verify_and_place(self._placer, source, request, headers, self._clock())
+        intake = verify_and_route(self._router, source, request, headers, self._clock())
         binding = provider.binding(config, request)
         if binding is not None:
             try:
@@ -293,13 +293,13 @@ class Receiver:
         """
         handlers: list[Handler] = []
         for item in intake.items:
-            handler = self._placer.route(source, item.type).handler
+            handler = self._router.route(source, item.type).handler
             if handler is None or not handler.task.transactional or item.unstorable:
                 return None
             handlers.append(handler)
         answer: Answer | None = None
-        for item, placed, handler in zip(intake.items, intake.events, handlers, strict=True):
-            answer = await self._inline.receive(placed, item.payload, handler)
+        for item, routed, handler in zip(intake.items, intake.events, handlers, strict=True):
+            answer = await self._inline.receive(routed, item.payload, handler)
             self._store.counts.counter(source, new=not answer.duplicate).inc()
             if answer.status >= 300:
                 break

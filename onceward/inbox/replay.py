@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from onceward.db import Database, Transaction
 from onceward.errors import OncewardError
-from onceward.inbox.finding import DEFAULT_LIMIT, EventFilter, FoundEvents, search
+from onceward.inbox.event_search import DEFAULT_LIMIT, EventFilter, FoundEvents, search
 from onceward.statements import read_statement
 from onceward.trust import Identity, record
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import structlog
 
 from onceward.inbox import metrics
-from onceward.inbox.routing import AS_RAW, Placed
+from onceward.inbox.routing import AS_RAW, RoutedEvent
 
 log = structlog.get_logger(__name__)
 
@@ -27,11 +27,11 @@ class ReusedIds:
         self._next_log: dict[UUID, float] = {}
         self._next_body_log: dict[UUID, float] = {}
 
-    def note(self, placed: Placed, stored: Any) -> None:
+    def note(self, routed: RoutedEvent, stored: Any) -> None:
         """Report a duplicate whose type or body differs from that of the stored event, a row of `standing.sql`."""
-        source, stored_type, type = placed.common.source, stored["type"], placed.common.type
+        source, stored_type, type = routed.shared.source, stored["type"], routed.shared.type
         if stored_type == type:
-            self._note_body(placed, stored)
+            self._note_body(routed, stored)
             return
         metrics.ID_REUSED.labels(str(source.webhook_id), source.provider.name).inc()
         now = time.monotonic()
@@ -46,13 +46,13 @@ class ReusedIds:
                 hint="the second event was not stored; if ids are unique only per type, set the option id_per_type",
             )
 
-    def _note_body(self, placed: Placed, stored: Any) -> None:
+    def _note_body(self, routed: RoutedEvent, stored: Any) -> None:
         """Report another body. Only events that are their body are compared: a batch may have other events the next time."""
-        if stored["body"] is None or placed.payload != AS_RAW or placed.raw is None:
+        if stored["body"] is None or routed.payload != AS_RAW or routed.raw is None:
             return
-        if hashlib.sha256(placed.raw).digest() == stored["body"]:
+        if hashlib.sha256(routed.raw).digest() == stored["body"]:
             return
-        source = placed.common.source
+        source = routed.shared.source
         metrics.BODY_CHANGED.labels(str(source.webhook_id), source.provider.name).inc()
         now = time.monotonic()
         if now >= self._next_body_log.get(source.webhook_id, 0.0):

@@ -19,13 +19,13 @@ from onceward.webhooks.provider import ReceivedItem
 log = structlog.get_logger(__name__)
 
 MOST_RAW_BYTES = 4 << 20
-MOST_COMMONS = 1000
+MOST_SHARED_ROUTES = 1000
 AS_RAW = ""
 """Stands for a payload that equals the raw body. It is stored once, and parsed when it is read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Common:
+class SharedRoute:
     """The values shared by events of one source and type with the same headers and the same route.
 
     Such events share one object where possible, so objects are compared by identity.
@@ -41,10 +41,10 @@ class Common:
     followers: tuple[str, ...]
 
 
-class Placed(NamedTuple):
+class RoutedEvent(NamedTuple):
     """One event and the route of its work. A tuple, because it is created for every request and must be cheap."""
 
-    common: Common
+    shared: SharedRoute
     event_id: str
     payload: str | None
     raw: bytes | None
@@ -52,7 +52,7 @@ class Placed(NamedTuple):
     unstorable: bool
 
 
-Batch = Sequence[Placed]
+Batch = Sequence[RoutedEvent]
 """The events of one request. Either all of them are committed or the request fails."""
 
 
@@ -68,41 +68,43 @@ class Route(NamedTuple):
     """Whether the lane depends on the subject of the event."""
 
 
-class Placer:
+class EventRouter:
     """Decides the task, queue and lane of each event's work."""
 
     def __init__(self, catalog: Catalog, handlers: dict[str, Handler]) -> None:
         self._catalog = catalog
         self._handlers = handlers
         self._routes: dict[tuple[str, str], Route] = {}
-        self._commons: dict[tuple[str, str, Kept], Common] = {}
+        self._shared_routes: dict[tuple[str, str, Kept], SharedRoute] = {}
         self._version = -1
 
-    def place(
+    def route_event(
         self, source: Source, item: ReceivedItem, raw: bytes | None, signature: str | None, headers: Kept
-    ) -> Placed:
+    ) -> RoutedEvent:
         if self._version != self._catalog.version:
             self._forget()
-        common = self._commons.get((source.route, item.type, headers)) or self._common(source, item, headers)
+        shared = self._shared_routes.get((source.route, item.type, headers)) or self._share_route(source, item, headers)
         payload = None if item.unstorable else _payload(source, item, raw)
-        return Placed(common, item.event_id, payload, raw, signature, item.unstorable)
+        return RoutedEvent(shared, item.event_id, payload, raw, signature, item.unstorable)
 
     def _forget(self) -> None:
         self._version = self._catalog.version
         self._routes.clear()
-        self._commons.clear()
+        self._shared_routes.clear()
 
-    def _common(self, source: Source, item: ReceivedItem, headers: Kept) -> Common:
+    def _share_route(self, source: Source, item: ReceivedItem, headers: Kept) -> SharedRoute:
         route = self.route(source, item.type)
         lane, ordered = self._lane(source, item, route) if route.by_event else (route.lane, False)
-        common = Common(source, item.type, as_json(headers), route.task, route.queue, lane, ordered, route.followers)
+        shared = SharedRoute(
+            source, item.type, as_json(headers), route.task, route.queue, lane, ordered, route.followers
+        )
         if not route.by_event:
             # Most senders repeat the same headers. Headers with counters or dates fill the cache, which is then
             # emptied.
-            if len(self._commons) >= MOST_COMMONS:
-                self._commons.clear()
-            self._commons[source.route, item.type, headers] = common
-        return common
+            if len(self._shared_routes) >= MOST_SHARED_ROUTES:
+                self._shared_routes.clear()
+            self._shared_routes[source.route, item.type, headers] = shared
+        return shared
 
     def route(self, source: Source, type: str) -> Route:
         """Return the route of a source and type. It is cached until the catalog is read again."""
@@ -160,11 +162,11 @@ def _payload(source: Source, item: ReceivedItem, raw: bytes | None) -> str:
 
 
 def batch(
-    placer: Placer, source: Source, items: Sequence[ReceivedItem], raw: bytes, signature: str | None, headers: Kept
+    router: EventRouter, source: Source, items: Sequence[ReceivedItem], raw: bytes, signature: str | None, headers: Kept
 ) -> Batch:
     """Return the events of a request. If copies of the raw body would be too large, only the first event stores it."""
     everywhere = len(items) * len(raw) <= MOST_RAW_BYTES or len(items) == 1
     return [
-        placer.place(source, item, raw if everywhere or n == 0 else None, signature, headers)
+        router.route_event(source, item, raw if everywhere or n == 0 else None, signature, headers)
         for n, item in enumerate(items)
     ]

@@ -21,10 +21,10 @@ import orjson
 
 from onceward.db import FAILED, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
+from onceward.inbox.event_numbers import Numbered
 from onceward.inbox.handlers import followers
-from onceward.inbox.numbering import Numbered
 from onceward.inbox.reused import ReusedIds
-from onceward.inbox.routing import AS_RAW, Batch, Common, Placed
+from onceward.inbox.routing import AS_RAW, Batch, RoutedEvent, SharedRoute
 from onceward.inbox.source import Source
 from onceward.inbox.write_refusals import WriteRefusals
 from onceward.statements import read_statement
@@ -60,9 +60,9 @@ class StoredCounts:
     def __init__(self) -> None:
         self._counters: dict[tuple[UUID, bool], Any] = {}
 
-    def add(self, placed: Iterable[Placed], *, new: bool) -> None:
-        for common, total in Counter([each.common for each in placed]).items():
-            source = common.source
+    def add(self, routed: Iterable[RoutedEvent], *, new: bool) -> None:
+        for shared, total in Counter([each.shared for each in routed]).items():
+            source = shared.source
             counter = self._counters.get((source.webhook_id, new))
             if counter is None:
                 counter = self._counters[source.webhook_id, new] = self.counter(source, new=new)
@@ -130,23 +130,23 @@ class Store:
         async with self._connection() as conn:
             return [Numbered(**row) for row in await conn.fetch(NUMBER, count, timeout=FLUSH_TIMEOUT_S)]
 
-    async def flush_one(self, placed: Placed) -> list[Sequence[Stored]]:
+    async def flush_one(self, routed: RoutedEvent) -> list[Sequence[Stored]]:
         """Store and commit one event."""
-        return await self.flush([[placed]])
+        return await self.flush([[routed]])
 
     async def _flush(self, batches: Sequence[Batch]) -> list[Sequence[Stored]]:
         flat = [each for batch in batches for each in batch]
-        commons = list(dict.fromkeys([each.common for each in flat]))
-        order = _in_order(flat, commons)
-        placed = [flat[n] for n in order]
+        shared_routes = list(dict.fromkeys([each.shared for each in flat]))
+        order = _in_order(flat, shared_routes)
+        routed = [flat[n] for n in order]
         results: list[Stored | None] = [None] * len(flat)
         async with self._connection() as conn:
-            if any(each.followers for each in commons) or any(each.unstorable for each in flat):
+            if any(each.followers for each in shared_routes) or any(each.unstorable for each in flat):
                 async with conn.transaction():
-                    kept, seqs = await _receive(conn, placed, commons)
-                    await self._afterwards(conn, [placed[n] for n in kept], seqs)
+                    kept, seqs = await _receive(conn, routed, shared_routes)
+                    await self._afterwards(conn, [routed[n] for n in kept], seqs)
             else:
-                kept, seqs = await _receive(conn, placed, commons)
+                kept, seqs = await _receive(conn, routed, shared_routes)
             for n, seq in zip(kept, seqs, strict=True):
                 results[order[n]] = Stored(seq, True)
             if len(seqs) < len(flat):
@@ -154,8 +154,8 @@ class Store:
                 await self._standing(conn, flat, results, duplicates)
                 self.counts.add([flat[n] for n in duplicates], new=False)
         if seqs:
-            self.counts.add([placed[n] for n in kept], new=True)
-            for queue in {each.queue for each in commons}:
+            self.counts.add([routed[n] for n in kept], new=True)
+            for queue in {each.queue for each in shared_routes}:
                 self._wake(queue)
         return _by_batch(cast("list[Stored]", results), batches)
 
@@ -174,27 +174,27 @@ class Store:
         self._waking.discard(queue)
         self._wake(queue)
 
-    async def _afterwards(self, conn: Connection, placed: Sequence[Placed], seqs: Sequence[int]) -> None:
+    async def _afterwards(self, conn: Connection, routed: Sequence[RoutedEvent], seqs: Sequence[int]) -> None:
         """Bury events whose body cannot be stored as JSON, and enqueue the follower jobs of the others."""
         dead: list[int] = []
         jobs: list[Item] = []
-        for each, seq in zip(placed, seqs, strict=True):
+        for each, seq in zip(routed, seqs, strict=True):
             if each.unstorable:
                 dead.append(seq)
             else:
-                jobs += followers(each.common.followers, seq, each.common.source.organization)
+                jobs += followers(each.shared.followers, seq, each.shared.source.organization)
         if dead:
             await conn.execute(BURY, dead)
         if jobs:
             await insert(conn, jobs)
 
     async def _standing(
-        self, conn: Connection, flat: Sequence[Placed], results: list[Stored | None], duplicates: Sequence[int]
+        self, conn: Connection, flat: Sequence[RoutedEvent], results: list[Stored | None], duplicates: Sequence[int]
     ) -> None:
         """Fill in the state of duplicates, with a separate statement, which sees what others have just committed."""
         by_event: dict[tuple[UUID, str], list[int]] = {}
         for n in duplicates:
-            by_event.setdefault((flat[n].common.source.webhook_id, flat[n].event_id), []).append(n)
+            by_event.setdefault((flat[n].shared.source.webhook_id, flat[n].event_id), []).append(n)
         webhook_ids, event_ids = zip(*by_event, strict=True)
         rows = await conn.fetch(STANDING, webhook_ids, event_ids, timeout=FLUSH_TIMEOUT_S)
         events = list(by_event.values())
@@ -215,65 +215,65 @@ def standing(row: Any) -> Stored:
 
 
 async def _receive(
-    conn: Connection, placed: Sequence[Placed], commons: Sequence[Common]
+    conn: Connection, routed: Sequence[RoutedEvent], shared_routes: Sequence[SharedRoute]
 ) -> tuple[Sequence[int], Sequence[int]]:
     """Insert events. Return the indexes of those that were new, and their `seq` numbers."""
-    ids = b"".join(time_ids(len(placed)))
-    own = (ids, *_own(placed))
-    if len(commons) == 1:
-        [row] = await conn.fetch(RECEIVE_ALIKE, *own, *_columns(commons[0]), timeout=FLUSH_TIMEOUT_S)
+    ids = b"".join(time_ids(len(routed)))
+    own = (ids, *_own(routed))
+    if len(shared_routes) == 1:
+        [row] = await conn.fetch(RECEIVE_ALIKE, *own, *_columns(shared_routes[0]), timeout=FLUSH_TIMEOUT_S)
     else:
-        at = {common: n for n, common in enumerate(commons)}
-        lists = RawJson(orjson.dumps([_columns(each, orjson.Fragment) for each in commons], default=str).decode())
-        numbers = [at[each.common] for each in placed]
+        at = {shared: n for n, shared in enumerate(shared_routes)}
+        lists = RawJson(orjson.dumps([_columns(each, orjson.Fragment) for each in shared_routes], default=str).decode())
+        numbers = [at[each.shared] for each in routed]
         [row] = await conn.fetch(RECEIVE, *own, lists, numbers, timeout=FLUSH_TIMEOUT_S)
     stored, seqs = row
     if stored == ids:
-        return range(len(placed)), seqs
+        return range(len(routed)), seqs
     where = {ids[n : n + 16]: n // 16 for n in range(0, len(ids), 16)}
     return [where[stored[n : n + 16]] for n in range(0, len(stored or b""), 16)], seqs or ()
 
 
-def _in_order(placed: Sequence[Placed], commons: Sequence[Common]) -> list[int]:
+def _in_order(routed: Sequence[RoutedEvent], shared_routes: Sequence[SharedRoute]) -> list[int]:
     """Return indexes sorted by key: two nodes that insert the same events in different orders would deadlock.
 
     An event that came several times is returned once: a flood of duplicates is one row for PostgreSQL.
     """
-    keys: list[Any] = [each.event_id for each in placed]
-    if len(commons) > 1:
-        keys = [(each.common.source.name, each.event_id) for each in placed]
+    keys: list[Any] = [each.event_id for each in routed]
+    if len(shared_routes) > 1:
+        keys = [(each.shared.source.name, each.event_id) for each in routed]
     first = {key: n for n, key in zip(range(len(keys) - 1, -1, -1), reversed(keys), strict=True)}
     return sorted(first.values(), key=keys.__getitem__)
 
 
-def _own(placed: Sequence[Placed]) -> tuple[Any, ...]:
+def _own(routed: Sequence[RoutedEvent]) -> tuple[Any, ...]:
     """Return the values that differ between events. Ids and signatures are printable, so newlines can separate them."""
-    payloads = [each.payload for each in placed]
-    bodies = [each.raw or b"" for each in placed]
+    payloads = [each.payload for each in routed]
+    bodies = [each.raw or b"" for each in routed]
     ends = list(accumulate(map(len, bodies)))
     # A batch may store its body with the first event only. The others have no body, not an empty one.
-    starts = ["" if each.raw is None else str(end - len(each.raw) + 1) for each, end in zip(placed, ends, strict=True)]
+    starts = ["" if each.raw is None else str(end - len(each.raw) + 1) for each, end in zip(routed, ends, strict=True)]
     return (
-        "\n".join([each.event_id for each in placed]),
+        "\n".join([each.event_id for each in routed]),
         None if payloads.count(AS_RAW) == len(payloads) else payloads,
         b"".join(bodies),
         "\n".join(starts),
         "\n".join([str(len(body)) for body in bodies]),
-        "\n".join([each.signature or "" for each in placed]),
+        "\n".join([each.signature or "" for each in routed]),
     )
 
 
-def _columns(common: Common, json: Callable[[str], Any] = RawJson) -> tuple[Any, ...]:
+def _columns(shared: SharedRoute, json: Callable[[str], Any] = RawJson) -> tuple[Any, ...]:
     """Return the values that events share, in the parameter order of both statements."""
-    source = common.source
-    names = (source.webhook_id, source.organization, source.provider.name, common.type)
+    source = shared.source
+    names = (source.webhook_id, source.organization, source.provider.name, shared.type)
     return (
         *names,
-        json(common.headers),
-        common.task,
-        common.queue,
-        common.lane,
-        common.ordered or None,
+        json(shared.headers),
+        shared.task,
+        shared.queue,
+        shared.lane,
+        shared.ordered or None,
         source.stored_route,
     )
 

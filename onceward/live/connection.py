@@ -19,7 +19,7 @@ from onceward.live.access import Viewer
 from onceward.live.errors import LiveError, QueryFault
 from onceward.live.group import Group
 from onceward.live.interests import Follow, LiveSubscription
-from onceward.live.outgoing import OutgoingText
+from onceward.live.outgoing_text import OutgoingText
 from onceward.live.shares import Payer, payer_of
 from onceward.live.topics import TopicChannel
 from onceward.trust import Identity

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from onceward.live import metrics
-from onceward.live.outgoing import OutgoingText
+from onceward.live.outgoing_text import OutgoingText
 
 if TYPE_CHECKING:
     from onceward.live.connection import Connection

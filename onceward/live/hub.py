@@ -28,8 +28,8 @@ from onceward.live.group import DependencyIndex, Group
 from onceward.live.interests import LiveSubscription
 from onceward.live.options import LiveOptions
 from onceward.live.query import QueryDefinition
+from onceward.live.query_run import run
 from onceward.live.ready import ReadyGroups
-from onceward.live.running import run
 from onceward.live.shares import Payer, Shares
 from onceward.live.snapshot import Version
 from onceward.live.topics import TopicChannel

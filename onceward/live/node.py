@@ -11,12 +11,12 @@ from onceward.db import Database
 from onceward.live import presence, report
 from onceward.live.credentials import Authenticate, authenticator
 from onceward.live.endpoint import LiveEndpoint
+from onceward.live.feed_loop import FeedLoop
+from onceward.live.feed_trim import trim
 from onceward.live.hub import Hub
 from onceward.live.options import LiveOptions
-from onceward.live.reading import FeedLoop
 from onceward.live.registry import LiveRegistry
 from onceward.live.service import Service
-from onceward.live.trimming import trim
 from onceward.live.watched import Tables
 from onceward.telemetry import get_logger
 from onceward.trust import SealedColumns

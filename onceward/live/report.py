@@ -12,8 +12,8 @@ from uuid import UUID
 
 from onceward.db import Connection, Database
 from onceward.live import metrics
+from onceward.live.feed_loop import FeedLoop
 from onceward.live.hub import Hub
-from onceward.live.reading import FeedLoop
 from onceward.statements import read_statement
 
 WRITE = read_statement("live", "write_report")

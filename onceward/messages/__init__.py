@@ -8,13 +8,14 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.messages.attachments import Attachment
     from onceward.messages.channel import Channel, Letter
-    from onceward.messages.composing import SendingOptions
+    from onceward.messages.composer import SendingOptions
     from onceward.messages.delivery import DeliveryReport, DeliveryState, HookState, report_delivery
     from onceward.messages.endings import MessageEnd
     from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
     from onceward.messages.hours import Quiet, Window
     from onceward.messages.kind import Message, MessageKind
     from onceward.messages.limits import Limit
+    from onceward.messages.message_queue import Queued, Sending, cancel, cancel_many, deadline, queue
     from onceward.messages.notices import Audience, notify_admins
     from onceward.messages.notifications import InvalidNotification, Notification, Notified, SlackChannels, notify
     from onceward.messages.notifier import Audiences, Notifier
@@ -30,7 +31,6 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
         unsubscribe_by_token,
     )
     from onceward.messages.public_forms import MAILS, TooManyMails, limit_public_mail, plain_name
-    from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, deadline, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
     from onceward.messages.replies import Reply, read_reply

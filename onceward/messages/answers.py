@@ -9,7 +9,7 @@ from onceward.messages.channel import Channel
 from onceward.messages.errors import Declined, LookLater, MessageParked, MessageRejected
 from onceward.messages.kind import Message
 from onceward.messages.lines import Line
-from onceward.messages.parking import Parkings
+from onceward.messages.parked_lines import Parkings
 from onceward.messages.policies import POLICIES, QUICK
 from onceward.messages.preferences import record_service_opt_out
 from onceward.messages.suppression import suppress_recipient_of

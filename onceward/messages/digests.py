@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 from onceward.db import Database, Transaction
 from onceward.messages.errors import MessageRejected, NotYet
 from onceward.messages.kind import LOAD, Message
+from onceward.messages.message_queue import Sending, queue
 from onceward.messages.preference_page import preference_link, title_of
-from onceward.messages.queueing import Sending, queue
 from onceward.messages.recipient import Recipient
 from onceward.messages.rendering import Rendered
 from onceward.messages.template_versions import TemplateVersions

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
 from onceward.errors import OncewardError
-from onceward.messages.queueing import Sending, queue
+from onceward.messages.message_queue import Sending, queue
 from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
 from onceward.messages.templates import Templates
 from onceward.services import Services

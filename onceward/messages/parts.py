@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceward.context import Context
 from onceward.live import Query, QueryDefinition
-from onceward.messages import inbox
+from onceward.messages import notification_inbox
 
 if TYPE_CHECKING:
     from onceward.messages.service import MessageService
@@ -44,5 +44,5 @@ async def notifications(q: Query) -> dict[str, Any]:
     q.ignore("onceward.dashboard_messages")  # no trigger watches the table; it is read again after two seconds
     q.stale_after(2)
     own = [] if q.principal is None else [q.principal.ref]
-    messages = await inbox.list_inbox(q, own, limit=LATEST)
-    return {"unread": await inbox.count_unread(q, own), "latest": [asdict(each) for each in messages]}
+    messages = await notification_inbox.list_inbox(q, own, limit=LATEST)
+    return {"unread": await notification_inbox.count_unread(q, own), "latest": [asdict(each) for each in messages]}

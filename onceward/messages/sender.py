@@ -19,9 +19,8 @@ from onceward.messages import metrics
 from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.answers import Answers
 from onceward.messages.attachments import load_attachments
-from onceward.messages.beginning import Beginnings, BeginningSend
 from onceward.messages.channel import Channel, Letter
-from onceward.messages.composing import Composer, SendingOptions
+from onceward.messages.composer import Composer, SendingOptions
 from onceward.messages.digests import NAME as DIGEST
 from onceward.messages.digests import Digests
 from onceward.messages.endings import message_end_hook
@@ -29,10 +28,11 @@ from onceward.messages.errors import LookLater, NotConfigured, NotYet
 from onceward.messages.kind import Message, MessageKind
 from onceward.messages.limits import MOST_MISSED, Limit, Limits
 from onceward.messages.lines import Line, queue_of
-from onceward.messages.parking import Parkings
+from onceward.messages.message_queue import task_of
+from onceward.messages.parked_lines import Parkings
 from onceward.messages.policies import QUICK
-from onceward.messages.queueing import task_of
 from onceward.messages.recipient import CHANNELS
+from onceward.messages.send_starts import Beginnings, BeginningSend
 from onceward.messages.template_versions import TemplateVersions
 from onceward.messages.templates import Template, Templates
 from onceward.messages.troubles import TemplateText, Troubles, troubles_of

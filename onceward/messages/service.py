@@ -12,14 +12,14 @@ from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.accounts import OrganizationChannels, channel_sources, configured_channels
 from onceward.messages.channel import Channel, ChannelSetup, ReportAddress, no_reports
 from onceward.messages.channels.dashboard import DashboardChannel
-from onceward.messages.composing import SendingOptions
+from onceward.messages.composer import SendingOptions
 from onceward.messages.expiry import release_expired
 from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots, per_second
 from onceward.messages.mail_domains import MailIdentities
 from onceward.messages.notifications import SlackChannels, slack_of
 from onceward.messages.notifier import Audiences, Notifier
-from onceward.messages.pruning import old_messages, prune_records
+from onceward.messages.retention import old_messages, prune_records
 from onceward.messages.sender import Sender
 from onceward.messages.settings import MessagesSettings
 from onceward.messages.template_versions import record_versions

@@ -19,7 +19,7 @@ from onceward.db import Database, Transaction
 from onceward.messages import metrics
 from onceward.messages.errors import MessageParked, Resting
 from onceward.messages.lines import Line, own_secrets, queues_of
-from onceward.messages.parking import park_line, resume_line
+from onceward.messages.parked_lines import park_line, resume_line
 from onceward.messages.recipient import CHANNELS
 from onceward.services.outcome import Refused
 from onceward.statements import named, read_statement

@@ -21,7 +21,7 @@ from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 from onceward.outbox.targets import Targets
 from onceward.trust import SecretBox, audit
 from onceward.work import AppRegistry, Waker
-from onceward.work.pacing import LENT
+from onceward.work.claim_size import LENT
 
 TEST_TYPE = "endpoint.test"
 

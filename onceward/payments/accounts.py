@@ -13,7 +13,7 @@ from onceward.db import Transaction
 from onceward.inbox.sources import NewSource, add
 from onceward.trust import SecretBox, record
 
-from .declaring import service_class
+from .declarations import service_class
 from .errors import PaymentError
 
 APP = "payments"

@@ -19,8 +19,8 @@ from onceward.work import Job, Snooze, Superseded
 
 from . import refunds, reports, store
 from .errors import NotFound, NotRefundable
+from .job_queue import BATCH, enqueue
 from .model import RefundBatch
-from .queueing import BATCH, enqueue
 
 Row = Any
 MOST = 100_000

@@ -9,7 +9,7 @@ from onceward.services import NotSet, Services
 from onceward.services.outcome import Refused, Throttled, Unknown, Unreachable
 from onceward.work import Permanent, Retry, Snooze
 
-from .declaring import service_class
+from .declarations import service_class
 from .errors import PaymentError
 from .service import Failure, PaymentService
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from onceward.services import Services
 from onceward.work import Job
 
-from .checking import ACCOUNTS, CheckedAccount, check_account
+from .account_check import ACCOUNTS, CheckedAccount, check_account
 
 PERIOD = timedelta(days=7)
 GRACE = timedelta(hours=4)

@@ -12,7 +12,7 @@ from typing import Any
 from onceward.money import Money
 
 from . import positions, refunds, store
-from .declaring import Subject
+from .declarations import Subject
 from .service import DisputeReport
 
 Row = Any

@@ -9,7 +9,7 @@ from onceward.db import Database
 from onceward.statements import read_statement
 from onceward.work import Item, Options, Waker, insert
 
-from .queueing import ASK, BATCH, CHECK, CLOSE, LIST, QUEUE
+from .job_queue import ASK, BATCH, CHECK, CLOSE, LIST, QUEUE
 
 TAKE_DUE = read_statement("payments", "take_due")
 TAKE_CLOSING = read_statement("payments", "take_closing")

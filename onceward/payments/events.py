@@ -8,8 +8,8 @@ from onceward.inbox.event import StoredEvent
 from onceward.work.outcomes import PayloadInvalid
 
 from . import reports
-from .declaring import service_class
-from .receiving import Decided
+from .declarations import service_class
+from .page_reports import Decided
 from .reports import Origin
 
 

@@ -11,9 +11,9 @@ from onceward.services import Services
 from onceward.services.outcome import Absent, Refused
 from onceward.work import Claimed, Job, Retry, RetryPolicy, Task
 
-from . import asking, batches, daily, queueing, receiving, refunds, reports, store, visiting
+from . import batches, daily, job_queue, page_reports, payment_pages, reconciliation, refunds, reports, store
 from .calls import AccountRefused, again, service_of_job
-from .declaring import Subject
+from .declarations import Subject
 from .service import (
     Disputes,
     PaymentReport,
@@ -39,23 +39,23 @@ class Jobs:
 
     def __init__(self, services: Callable[[], Services]) -> None:
         self.services = services
-        self.asking = asking.Asking(services)
+        self.asking = reconciliation.Asking(services)
         self.daily = daily.Daily(services)
 
     def tasks(self) -> list[Task]:
         """Return the tasks that a worker runs."""
         return [
-            _task(queueing.CAPTURE, self.capture),
-            _task(queueing.CLOSE, self.close),
-            _task(queueing.REFUND, self.refund),
-            _task(queueing.END_PLAN, self.end_plan),
-            _task(queueing.BATCH, batches.run),
-            _task(queueing.ASK, self.asking.ask, retry=RetryPolicy(max_attempts=3, first_s=30), critical=False),
+            _task(job_queue.CAPTURE, self.capture),
+            _task(job_queue.CLOSE, self.close),
+            _task(job_queue.REFUND, self.refund),
+            _task(job_queue.END_PLAN, self.end_plan),
+            _task(job_queue.BATCH, batches.run),
+            _task(job_queue.ASK, self.asking.ask, retry=RetryPolicy(max_attempts=3, first_s=30), critical=False),
             _task(
-                queueing.LIST, self.asking.list_events, retry=RetryPolicy(max_attempts=3, first_s=30), critical=False
+                job_queue.LIST, self.asking.list_events, retry=RetryPolicy(max_attempts=3, first_s=30), critical=False
             ),
             _task(
-                queueing.CHECK,
+                job_queue.CHECK,
                 self.daily.check,
                 retry=RetryPolicy(max_attempts=3, first_s=300),
                 critical=False,
@@ -119,8 +119,8 @@ class Jobs:
 
     async def _unrecorded_page(self, service: PaymentService, row: Row, plan: Row | None) -> str | None:
         """Return the page that a call may have opened without an answer. The same key returns the same page."""
-        order = visiting.build_order(row, row["page_expires_at"], plan)
-        report = await service.open(order, key=visiting.page_key(row))
+        order = payment_pages.build_order(row, row["page_expires_at"], plan)
+        report = await service.open(order, key=payment_pages.page_key(row))
         if isinstance(report, PaymentReport):
             return report.page
         if isinstance(report, Refused) and report.permanent:
@@ -230,7 +230,7 @@ async def write(job: Job, row: Row, report: Any) -> str:
         current = await store.get(tx, row["id"])
         ends = isinstance(report, PaymentReport) and report.state == "expired"
         if ends and result == "page ended" and current["close_at"] <= current["now"]:
-            return await receiving.end_unpaid(tx, subject, current, "expired")
+            return await page_reports.end_unpaid(tx, subject, current, "expired")
         return result
 
 
@@ -254,5 +254,5 @@ def _task(
             raise
 
     return Task(
-        name=name, run=call, queue=queueing.QUEUE, retry=retry, timeout_s=timeout_s, outside=True, critical=critical
+        name=name, run=call, queue=job_queue.QUEUE, retry=retry, timeout_s=timeout_s, outside=True, critical=critical
     )

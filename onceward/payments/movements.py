@@ -13,7 +13,7 @@ from uuid import UUID
 from onceward.statements import read_statement
 
 from . import booking, payouts, positions, store
-from .declaring import service_class
+from .declarations import service_class
 from .reports import registry_of
 from .service import BalanceLine, PayoutReport
 

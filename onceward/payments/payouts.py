@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import booking, store
-from .declaring import Subject
+from .declarations import Subject
 from .model import Books
 from .service import PayoutReport
 

@@ -18,10 +18,10 @@ from uuid import UUID
 
 from onceward.work import Permanent
 
-from . import receiving, store
-from .declaring import Subject
+from . import page_reports, store
+from .declarations import Subject
+from .job_queue import ASK, END_PLAN, enqueue
 from .model import Accept, Instalment, InstalmentStatus, Return
-from .queueing import ASK, END_PLAN, enqueue
 from .service import InvoiceReport, PaymentReport, SubscriptionReport
 
 Row = Any
@@ -105,7 +105,7 @@ async def _paid(tx: Any, subject: Subject, first: Row, plan: Row, report: Invoic
     )
     number = plan["paid"] + 1
     if first["received"] == 0:
-        result = await receiving.receive(tx, subject, first, paid)
+        result = await page_reports.receive(tx, subject, first, paid)
     else:
         result = await _further(tx, subject, first, plan, paid, number, report)
     paid_count = plan["paid"] if result == "returned" else number
@@ -141,7 +141,7 @@ async def _further(
         return answer
 
     deciding = Subject(subject.type, subject.declarations, subject.lock, {**subject.hooks, "on_paid": decide})
-    return await receiving.receive(tx, deciding, row, paid)
+    return await page_reports.receive(tx, deciding, row, paid)
 
 
 async def _late(tx: Any, subject: Subject, first: Row, plan: Row) -> str:

@@ -17,10 +17,10 @@ from uuid import UUID
 from onceward.money import Money
 
 from . import booking, positions, store
-from .declaring import Subject, service_class
+from .declarations import Subject, service_class
 from .errors import NotFound, NotRefundable
+from .job_queue import REFUND, enqueue
 from .model import Share
-from .queueing import REFUND, enqueue
 from .service import RefundReport
 
 Row = Any

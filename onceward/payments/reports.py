@@ -12,9 +12,9 @@ from uuid import UUID
 
 from onceward.money import Money
 
-from . import disputes, payouts, plans, receiving, refunds, store
-from .declaring import PaymentRegistry, Subject
-from .queueing import ASK, enqueue
+from . import disputes, page_reports, payouts, plans, refunds, store
+from .declarations import PaymentRegistry, Subject
+from .job_queue import ASK, enqueue
 from .service import (
     DisputeReport,
     Fact,
@@ -83,7 +83,7 @@ async def apply_to(tx: Any, subject: Subject, row: Row, fact: Fact, *, event_id:
     """Apply a fact to its locked payment."""
     match fact:
         case PaymentReport():
-            result = await receiving.apply(tx, subject, row, fact, event_id=event_id)
+            result = await page_reports.apply(tx, subject, row, fact, event_id=event_id)
             if fact.subscription is not None:
                 await plans.started(tx, row, fact.subscription)
             return await _with_early(tx, subject, row["account_id"], result)
@@ -108,7 +108,7 @@ def _names(fact: Fact) -> list[str]:
     """Return the ids at the service by which a fact names its payment."""
     match fact:
         case PaymentReport():
-            return receiving.names_of(fact)
+            return page_reports.names_of(fact)
         case RefundReport() | RefundsChanged() | DisputeReport():
             names = [fact.charge]
         case InvoiceReport():
@@ -138,7 +138,7 @@ async def _keep_early(tx: Any, account_id: UUID, fact: Fact) -> bool:
 
 async def _with_early(tx: Any, subject: Subject, account_id: UUID, result: str) -> str:
     """Apply refunds and disputes that were reported before the money that has just been received."""
-    for early in result.early if isinstance(result, receiving.Decided) else ():
+    for early in result.early if isinstance(result, page_reports.Decided) else ():
         fact = _load(RefundReport if early["kind"] == "refund" else DisputeReport, early["fact"])
         payment_id = await tx.fetchval(
             "select payment_id from onceward.payment_names where account_id = $1 and name = $2", account_id, fact.charge

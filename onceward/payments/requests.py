@@ -11,10 +11,10 @@ from onceward.durations import Duration, in_seconds
 from onceward.money import Money
 
 from . import batches, plans, refunds, reports, store
-from .declaring import PaymentRegistry, Subject, service_class
+from .declarations import PaymentRegistry, Subject, service_class
 from .errors import NotFound, NotPayable, PaymentPending, UnknownAccount
+from .job_queue import ASK, CLOSE, enqueue
 from .model import Instalments, Page, Payment, Refund, RefundBatch, Share
-from .queueing import ASK, CLOSE, enqueue
 from .service import Line
 
 Row = Any

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.context import Context
-from onceward.payments.visiting import Visit, visit
+from onceward.payments.payment_pages import Visit, visit
 from onceward.web.api import context_of
 from onceward.web.exposure import exposed
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from onceward.cli.app_loader import AppArgument, load_app
 from onceward.cli.lean import import_fastapi, pause_collector, process_age_s
-from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import boxed, say
 from onceward.cli.session import configure_process, features_with, run, settings_here, spare_collector
 

@@ -7,6 +7,7 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.schedules.batches import BatchResult
+    from onceward.schedules.due_times import Cron, Every, Timing
     from onceward.schedules.foreground import RunReport, StillRunning, run_here
     from onceward.schedules.operations import (
         NoSuchSchedule,
@@ -19,11 +20,10 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
         run_now,
         upcoming,
     )
-    from onceward.schedules.recording import run_task
     from onceward.schedules.run import Counts, Run, Skip
+    from onceward.schedules.run_record import run_task
     from onceward.schedules.schedule import Missed, Overlap, Schedule
     from onceward.schedules.scheduler import Scheduler
-    from onceward.schedules.timing import Cron, Every, Timing
 
 __all__ = [
     "RunReport",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from onceward.cli.app_loader import AppOption, load_app
 from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.loading import AppOption, load_app
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened, run, settings_here
 

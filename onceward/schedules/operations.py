@@ -8,9 +8,9 @@ from typing import Any
 
 from onceward.db import Connection, Database, Transaction
 from onceward.errors import OncewardError
+from onceward.schedules.due_times import between, next_after
 from onceward.schedules.schedule import Schedule
 from onceward.schedules.scheduler import register, write_run
-from onceward.schedules.timing import between, next_after
 from onceward.statements import read_statement
 from onceward.trust import record
 from onceward.work import Waker

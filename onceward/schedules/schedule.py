@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal
 
-from onceward.schedules.timing import Cron, Every, Timing, between
+from onceward.schedules.due_times import Cron, Every, Timing, between
 from onceward.trust import severity
 from onceward.work import Task
 

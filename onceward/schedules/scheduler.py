@@ -15,8 +15,8 @@ import structlog
 
 from onceward.background import Loop
 from onceward.db import Database, Transaction
+from onceward.schedules.due_times import jitter_s, next_after
 from onceward.schedules.schedule import Schedule, decide
-from onceward.schedules.timing import jitter_s, next_after
 from onceward.statements import named, read_statement
 from onceward.trust import severity
 from onceward.work import Waker, in_batches

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
         ModelRefused,
         Usage,
     )
+    from onceward.services.chat_stream import ChatModel, ChatStream
     from onceward.services.errors import NotSet
     from onceward.services.files import Files
     from onceward.services.outcome import (
@@ -44,6 +45,7 @@ __all__ = [
     "ChatCut",
     "ChatError",
     "ChatMessage",
+    "ChatModel",
     "ChatRateLimited",
     "ChatRejected",
     "ChatUnavailable",

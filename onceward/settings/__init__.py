@@ -11,7 +11,7 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.settings.environment import PREFIX, FeatureSettings, SettingsError
     from onceward.settings.fields import Settings
-    from onceward.settings.loading import (
+    from onceward.settings.loader import (
         Declared,
         Setting,
         UnknownName,

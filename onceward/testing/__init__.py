@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from onceward.testing.clock import FrozenClock
     from onceward.testing.crash import Crash, crash_test, give_back
     from onceward.testing.databases import TestDatabases, TestServer
-    from onceward.testing.inbox import TestInbox, WebhookResponse
     from onceward.testing.payments import payments_test
+    from onceward.testing.polling import until
     from onceward.testing.stall import StallScenario, app_scenario, stall_test
-    from onceward.testing.waiting import until
+    from onceward.testing.webhook_inbox import TestInbox, WebhookResponse
     from onceward.testing.work import drain, perform
 
 __all__ = [

@@ -19,7 +19,7 @@ from onceward.integration import integrations
 from onceward.payments import Page, Payment
 from onceward.payments.checks import CHECKS
 from onceward.payments.due import enqueue_due
-from onceward.testing.inbox import TestInbox
+from onceward.testing.webhook_inbox import TestInbox
 from onceward.testing.work import drain
 from onceward.tx import Tx
 

@@ -97,7 +97,7 @@ async def onceward_engine(onceward_database: Database, onceward_app: Onceward) -
     """An engine without a worker: enqueue, then `await drain(engine)` to run what is due."""
     from onceward import Engine
     from onceward.outbox.catalogue import save
-    from onceward.testing.inbox import BOX
+    from onceward.testing.webhook_inbox import BOX
 
     engine = Engine(onceward_database, onceward_app.registry, event_types=onceward_app.event_types, box=BOX)
     async with onceward_database.acquire() as conn:
@@ -144,7 +144,7 @@ async def onceward_process(
     from onceward.process.process import Process
     from onceward.runtime import FEATURES
     from onceward.settings import load_settings
-    from onceward.testing.inbox import KEY
+    from onceward.testing.webhook_inbox import KEY
 
     values: dict[str, Any] = {
         "database_url": SecretStr(onceward_database_url),

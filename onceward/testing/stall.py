@@ -22,8 +22,8 @@ from onceward.app import Onceward
 from onceward.background import spawn
 from onceward.db import Database
 from onceward.engine import Engine
-from onceward.testing.inbox import BOX
 from onceward.testing.stalled import StalledProcess, load_target
+from onceward.testing.webhook_inbox import BOX
 from onceward.testing.work import drain
 from onceward.work import gate
 

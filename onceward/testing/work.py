@@ -12,12 +12,12 @@ from onceward.engine import Engine
 from onceward.telemetry.logs import running
 from onceward.work import AppRegistry, Claimed, Host, JobTask, Task
 from onceward.work.claim import claim, claim_lanes, new_lease
+from onceward.work.commit_sharing import Member, Sharing
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
 from onceward.work.leases import Leases
 from onceward.work.processes import HandlerProcesses
 from onceward.work.settle import Acknowledger
-from onceward.work.sharing import Member, Sharing
 from onceward.work.slot_control import LoneSlot
 from onceward.work.threads import HandlerThreads
 

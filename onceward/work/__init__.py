@@ -16,11 +16,11 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.work.endings import EndOutcome, JobEnd
     from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue_sql, insert, item, items
     from onceward.work.executor import Executor
+    from onceward.work.failure_outcome import judge
     from onceward.work.group_commit import GroupCommit, Overloaded
     from onceward.work.host import Host
     from onceward.work.job import Job
     from onceward.work.job_task import BoundJob, ConfiguredJob, JobTask, Options, positional, queue_of, queues_of
-    from onceward.work.judging import judge
     from onceward.work.outcomes import (
         Cancelled,
         Finished,

@@ -9,9 +9,9 @@ import asyncpg
 from onceward.db import OutcomeUnknown, RoleChanged, Transaction, TransactionEnded
 from onceward.work.attempt_outcome import CancelledOutcome, CountedOutcome
 from onceward.work.claimed import Claimed
+from onceward.work.failure_outcome import judge, or_ended
 from onceward.work.gate import gate
 from onceward.work.host import Host
-from onceward.work.judging import judge, or_ended
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Cancelled, Superseded
 from onceward.work.settle import batch_statement, describe

@@ -9,16 +9,16 @@ from onceward.db import Database
 from onceward.work.attempt_outcome import CountedOutcome, SuccessOutcome
 from onceward.work.batches import Batches
 from onceward.work.claimed import Claimed
+from onceward.work.commit_sharing import Ended, Member, Sharing
+from onceward.work.failure_outcome import judge
 from onceward.work.gate import gate
 from onceward.work.groups import Groups
 from onceward.work.host import Host, Opener
-from onceward.work.judging import judge
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Settled, Superseded
 from onceward.work.processes import HandlerProcesses
 from onceward.work.settle import Acknowledger
 from onceward.work.settler import Settler
-from onceward.work.sharing import Ended, Member, Sharing
 from onceward.work.slot_control import LONE_SLOT, SlotControl
 from onceward.work.task import EndHook, Task
 from onceward.work.threads import HandlerThreads

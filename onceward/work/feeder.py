@@ -16,13 +16,13 @@ from onceward.db import FAILED, Connection
 from onceward.db.unreadable import Unreadable
 from onceward.work.claim import ClaimQuery, as_lines, claim, claim_lanes, find_lines, newest_lines
 from onceward.work.claim_connections import ClaimConnections
+from onceward.work.claim_size import Pacing
 from onceward.work.claimed import Claimed
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.idleness import Idleness, wait_for
 from onceward.work.lane_turns import LaneTurns
 from onceward.work.leases import Leases
 from onceward.work.lines import Lines, Plan
-from onceward.work.pacing import Pacing
 from onceward.work.round import BEGINNING
 from onceward.work.shares import Shares
 from onceward.work.slots import Slots

@@ -18,19 +18,20 @@ from onceward.db import (
     Unavailable,
     note_lost_connection,
 )
-from onceward.db.watching import Watch
+from onceward.db.statement_watch import Watch
 from onceward.telemetry.caller import work_span
 from onceward.telemetry.tracing import is_tracing
 from onceward.work.attempt_outcome import SnoozedOutcome
 from onceward.work.claimed import Claimed
+from onceward.work.commit_sharing import Ended, Member, Sharing, describe_parting, note_parted
+from onceward.work.contention import Line
+from onceward.work.failure_outcome import judge, or_ended
 from onceward.work.gate import gate
 from onceward.work.host import Host
-from onceward.work.judging import judge, or_ended
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Cancelled, Snooze
 from onceward.work.settle import describe, final_statement, group_statement, parted_statement
 from onceward.work.settler import Settler
-from onceward.work.sharing import Ended, Member, Sharing, describe_parting, note_parted
 from onceward.work.slot_control import Carried, SlotControl
 from onceward.work.sqlstates import LOST_LEASE
 from onceward.work.task import Task
@@ -50,6 +51,21 @@ class Groups:
 
         The round trip that commits also opens the transaction of the next work.
         """
+        line = self._sharing.line_of(first.task) if others is None else None
+        if line is None:
+            return await self._run(first, slot, others, None)
+        if slot.carried is None:
+            await line.enter()
+        else:
+            line.enter_at_once()
+        try:
+            return await self._run(first, slot, others, line)
+        finally:
+            line.leave(time.monotonic())
+
+    async def _run(
+        self, first: Member, slot: SlotControl, others: list[Member] | None, line: Line | None
+    ) -> list[Ended]:
         carried, slot.carried = slot.carried, None
         group = [first]
         self._begins(first, slot, follows_others=False)
@@ -58,6 +74,9 @@ class Groups:
         except Unavailable as error:
             return [await self._settle_member(first, error)]
         tx = self._host.open_tx(conn, first.work) if carried is None else carried.tx
+        session = 0 if line is None else conn.get_server_pid()
+        if line is not None:
+            line.sessions.add(session)
         culprit: Member | None = first
         begun = committing = False
         slot.begins(first.task.timeout_s)  # the wait for a free connection does not count towards the timeout
@@ -104,6 +123,8 @@ class Groups:
             )
         finally:
             slot.ended()
+            if line is not None:
+                line.sessions.discard(session)
             if slot.carried is None:
                 await self._host.db.give_back(conn)
         if len(group) == 1:
@@ -179,6 +200,7 @@ class Groups:
             self._settler.has_hook(work.task)
             or not carries
             or self._host.db.crowded
+            or self._is_limited(group)
             or (following := slot.following()) is None
         ):
             await self._settler.commit(tx, [work], last)
@@ -188,6 +210,11 @@ class Groups:
         then = self._host.open_tx(conn, following)
         await tx.commit(last, then=then)
         slot.carried = Carried(following, conn, then)
+
+    def _is_limited(self, group: list[Member]) -> bool:
+        """Return whether other groups of the task may wait for their turn: then the slot must not keep its own."""
+        line = self._sharing.line_of(group[0].task)
+        return line is not None and line.limit is not None
 
     def _succeeded(self, group: list[Member]) -> list[Ended]:
         now = time.monotonic()

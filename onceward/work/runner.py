@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from onceward.db import Database
 from onceward.work.claim_connections import ClaimConnections
+from onceward.work.claim_size import Pacing
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
 from onceward.work.feeder import Feeder
 from onceward.work.idle_flags import IdleFlags
 from onceward.work.leases import Leases
-from onceward.work.pacing import Pacing
 from onceward.work.slot import Slot
 from onceward.work.slots import Count, Slots
 from onceward.work.suspects import Suspects

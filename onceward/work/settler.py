@@ -16,10 +16,10 @@ from onceward.trust.metrics_events import record_metric
 from onceward.work.attempt_outcome import AttemptOutcome, CountedOutcome, SnoozedOutcome, name_of
 from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import RunHook, defer_end_hook, run_end_hook
+from onceward.work.failure_outcome import does_not_fit, judge, log_failure, timed_out
 from onceward.work.forms import wait_for_version
 from onceward.work.gate import gate
 from onceward.work.host import Host
-from onceward.work.judging import does_not_fit, judge, log_failure, timed_out
 from onceward.work.leases import Leases
 from onceward.work.record import Written, record
 from onceward.work.settle import settle

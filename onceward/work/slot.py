@@ -10,9 +10,9 @@ from onceward.background import current_supervisor
 from onceward.background.time_limit import IGNORES_S
 from onceward.telemetry.logs import running
 from onceward.work.claimed import Claimed
+from onceward.work.commit_sharing import Member
 from onceward.work.leaks import failure_of
 from onceward.work.outcomes import Cancelled
-from onceward.work.sharing import Member
 from onceward.work.slot_control import Carried
 from onceward.work.task import Task
 from onceward.work.threads import ThreadCall

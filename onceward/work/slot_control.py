@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 from onceward.db import Connection, Transaction
 from onceward.work.claimed import Claimed
+from onceward.work.commit_sharing import Member
 from onceward.work.leaks import failure_of
-from onceward.work.sharing import Member
 from onceward.work.task import Task
 
 

@@ -24,14 +24,14 @@ from onceward.telemetry.tracing import is_tracing
 from onceward.trust.errors import UnknownSecretKey
 from onceward.work.attempt_outcome import FAILURES, CountedOutcome
 from onceward.work.claim import release
+from onceward.work.claim_size import Pacing
 from onceward.work.claimed import Claimed
+from onceward.work.commit_sharing import PATIENCE_S, Ended, Member, WaitedTooLong
 from onceward.work.executor import Executor
 from onceward.work.leaks import leaked
 from onceward.work.leases import Leases
 from onceward.work.outcomes import PayloadInvalid, Permanent, Snooze, TimedOut
-from onceward.work.pacing import Pacing
 from onceward.work.ready import Ready
-from onceward.work.sharing import PATIENCE_S, Ended, Member, WaitedTooLong
 from onceward.work.slot import Slot
 from onceward.work.suspects import Suspects
 from onceward.work.task import Task

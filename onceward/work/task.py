@@ -153,7 +153,7 @@ class AppRegistry:
     sealed: set[SealedColumn] = field(default_factory=set[SealedColumn])
     """The encrypted columns that the app declares."""
     payments: Any = None
-    """What the app declares about payments (`onceward.payments.declaring.PaymentRegistry`)."""
+    """What the app declares about payments (`onceward.payments.declarations.PaymentRegistry`)."""
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:

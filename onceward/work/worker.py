@@ -164,6 +164,7 @@ class Worker:
         self._loops = [
             *([] if only_queues is not None else [self._queues]),
             Loop("deadlines", self._check_deadlines, every_s=0.25),
+            Loop("contention", self._observe_locks, every_s=0.25),
             Loop("rescue", self.rescue, every_s=self._options.observe_s),
             Loop("claims", self._tidy_claims, every_s=1.0),
             Loop("unserved", self._visit_unserved, every_s=10.0),
@@ -334,6 +335,9 @@ class Worker:
         self._suspects.check()
         self._end_if_stuck()
         await self._overdue.report(slot for runner in self._runners for slot in runner.slots)
+
+    async def _observe_locks(self) -> None:
+        await self._executor.sharing.observe(self._db)
 
     async def rescue(self) -> list[Rescued]:
         """Look once for silent workers and release the work that they held."""

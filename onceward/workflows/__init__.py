@@ -20,12 +20,12 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
         WorkflowState,
     )
     from onceward.workflows.history import WorkflowKind
-    from onceward.workflows.registering import register
-    from onceward.workflows.starting import Started, StartRequest, announce, insert, signal, start, start_request
+    from onceward.workflows.registration import register
     from onceward.workflows.step import StepCall
     from onceward.workflows.step_functions import Step
     from onceward.workflows.task import QUEUE, ConfiguredWorkflow, WorkflowTask
     from onceward.workflows.workflow import ChildCall, Workflow
+    from onceward.workflows.workflow_start import Started, StartRequest, announce, insert, signal, start, start_request
 
 __all__ = [
     "StepFailed",

@@ -9,7 +9,7 @@ import asyncpg
 
 from onceward.db import Unavailable, lost_connection
 from onceward.work import Overloaded, Superseded
-from onceward.work.judging import TRANSIENT
+from onceward.work.failure_outcome import TRANSIENT
 from onceward.work.sqlstates import LOST_LEASE
 from onceward.workflows.errors import HistoryChanged, Interrupted
 from onceward.workflows.sqlstates import HISTORY_LACKS_STEP

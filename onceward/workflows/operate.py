@@ -16,7 +16,7 @@ from onceward.trust import audit
 from onceward.trust.errors import NotFound
 from onceward.trust.identity import Identity
 from onceward.work import in_batches
-from onceward.workflows import starting
+from onceward.workflows import workflow_start
 from onceward.workflows.errors import WorkflowState
 
 log = structlog.get_logger(__name__)
@@ -161,7 +161,7 @@ async def signal(
     """Send a signal for an operator. Return `delivered`, `kept` or `gone`, as `tx.signal_workflow` does."""
     async with db.transaction(role="engine") as tx:
         flow = await _locked(tx, id, organization)
-        outcome = await starting.signal(tx, id, name, payload)
+        outcome = await workflow_start.signal(tx, id, name, payload)
         await _record(tx, "signal", flow, actor, "", {"name": name, "outcome": outcome})
     return outcome
 

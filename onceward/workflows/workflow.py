@@ -20,7 +20,7 @@ from onceward.work import PayloadInvalid, RetryOption, Superseded
 from onceward.work.gate import gate
 from onceward.work.job_task import positional
 from onceward.work.leaks import leaked
-from onceward.workflows import starting
+from onceward.workflows import workflow_start
 from onceward.workflows.errors import (
     ChildFailed,
     Continued,
@@ -287,7 +287,7 @@ class ChildCall(Generic[T]):
     async def _start_child(self) -> None:
         run, work = self._run, self._run.work
         relied_on = run.unconfirmed.reliance
-        request = starting.start_request(
+        request = workflow_start.start_request(
             self._workflow,
             self._arguments,
             organization=work.organization,
@@ -300,7 +300,7 @@ class ChildCall(Generic[T]):
                 # Lease first: a run that has been replaced would see the child of the newer run as a duplicate.
                 if await tx.fetchval(HOLD, work.id, work.lease) is None:
                     raise Superseded
-                started = await starting.start(tx, request, wake=run.host.wake)
+                started = await workflow_start.start(tx, request, wake=run.host.wake)
                 if started.duplicate:
                     raise ValueError(
                         f"child {self._workflow.name} with key {self._workflow.options.key!r} was already started as "
@@ -363,7 +363,7 @@ async def _uuid() -> UUID:
 
 
 async def _signal(tx: Transaction, workflow_id: int, name: str, payload: Any) -> str:
-    return await starting.signal(tx, workflow_id, name, payload)
+    return await workflow_start.signal(tx, workflow_id, name, payload)
 
 
 async def _set_attributes(tx: Transaction, workflow_id: int, attributes: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from onceward.background import Loop
 from onceward.background import loop as loop_module
 from onceward.background.stack import waiting_at
 from onceward.background.supervisor import LOOK_EVERY_S
-from onceward.doctor.running import check_loops
+from onceward.doctor.processes import check_loops
 from onceward.feature import Role
 from onceward.process.metrics import LOOP_FAILURES, LOOPS_HUNG
 from onceward.process.process import Process

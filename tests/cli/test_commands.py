@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onceward import Onceward
-from onceward.cli.loading import AppFailed, NoSuchApp, load_app
+from onceward.cli.app_loader import AppFailed, NoSuchApp, load_app
 from onceward.settings import SettingsError
 from onceward.settings.database_url import libpq_variables
 from tests.cli.conftest import CommandLine

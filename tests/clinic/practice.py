@@ -21,7 +21,7 @@ from onceward.integrations.whatsapp.channel import WhatsAppChannel
 from onceward.messages import Sender, SenderKind, SendingOptions, senders
 from onceward.schedules import RunReport, Scheduler, run_here, run_now
 from onceward.testing import FrozenClock, TestInbox, drain
-from onceward_apps.clinic import bookings, paying
+from onceward_apps.clinic import bookings, payments
 
 NOON = datetime(2020, 11, 16, 12, 0, tzinfo=UTC)
 PHONE = "+6591234567"
@@ -168,7 +168,7 @@ class Practice:
         """Send the patient a payment link, follow it, and return the id of Stripe's page."""
         organization = organization or self.organization
         async with self.acting(organization) as tx:
-            await paying.request_link(tx, appointment)
+            await payments.request_link(tx, appointment)
             payment = (await tx.payments.of("appointment", appointment))[-1]
         found = await self.app.payments.visit(self.engine, payment.id, organization=organization)
         assert found.state == "page", found

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from onceward.integrations.stripe.simulator_objects import Books
-from onceward_apps.clinic import bookings, paying
+from onceward_apps.clinic import bookings, payments
 from tests.clinic.practice import ACTOR, PHONE, Practice
 
 START = 1_794_830_400.0
@@ -136,7 +136,7 @@ async def refund_ended_and_disputed(practice: Practice) -> None:
 async def link_requested(practice: Practice) -> None:
     appointment = await practice.appointment(price=100)
     async with practice.acting() as tx:
-        await paying.request_link(tx, appointment)
+        await payments.request_link(tx, appointment)
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

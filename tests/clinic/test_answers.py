@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 
 from onceward.messages import read_reply
-from onceward_apps.clinic import bookings, correspondence, restoring
+from onceward_apps.clinic import bookings, cancellation_undo, correspondence
 from onceward_apps.clinic.app import ClinicSettings
-from onceward_apps.clinic.deciding import ANSWERS
 from onceward_apps.clinic.errors import NotAllowed
 from onceward_apps.clinic.model import Asked, meaning
+from onceward_apps.clinic.replies import ANSWERS
 from tests.clinic.practice import ACTOR, Practice
 
 CORPUS = list(csv.DictReader((Path(__file__).parent / "answers.csv").open(encoding="utf-8")))
@@ -157,7 +157,7 @@ async def test_staff_undo_a_cancellation(practice: Practice) -> None:
     await practice.deliver_stripe()
     assert await practice.status(appointment) == ("cancelled", "refunded")
     async with practice.acting() as tx:
-        await restoring.restore(tx, appointment, actor=ACTOR)
+        await cancellation_undo.restore(tx, appointment, actor=ACTOR)
     await practice.drain()
     row = await practice.row(appointment)
     assert (row["status"], row["payment_status"], row["cancelled_by"]) == ("scheduled", "refunded", None)
@@ -166,7 +166,7 @@ async def test_staff_undo_a_cancellation(practice: Practice) -> None:
     assert "stands" in last(practice)
     async with practice.acting() as tx:
         with pytest.raises(NotAllowed, match="restore is not possible"):
-            await restoring.restore(tx, appointment, actor=ACTOR)
+            await cancellation_undo.restore(tx, appointment, actor=ACTOR)
     async with practice.acting() as tx:
         await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
     await practice.drain()
@@ -181,7 +181,7 @@ async def test_a_part_that_went_back_is_not_all_that_a_second_cancellation_retur
     await practice.deliver_stripe()
     assert [amount for amount, *_ in await practice.refunds()] == [4000]
     async with practice.acting() as tx:
-        await restoring.restore(tx, appointment, actor=ACTOR)
+        await cancellation_undo.restore(tx, appointment, actor=ACTOR)
     async with practice.acting() as tx:
         await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
     await practice.deliver_stripe()
@@ -194,4 +194,4 @@ async def test_an_appointment_of_the_past_cannot_be_restored(practice: Practice)
     await practice.clock.advance(hours=31)
     async with practice.acting() as tx:
         with pytest.raises(NotAllowed, match="has passed"):
-            await restoring.restore(tx, appointment, actor=ACTOR)
+            await cancellation_undo.restore(tx, appointment, actor=ACTOR)

@@ -9,7 +9,7 @@ import pytest
 
 from onceward.payments.checks import CHECKS as PAYMENT_CHECKS
 from onceward.payments.due import enqueue_due
-from onceward_apps.clinic import bookings, paying
+from onceward_apps.clinic import bookings, payments
 from onceward_apps.clinic.app import ClinicSettings
 from onceward_apps.clinic.checks import CHECKS
 from onceward_apps.clinic.errors import NotAllowed, NotRefundable
@@ -32,7 +32,7 @@ async def notices(practice: Practice) -> list[str]:
 async def refund(practice: Practice, appointment: UUID, amount: int | None = None, **more: Any) -> Any:
     async with practice.acting() as tx:
         values = {"reason": "", "key": uuid4().hex, "actor": ACTOR, **more}
-        return await paying.refund(tx, appointment, amount=amount, **values)
+        return await payments.refund(tx, appointment, amount=amount, **values)
 
 
 async def cancel(practice: Practice, appointment: UUID, by: Any = "clinic") -> Any:
@@ -56,7 +56,7 @@ async def test_a_payment_link_is_sent_once_and_leads_to_one_page(practice: Pract
     appointment = await practice.appointment(price=8000)
     first = await practice.link(appointment)
     async with practice.acting() as tx:
-        assert await paying.request_link(tx, appointment) == 1  # within a minute
+        assert await payments.request_link(tx, appointment) == 1  # within a minute
     await practice.clock.advance(minutes=2)
     assert await practice.link(appointment) == first
     await practice.drain()
@@ -94,7 +94,7 @@ async def test_a_link_that_nobody_pays_ends_and_another_one_can_be_sent(practice
     assert (await practice.status(appointment))[1] == "paid"
     async with practice.acting() as tx:
         with pytest.raises(NotAllowed, match="is paid"):
-            await paying.request_link(tx, appointment)
+            await payments.request_link(tx, appointment)
 
 
 async def test_another_amount_is_kept_for_review_and_alerts(practice: Practice) -> None:

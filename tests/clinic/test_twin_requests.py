@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from onceward import Onceward
-from onceward.desk.comparing import version
+from onceward.desk.form_changes import version
 from onceward.http import ServiceClient
 from onceward.integrations.daily import Daily, DailySimulator
 from onceward.integrations.stripe import StripeSimulator

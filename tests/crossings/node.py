@@ -17,7 +17,7 @@ from onceward.db import Database
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.outbox import Outbox, OutboxOptions
 from onceward.trust import SecretBox
-from onceward.work import Worker, WorkerOptions, pacing, sharing, slots
+from onceward.work import Worker, WorkerOptions, claim_size, commit_sharing, slots
 from tests.child import die_with_parent
 from tests.crossings.tables import Records
 from tests.crossings.versions import Version, make_app
@@ -86,8 +86,8 @@ def _main(url: str, number: int, version: Version, keys: tuple[str, ...], ready:
 
 def share_always() -> None:
     """Let handlers share commits however slow the machine is, and claim enough for that."""
-    sharing.AGE_S = sharing.LONGEST_S = sharing.SLOW_S = 2.0
-    pacing.QUICK_S = pacing.AHEAD_FOR_S = 2.0
+    commit_sharing.AGE_S = commit_sharing.LONGEST_S = commit_sharing.SLOW_S = 2.0
+    claim_size.QUICK_S = claim_size.AHEAD_FOR_S = 2.0
     slots.PATIENCE_S = 2.0
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from onceward.db.embedded import BIN, EmbeddedError, EmbeddedPostgres, OtherVersion, StillBusy
+from onceward.db.embedded.data_switch import NOTE, Switch
 from onceward.db.embedded.server import MAJOR
-from onceward.db.embedded.switching import NOTE, Switch
 from onceward.db.embedded.upgrade import LOGS, Upgraded, _run_pg_upgrade, upgrade
 from tests.db.conftest import started_server
 from tests.db.test_embedded import data_dir

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from onceward import Onceward
 from onceward.db import MigrationError, Unavailable
-from onceward.db.waiting import can_pass
+from onceward.db.server_start import can_pass
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceward.db import Database
-from onceward.db.watching import Lasts, NotInSharedTransaction, Watch, lasts
+from onceward.db.statement_watch import Lasts, NotInSharedTransaction, Watch, lasts
 
 NOT = [
     "select 1",

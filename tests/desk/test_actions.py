@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from onceward.testing.waiting import until
+from onceward.testing.polling import until
 from tests.desk.conftest import Library, LogIn
 
 BOOKS = "/dashboard/library/books"

@@ -8,9 +8,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from onceward.desk.asking import ask
 from onceward.desk.desk import DESKS, Desk
-from onceward.desk.reading import select
+from onceward.desk.list_request import ask
+from onceward.desk.list_rows import select
 from onceward.desk.row_page import one_row
 from onceward_apps import all as bundled
 

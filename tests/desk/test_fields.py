@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import BaseModel
 
-from onceward.desk.comparing import described
-from onceward.desk.entering import parse
+from onceward.desk.form_changes import described
+from onceward.desk.form_input import parse
 from onceward.money import Money
 
 

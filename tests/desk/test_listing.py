@@ -12,8 +12,8 @@ import openpyxl
 import pytest
 
 from onceward.desk import Column, Listing, WrongDesk
-from onceward.desk.asking import ask
-from onceward.desk.reading import in_organization, select
+from onceward.desk.list_request import ask
+from onceward.desk.list_rows import in_organization, select
 from tests.desk.conftest import Library, LogIn
 from tests.desk.library import desk
 

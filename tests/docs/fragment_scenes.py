@@ -26,7 +26,7 @@ from onceward.messages import (
     preference_link,
     revoke_preference_links,
 )
-from onceward.messages.queueing import Sending
+from onceward.messages.message_queue import Sending
 from onceward.outbox import catalogue
 from onceward.settings import FeatureSettings, Settings
 from onceward.testing import assert_broadcast, assert_enqueued, assert_published, assert_sent, drain

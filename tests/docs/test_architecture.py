@@ -45,3 +45,25 @@ def test_every_decision_is_in_the_index() -> None:
     index = (folder / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index) == written
     assert [int(name[:4]) for name in written] == list(range(1, len(written) + 1))
+
+
+CHANGES = re.findall(
+    r"^\| ([^|`]+) \| `([\w/]+/)` \| ((?:`[^`]+` ?)+)\|$",
+    (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+"""What is changed, in which folder, and the files there."""
+
+
+def test_each_of_the_twelve_changes_has_one_folder() -> None:
+    assert len(CHANGES) == 12
+    for change, folder, files in CHANGES:
+        named = re.findall(r"`([^`]+)`", files)
+        gone = [file for file in named if not (ROOT / folder / file).is_file()]
+        assert not gone, f"CONTRIBUTING.md, {change}: {folder} has no {gone}"
+
+
+def test_the_frame_keeps_few_settings() -> None:
+    """A setting belongs to its feature. The frame has what a process needs before it knows any."""
+    frame = (ROOT / "onceward" / "settings" / "fields.py").read_text(encoding="utf-8")
+    assert len(re.findall(r"^    [a-z_]+: .*Field\(", frame, re.MULTILINE)) <= 26

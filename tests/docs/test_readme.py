@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from onceward.cli.loading import load_app
+from onceward.cli.app_loader import load_app
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings

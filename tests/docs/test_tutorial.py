@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onceward import Onceward
-from onceward.cli.loading import load_app
+from onceward.cli.app_loader import load_app
 from onceward.cli.new import create_project
 from tests.child import ROOT
 from tests.docs.tutorial_reader import TutorialReader

@@ -15,7 +15,7 @@ from onceward.cli.commands import build
 from onceward.db import Database
 from onceward.doctor.examination import examine
 from onceward.http import GuardedClient, ServiceClient
-from onceward.inbox.sending import compose
+from onceward.inbox.signed_samples import compose
 from onceward.messages import Recipient, Sender
 from onceward.messages.accounts import configured_channels
 from onceward.messages.channel import ChannelSetup

@@ -28,7 +28,7 @@ ALLOWED = {
     "inbox/pages": EXAMPLE,
     "inbox/routes": EXAMPLE,
     "messages": CHANNEL,
-    "testing/inbox.py": EXAMPLE,
+    "testing/webhook_inbox.py": EXAMPLE,
     "testing/pytest_plugin.py": EXAMPLE,
     "trust/commands/secrets.py": EXAMPLE,
     "trust/pages": EXAMPLE,

@@ -45,7 +45,7 @@ CONSTANT = re.compile(r'^(\w+) = """(.*?)"""', re.MULTILINE | re.DOTALL)
 STATEMENT = re.compile(r"(?:\s*--[^\n]*\n)*\s*(?:select|insert|update|delete|with|merge)\b", re.IGNORECASE)
 SEVERAL = "create_migrations"
 """The one file with several statements: they create the tables from which the migrator reads."""
-COMPOSED = {("inbox/reading.py", "SHOW"), ("outbox/reading.py", "DELIVERY")}
+COMPOSED = {("inbox/event_details.py", "SHOW"), ("outbox/delivery_history.py", "DELIVERY")}
 """Statements to which Python adds a condition. They stay beside the code that does it."""
 
 

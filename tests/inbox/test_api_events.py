@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 
 from onceward.db import Database
-from onceward.inbox.finding import EventFilter, search
+from onceward.inbox.event_search import EventFilter, search
 from tests.inbox.api import Sender, client_for, runtime, session, settled
 from tests.inbox.conftest import SECRET
 

@@ -13,7 +13,7 @@ from onceward.db import Database
 from onceward.inbox import environment
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.environment import read
-from onceward.inbox.finding import EventFilter
+from onceward.inbox.event_search import EventFilter
 from onceward.inbox.replay import replay
 from onceward.inbox.sources import assign
 from onceward.testing import until

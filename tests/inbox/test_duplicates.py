@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceward import Event, Onceward, Retry, Tx
-from onceward.inbox import waiting
+from onceward.inbox import duplicate_waits
 from onceward.testing import until
 
 from .conftest import Office
@@ -66,14 +66,14 @@ async def test_a_duplicate_that_waited_too_long_is_answered_with_retry_after(
     await here.start_worker()
     await here.post(fields={"id": "evt_1"})
     await desk.begun.wait()
-    monkeypatch.setattr(waiting, "WAIT_S", 0.3)
+    monkeypatch.setattr(duplicate_waits, "WAIT_S", 0.3)
     began = time.monotonic()
     reply = await here.post(fields={"id": "evt_1"})
     assert 0.25 < time.monotonic() - began < 4
     assert (reply.status, reply.headers["retry-after"], reply.headers["onceward-duplicate"]) == (503, "5", "true")
     assert reply.json["reason"] == "still running"
-    monkeypatch.setattr(waiting, "MOST_WAITING", 0)
-    monkeypatch.setattr(waiting, "WAIT_S", 60.0)
+    monkeypatch.setattr(duplicate_waits, "MOST_WAITING", 0)
+    monkeypatch.setattr(duplicate_waits, "WAIT_S", 60.0)
     assert (await here.post(fields={"id": "evt_1"})).status == 503, "more than may wait are sent away at once"
     desk.may_end.set()
     seq = await here.db.fetchval("select seq from onceward.webhook_events")
@@ -137,7 +137,7 @@ async def test_waiting_duplicates_get_retry_after_when_the_database_is_lost(
         async def fetch(self, *_: object) -> Any:
             raise ConnectionResetError
 
-    monkeypatch.setattr(waiting, "WAIT_S", 0.3)
+    monkeypatch.setattr(duplicate_waits, "WAIT_S", 0.3)
     monkeypatch.setattr(here.inbox._waiting, "_db", Gone())
     assert (await here.post(fields={"id": "evt_1"})).status == 503
     desk.may_end.set()

@@ -6,12 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from onceward import Event, Onceward, Permanent, Tx
 from onceward.inbox import inline_groups
 from onceward.testing import Crash
 from onceward.work import gate
-from onceward.work.sharing import Experience
+from onceward.work.commit_sharing import Experience
 
 EFFECTS = "create table effects (id text, amount int, org text default current_setting('onceward.cause')); grant all on effects to onceward_app"
 
@@ -21,7 +22,7 @@ def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """All requests of a test wait for one place, and groups may become as old as this machine is slow."""
     monkeypatch.setattr(inline_groups, "MOST_PLACES", 1)
     monkeypatch.setattr(inline_groups, "PATIENCE_S", 20.0)
-    monkeypatch.setattr("onceward.work.sharing.LONGEST_S", 1000.0)
+    monkeypatch.setattr("onceward.work.commit_sharing.LONGEST_S", 1000.0)
     monkeypatch.setattr(Experience, "mean_s", property(lambda _self: 0.0, lambda _self, _value: None), raising=False)
 
 
@@ -88,6 +89,58 @@ async def test_a_failure_costs_only_its_own_request(one_place: None, office, bad
     assert [row["id"] for row in rows] == kept
     charged = "select count(*) from onceward.attempts where outcome <> 'success'"
     assert await here.db.fetchval(charged) == (status != 200)
+
+
+async def test_requests_whose_handlers_lock_the_same_row_begin_two_at_a_time_and_share(office) -> None:
+    app = Onceward("shop")
+    begun: set[str] = set()
+    at_once: list[int] = []
+
+    @app.on("stripe", "charge.succeeded", retry=[])
+    async def charge(event: Event, tx: Tx) -> dict[str, int]:
+        begun.add(event.event_id)
+        at_once.append(len(begun))
+        try:
+            await tx.execute("select from hot for update")
+            if event.event_id.startswith("slow"):
+                await asyncio.sleep(0.1)
+            return {"n": await tx.fetchval("update hot set n = n + 1 returning n")}
+        finally:
+            begun.discard(event.event_id)
+
+    here = await office(app)
+    await here.db.execute("create table hot (n int); insert into hot values (0); grant all on hot to onceward_app")
+    await here.source(mode="inline")
+    with capture_logs() as logs:
+        slow = await asyncio.gather(*(here.post(fields={"id": f"slow_{n}"}) for n in range(8)))
+    assert [each["task"] for each in logs if each["event"] == "groups.limited"] == ["stripe/charge.succeeded"]
+    assert max(at_once) > 2
+    at_once.clear()
+    quick = await asyncio.gather(*(here.post(fields={"id": f"evt_{n}"}) for n in range(24)))
+    assert max(at_once) <= 3, "a limit of two, and perhaps one more to try"
+    assert sorted(reply.json["n"] for reply in (*slow, *quick)) == list(range(1, 33)), "each has its own answer"
+
+
+async def test_a_cancelled_request_leaves_the_queue_and_its_place_goes_to_the_next(one_place: None, office) -> None:
+    app = Onceward("shop")
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.on("stripe", "charge.succeeded", retry=[])
+    async def charge(event: Event, tx: Tx) -> dict[str, str]:
+        started.set()
+        await go.wait()
+        return {"for": event.event_id}
+
+    here = await office(app)
+    await here.source(mode="inline")
+    requests = [asyncio.create_task(here.post(fields={"id": f"evt_{n}"})) for n in range(6)]
+    await started.wait()
+    for n in (2, 5):
+        requests[n].cancel()
+    go.set()
+    replies = await asyncio.gather(*requests, return_exceptions=True)
+    assert [isinstance(reply, asyncio.CancelledError) for reply in replies] == [n in (2, 5) for n in range(6)]
+    assert (await here.post(fields={"id": "evt_7"})).json["for"] == "evt_7", "the place is free again"
 
 
 async def test_a_crash_at_any_gate_of_a_group_redelivered_equals_the_undisturbed_run(one_place: None, office) -> None:

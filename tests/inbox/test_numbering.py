@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count
 
-from onceward.inbox.numbering import Numbered, Numbering
+from onceward.inbox.event_numbers import Numbered, Numbering
 
 NOW = datetime(2026, 11, 17, tzinfo=UTC)
 

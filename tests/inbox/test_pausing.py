@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from onceward import Event, Onceward, Tx
-from onceward.inbox.finding import EventFilter
+from onceward.inbox.event_search import EventFilter
 from onceward.inbox.inline import TAKE
 from onceward.inbox.replay import replay
 from onceward.inbox.sources import pause, resume

@@ -10,7 +10,7 @@ import pytest
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox.erasers import ERASERS
-from onceward.inbox.reading import show
+from onceward.inbox.event_details import show
 from onceward.inbox.replay import EventFilter, replay
 from onceward.trust.erase import erase
 from onceward.webhooks.payload import read_json

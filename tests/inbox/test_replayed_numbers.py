@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from onceward import Engine, Event, Onceward, Tx
-from onceward.inbox.finding import EventFilter
+from onceward.inbox.event_search import EventFilter
 from onceward.inbox.replay import replay
 from onceward.testing import TestInbox, drain
 from onceward.work import dead_letters

@@ -9,7 +9,7 @@ import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
-from onceward.inbox.finding import EventFilter
+from onceward.inbox.event_search import EventFilter
 from onceward.inbox.replay import replay
 from onceward.testing import until
 from onceward.work import Permanent

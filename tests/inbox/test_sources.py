@@ -64,7 +64,7 @@ async def test_a_source_of_the_environment_is_the_same_on_every_node(db: Databas
         for _ in range(2)
     ]
     body = b'{"id":"evt_1","type":"ping"}'
-    from onceward.inbox.sending import sign
+    from onceward.inbox.signed_samples import sign
     from onceward.webhooks.provider import SourceConfig
 
     headers = sign(SourceConfig(provider="stripe", secrets=(SECRET,)), body, type="ping").headers

@@ -17,7 +17,7 @@ from onceward.payments.due import enqueue_due
 from onceward.schedules import run_here
 from onceward.settings import Settings
 from onceward.testing import TestInbox, drain
-from onceward.testing.inbox import BOX
+from onceward.testing.webhook_inbox import BOX
 from onceward_apps.learning import checkout, users
 from onceward_apps.learning.app import app
 from onceward_apps.learning.checks import CHECKS

@@ -12,7 +12,7 @@ from onceward.testing import assert_sent, drain
 from onceward.web.dashboard import ActionRefused
 from onceward_apps.learning import attendance, certificates, content
 from onceward_apps.learning.cohort_changes import change_cohort, duplicate_cohort
-from onceward_apps.learning.desk.teaching import _absent_in  # pyright: ignore[reportPrivateUsage]
+from onceward_apps.learning.desk.session_actions import _absent_in  # pyright: ignore[reportPrivateUsage]
 from onceward_apps.learning.enrollments import enrol_by_hand
 from onceward_apps.learning.errors import CohortFull, InvalidRequest, InvalidTransition, LearningError
 from onceward_apps.learning.store import curriculum

@@ -11,8 +11,8 @@ import pytest
 from onceward import Engine
 from onceward.live.access import Caller
 from onceward.runtime import FEATURES
-from onceward.testing.inbox import BOX
-from onceward.testing.inbox import KEY as OLD
+from onceward.testing.webhook_inbox import BOX
+from onceward.testing.webhook_inbox import KEY as OLD
 from onceward.trust import SecretBox, UnknownSecretKey, verify
 from onceward.trust.checks import check_secrets_can_be_opened
 from onceward.trust.secrets import rotate

@@ -10,14 +10,14 @@ from uuid import UUID
 
 import pytest
 
-from onceward.desk.comparing import version
+from onceward.desk.form_changes import version
 from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import until
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import checks, link_tokens, waitlist
 from onceward_apps.learning.cohorts import NewSession
 from onceward_apps.learning.desk.cohorts import PlacesForm, load_cohort
-from onceward_apps.learning.desk.teaching import load_absent, load_item, load_session
+from onceward_apps.learning.desk.session_actions import load_absent, load_item, load_session
 from onceward_apps.learning.store import certificates, curriculum
 from tests import twins
 from tests.learning.server import PUBLIC, STUDENT, Server, running

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from onceward import Engine
 from onceward.db import Connection, Database
-from onceward.live.running import to_json
+from onceward.live.query_run import to_json
 from onceward.work import AppRegistry
 from tests.child import ROOT, command, end_all
 from tests.live.conftest import SCHEMA, Client

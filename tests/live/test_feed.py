@@ -18,8 +18,8 @@ from onceward.db import Connection, Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.pool import prepare_session
 from onceward.live.feed import FeedReader
+from onceward.live.feed_trim import trim
 from onceward.live.snapshot import Snapshot, Version
-from onceward.live.trimming import trim
 from onceward.runtime import FEATURES
 from tests.live.conftest import SCHEMA, Open, Start
 from tests.live.test_queries import add_seat, holds, shop_app

@@ -9,8 +9,8 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from onceward.db import Database
-from onceward.live import outgoing
-from onceward.live.outgoing import OutgoingText
+from onceward.live import outgoing_text
+from onceward.live.outgoing_text import OutgoingText
 from tests.live.conftest import Open, Start
 from tests.live.test_queries import add_seat, holds, shop_app
 
@@ -32,13 +32,13 @@ async def test_subscribers_of_one_group_share_one_encoded_frame(
         id = await each.subscribe("occupancy", event_id=str(event))
         await holds(each, id, {"seats": 0, "sold": 0})
     encoded: list[int] = []
-    head: Any = outgoing._head  # pyright: ignore[reportPrivateUsage]
+    head: Any = outgoing_text._head  # pyright: ignore[reportPrivateUsage]
 
     def count(size: int) -> bytes:
         encoded.append(size)
         return head(size)
 
-    monkeypatch.setattr(outgoing, "_head", count)
+    monkeypatch.setattr(outgoing_text, "_head", count)
     for seats in (1, 2):
         # Before the first change each client has the version of its own subscription; after it all have the same.
         encoded.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from onceward.messages import Recipient, opt_out, save_recipient
-from onceward.messages.queueing import cancel
+from onceward.messages.message_queue import cancel
 from onceward.testing import until
 
 ADA = Recipient(ref="ada", email="ada@example.org", timezone="America/Sao_Paulo", locale="pt")

@@ -15,8 +15,8 @@ from onceward import Onceward
 from onceward.cli.commands import build
 from onceward.messages import Recipient, Sending, opt_out, preference_link, revoke_preference_links, save_recipient
 from onceward.messages.operations import list_messages, show_message
-from onceward.messages.resolving import UnknownFilter, resolve, resolve_all
 from onceward.messages.settings import MessagesSettings
+from onceward.messages.unknown_outcomes import UnknownFilter, resolve, resolve_all
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings

@@ -356,7 +356,7 @@ async def test_a_report_of_the_service_settles_what_was_unknown(office, wires) -
 async def test_pruning_takes_the_words_and_keeps_the_key(office) -> None:
     from datetime import timedelta
 
-    from onceward.messages.pruning import old_messages
+    from onceward.messages.retention import old_messages
 
     here = await office()
     await here.start_worker()

@@ -28,7 +28,7 @@ from onceward.messages import (
 )
 from onceward.messages.hours import next_allowed, zone_or_default
 from onceward.messages.kind import MessageKind
-from onceward.messages.queueing import Sending, queue
+from onceward.messages.message_queue import Sending, queue
 from onceward.messages.rendering import check
 from onceward.messages.template_check import check_templates
 from onceward.messages.template_versions import TemplateVersions

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from onceward.messages.lines import Line
-from onceward.messages.resolving import resolve
 from onceward.messages.sender import _key_forgotten
+from onceward.messages.unknown_outcomes import resolve
 from onceward.work import gate
 
 

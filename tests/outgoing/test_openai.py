@@ -1,6 +1,7 @@
 """Chat with a language model: whole answers, streams, schemas, and every way in which an answer can be missing."""
 
 import asyncio
+from datetime import date
 
 import pytest
 from openai import AsyncOpenAI, RateLimitError
@@ -212,3 +213,13 @@ async def test_the_official_library_and_our_client_send_the_same_and_read_the_sa
             await official.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
     finally:
         await official.close()
+
+
+async def test_the_usage_of_a_day_is_read_over_all_pages_with_the_admin_key(client, sims) -> None:
+    sims.openai.usage_by_day["2026-11-17"] = {"large": (100, 20), "small": (7, 3)}
+    chat = OpenAI(client, SECRET, "small", sims.openai.base_url, admin_key="sk-admin-1")
+    assert await chat.usage_of(date(2026, 11, 17)) == {"large": Usage(100, 20), "small": Usage(7, 3)}
+    assert await chat.usage_of(date(2026, 11, 16)) == {}
+    assert await OpenAI(client, SECRET, "small", sims.openai.base_url).usage_of(date(2026, 11, 17)) is None
+    with pytest.raises(ChatRejected):
+        await OpenAI(client, SECRET, "small", sims.openai.base_url, admin_key="sk-1").usage_of(date(2026, 11, 17))

@@ -14,9 +14,9 @@ from onceward.db import Database
 from onceward.integration import Installed, integrations
 from onceward.money import Money
 from onceward.payments import Accept, Books, Dispute, Instalment, Page, Payment, Refund, Return, Share
-from onceward.payments.declaring import service_class
+from onceward.payments.declarations import service_class
+from onceward.payments.payment_pages import Visit, visit
 from onceward.payments.reports import Origin, apply_fact
-from onceward.payments.visiting import Visit, visit
 from onceward.testing import drain
 from onceward.trust import create_organization
 from tests.payments import acme

@@ -20,16 +20,16 @@ from onceward.integrations.stripe.amounts import to_stripe
 from onceward.integrations.stripe.simulator_objects import StripeError
 from onceward.money import Money
 from onceward.payments import Accept, Books, Instalment, Instalments, Payment, Return, Share
+from onceward.payments.account_check import CheckedAccount, check_accounts
 from onceward.payments.accounts import add_account
-from onceward.payments.checking import CheckedAccount, check_accounts
-from onceward.payments.declaring import service_class
+from onceward.payments.declarations import service_class
 from onceward.payments.due import enqueue_due
 from onceward.payments.erasers import ERASERS
+from onceward.payments.payment_pages import visit
 from onceward.payments.reports import Origin, apply_fact
 from onceward.payments.service import BalanceLine, BalancePage, EventPage, Fact, PaymentService
-from onceward.payments.visiting import visit
 from onceward.testing import drain
-from onceward.testing.inbox import BOX
+from onceward.testing.webhook_inbox import BOX
 from onceward.trust import create_organization
 from onceward.trust.erase import erase
 

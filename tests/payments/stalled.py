@@ -15,10 +15,10 @@ from onceward.db import Database
 from onceward.integrations.stripe import Stripe, StripeSimulator
 from onceward.money import Money
 from onceward.payments import Accept, Books, Payment
-from onceward.payments.declaring import service_class
+from onceward.payments.declarations import service_class
+from onceward.payments.payment_pages import visit
 from onceward.payments.reports import Origin, apply_fact
 from onceward.payments.service import EventPage
-from onceward.payments.visiting import visit
 from onceward.services.outcome import ServiceAnswer
 from onceward.testing import StallScenario, drain
 from onceward.trust import create_organization

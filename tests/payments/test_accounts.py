@@ -16,9 +16,9 @@ from onceward.payments import Accept, Payment, Return
 from onceward.payments.accounts import add_account
 from onceward.payments.checks import CHECKS
 from onceward.payments.erasers import ERASERS
-from onceward.payments.queueing import REFUND
+from onceward.payments.job_queue import REFUND
 from onceward.testing import TestInbox, drain
-from onceward.testing.inbox import BOX
+from onceward.testing.webhook_inbox import BOX
 from onceward.trust import create_organization
 from onceward.trust.erase import erase
 from tests.payments.conftest import Till

@@ -8,7 +8,7 @@ import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.payments import Return
-from onceward.payments.receiving import Decided
+from onceward.payments.page_reports import Decided
 from onceward.payments.service import PaymentReport
 from onceward.services.outcome import Refused
 from tests.payments.conftest import Till

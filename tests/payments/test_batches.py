@@ -10,7 +10,7 @@ import pytest
 from onceward.payments.batches import pace
 from onceward.payments.due import enqueue_due
 from onceward.payments.errors import NotFound, NotRefundable
-from onceward.payments.queueing import BATCH
+from onceward.payments.job_queue import BATCH
 from tests.payments.acme import DOWN, REFUSED
 from tests.payments.conftest import Till
 

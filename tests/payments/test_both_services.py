@@ -14,7 +14,8 @@ from onceward.db import Database
 from onceward.payments.checks import CHECKS
 from tests.payments.model import Model, started
 
-SEEDS = int(os.environ.get("ONCEWARD_PAYMENT_SEEDS", "60"))
+SEEDS = range(*map(int, os.environ.get("ONCEWARD_PAYMENT_SEEDS", "0:60").split(":")))
+"""Which sequences the thorough case plays. Set `first:end` to play others."""
 KEPT_TOO_MANY = """
 select p.plan_id from onceward.payments p join onceward.payment_plans l on l.id = p.plan_id
  where p.decision = 'accepted' group by 1, l.count having count(*) > l.count
@@ -25,7 +26,7 @@ ENDED = "select subscription from onceward.payment_plans where end_how is not nu
 
 @pytest.mark.parametrize("name", ["stripe", "paypal"])
 async def test_the_money_agrees_after_any_sequence(db: Database, name: str, thorough: bool) -> None:
-    for seed in range(SEEDS) if thorough else (1, 2):
+    for seed in SEEDS if thorough else (1, 2):
         async with started(db, name, seed) as model:
             seen = await play(model, 60 if thorough else 30)
             await compare(db, model, seen)

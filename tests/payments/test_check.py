@@ -15,7 +15,7 @@ from onceward import Onceward
 from onceward.cli.commands import build
 from onceward.db import Database
 from onceward.money import Money
-from onceward.payments.checking import CheckedAccount, check_accounts
+from onceward.payments.account_check import CheckedAccount, check_accounts
 from onceward.payments.metrics import observe
 from onceward.payments.service import RefundOrder
 from onceward.runtime import FEATURES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceward.db import Database
-from onceward.doctor.running import check_schedules
+from onceward.doctor.processes import check_schedules
 from onceward.schedules.checks import overdue_schedules
 from onceward.schedules.parts import observe_overdue
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceward.schedules.timing import Cron, Every, between, jitter_s, next_after
+from onceward.schedules.due_times import Cron, Every, between, jitter_s, next_after
 
 
 def at(text: str) -> datetime:

@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from onceward.integration import integrations
 from onceward.integrations.twilio import Twilio
 from onceward.services import NotSet, Services, callable_services, check_secret_name, service_settings, services
 from onceward.settings import Settings, prefix_of
@@ -53,7 +54,7 @@ async def test_every_service_of_the_catalog_has_an_accessor_that_builds_its_clie
     for name, declared in callable_services().items():
         accessor = getattr(made, name)
         client = await accessor(ORG)
-        assert type(client).__name__.lower() == name
+        assert type(client) is integrations().load(name, "client")
         assert await made.is_configured(name, ORG)
         assert not await made.is_configured(name, None)
         with pytest.raises(NotSet, match=f"{prefix_of(name)}{declared.account[0].name.upper()} is not set") as error:

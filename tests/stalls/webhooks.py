@@ -17,7 +17,7 @@ from onceward.inbox.inline_statements import MOST_LITERAL_BYTES
 from onceward.testing import StallScenario, drain
 from onceward.webhooks.provider import SourceConfig
 from onceward.webhooks.registry import get_provider
-from onceward.work import sharing
+from onceward.work import commit_sharing
 from tests.inbox.conftest import SECRET, Office
 from tests.stalls.tables import everything, reset
 
@@ -55,7 +55,7 @@ async def opened_with_one_place(db: Database) -> AsyncGenerator[Office]:
     """Inline requests wait for each other, and share a commit however slow the machine is."""
     changed = {
         inline_groups: {"MOST_PLACES": 1, "PATIENCE_S": WITHIN_S},
-        sharing: {"SLOW_S": WITHIN_S, "LONGEST_S": WITHIN_S},
+        commit_sharing: {"SLOW_S": WITHIN_S, "LONGEST_S": WITHIN_S},
     }
     with contextlib.ExitStack() as stack:
         for module, names in changed.items():

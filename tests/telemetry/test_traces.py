@@ -19,7 +19,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from onceward import Event, Onceward, Permanent, Tx
 from onceward.db import Database
-from onceward.inbox.sending import compose
+from onceward.inbox.signed_samples import compose
 from onceward.inbox.sources import NewSource, add
 from onceward.outbox import EndpointFields
 from onceward.telemetry import tracing

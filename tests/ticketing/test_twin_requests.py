@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from onceward.desk.actions import Load
-from onceward.desk.comparing import version
+from onceward.desk.form_changes import version
 from onceward.testing import until
 from onceward_apps.ticketing import app as ticketing
 from onceward_apps.ticketing import checks

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from onceward.db import Connection, Database
-from onceward.messages.queueing import Sending, queue
+from onceward.messages.message_queue import Sending, queue
 from onceward.messages.template_versions import record_versions
 from onceward.messages.templates import Template, Templates
 from onceward.outbox import catalogue

@@ -10,7 +10,7 @@ import pytest
 
 from onceward import Engine, Event, Onceward, Tx
 from onceward.db import Database, migrate
-from onceward.messages.pruning import prune_records
+from onceward.messages.retention import prune_records
 from onceward.outbox.upkeep import prune
 from onceward.runtime import FEATURES
 from onceward.statements import read_statement

@@ -12,8 +12,8 @@ import onceward
 from onceward.db import Connection, Database
 from onceward.inbox import transmissions
 from onceward.inbox import upkeep as inbox
-from onceward.live import trimming
-from onceward.messages import expiry, notifier, pruning
+from onceward.live import feed_trim
+from onceward.messages import expiry, notifier, retention
 from onceward.outbox import upkeep as outbox
 from onceward.payments import due as payments
 from onceward.payments import metrics as payment_metrics
@@ -63,7 +63,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "old notifications": [
         statement
         for n in range(3)
-        for statement in retained(lambda db, keep, n=n: pruning.old_records(db, keep=keep)[n])
+        for statement in retained(lambda db, keep, n=n: retention.old_records(db, keep=keep)[n])
     ],
     "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
     "claims": [(work.RELEASE_UNKNOWN, (1, [7]))],
@@ -93,7 +93,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
     "abandoned runs": [(read_statement("schedules", "fail_abandoned_runs"), ())],
     "prune runs": [(scheduler.PRUNE, (DAYS, 1000)), (scheduler.PRUNE_MARKS, (DAYS,))],
     "notices": [(notifier.DUE, (5.0, 900.0))],
-    "old messages": retained(pruning.old_messages),
+    "old messages": retained(retention.old_messages),
     "expired messages": [(expiry.RELEASE, (1000,))],
     "payment reconciliation": [
         *((payments.TAKE_DUE.replace("{table}", table), (200,)) for table in payments.KINDS.values()),
@@ -120,9 +120,9 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         (workflows.STRIP, (DAYS, 1000)),
     ],
     "live trim": [
-        (trimming.TRIM_TOPICS, (86_400.0, "1:1:")),
-        (trimming.TRIM_LONG_TOPICS, (200, "1:1:", 60.0)),
-        (trimming.TRIM_FEED, ("1:1:",)),
+        (feed_trim.TRIM_TOPICS, (86_400.0, "1:1:")),
+        (feed_trim.TRIM_LONG_TOPICS, (200, "1:1:", 60.0)),
+        (feed_trim.TRIM_FEED, ("1:1:",)),
         (read_statement("live", "sweep_presence"), ()),
     ],
     "expired idempotency keys": [(OLD_KEYS, ())],

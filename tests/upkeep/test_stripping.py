@@ -13,7 +13,7 @@ from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.inbox import UpkeepOptions
 from onceward.inbox import upkeep as inbox
-from onceward.messages import pruning as messages
+from onceward.messages import retention as messages
 from onceward.runtime import FEATURES
 from onceward.testing import until
 from onceward.work import TURNS, Retention

@@ -9,7 +9,7 @@ import pytest
 
 from onceward import Onceward
 from onceward.db import Database
-from onceward.work import pacing, sharing, slots
+from onceward.work import claim_size, commit_sharing, slots
 from tests.engines import Bench, started_benches
 
 
@@ -23,7 +23,7 @@ async def bench(db: Database) -> AsyncIterator[Callable[[Onceward], Any]]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let groups grow however slow this machine is: claim all that waits, and let no group become too old."""
     for name in ("AGE_S", "LONGEST_S", "SLOW_S"):
-        monkeypatch.setattr(sharing, name, 1000.0)
+        monkeypatch.setattr(commit_sharing, name, 1000.0)
     monkeypatch.setattr(slots, "PATIENCE_S", 1000.0)
     for name in ("QUICK_S", "AHEAD_FOR_S"):
-        monkeypatch.setattr(pacing, name, 1000.0)
+        monkeypatch.setattr(claim_size, name, 1000.0)

@@ -12,7 +12,7 @@ from onceward.db import Connection, Database, migrate
 from onceward.inbox import UpkeepOptions
 from onceward.inbox import upkeep as inbox_upkeep
 from onceward.inbox.replay import AGAIN
-from onceward.messages.pruning import old_messages as retained_messages
+from onceward.messages.retention import old_messages as retained_messages
 from onceward.outbox import upkeep as outbox_upkeep
 from onceward.runtime import FEATURES
 from onceward.testing import FrozenClock

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from onceward import Onceward
-from onceward.testing.waiting import until
+from onceward.testing.polling import until
 from onceward.work import rescue
 from onceward.work.rescue import Rescuer
 

@@ -22,7 +22,7 @@ from onceward.db import Database
 from onceward.schedules import Scheduler
 from onceward.schedules.operations import run_now
 from onceward.testing import TestInbox
-from onceward.testing.inbox import KEY, SECRET
+from onceward.testing.webhook_inbox import KEY, SECRET
 from onceward.webhooks.provider import SourceConfig
 from onceward.webhooks.registry import get_provider
 from tests.child import ROOT, command, end

@@ -14,8 +14,8 @@ from onceward.testing import until
 from onceward.work import worker
 from onceward.work.claim import claim_lanes, new_lease
 from onceward.work.claimed import Claimed
+from onceward.work.commit_sharing import Experience
 from onceward.work.ready import Ready
-from onceward.work.sharing import Experience
 
 STEPS = (
     "create table steps (lane text, n int, at bigint generated always as identity); grant all on steps to onceward_app"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceward.work.pacing import HANGS_S, LENT, Pacing
+from onceward.work.claim_size import HANGS_S, LENT, Pacing
 from onceward.work.task import Task
 
 

@@ -14,7 +14,7 @@ from onceward.db import Database
 from onceward.sqlalchemy import session_of
 from onceward.statements import read_statement
 from onceward.testing import crash_test, drain, until
-from onceward.work import sharing, slots
+from onceward.work import commit_sharing, slots
 
 EFFECTS = "create table effects (n int, who text default current_setting('onceward.cause')); grant all on effects to onceward_app"
 
@@ -483,13 +483,13 @@ async def test_attempts_say_why_their_group_was_rolled_back(db: Database) -> Non
 
     engine = Engine(db, app.registry)
     jobs = await engine.enqueue_many([note.call(n=n) for n in range(4)])
-    before = sharing.ROLLED_BACK.labels("note", "failed").total
+    before = commit_sharing.ROLLED_BACK.labels("note", "failed").total
     await drain(engine)
     error = await db.fetchval("select error from onceward.attempts where work_id = $1", jobs[2].id)
     parted = {"members": 3, "rolled_back": "ValueError"}
     assert error["group"] == parted
     others = await db.fetch("select error from onceward.attempts where outcome = 'success' order by work_id")
     assert [row["error"] for row in others] == [{"group": parted}, {"group": parted}, None]
-    assert sharing.ROLLED_BACK.labels("note", "failed").total == before + 1
+    assert commit_sharing.ROLLED_BACK.labels("note", "failed").total == before + 1
     [row] = await db.fetch(read_statement("work", "page_slowest"))
     assert (row["count"], row["failed"], row["per_commit"]) == (4, 1, 1.5), "what the overview shows"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from onceward.db.watching import Watch
-from onceward.work import sharing
+from onceward.db.statement_watch import Watch
+from onceward.work import commit_sharing
 from onceward.work.claimed import Claimed
-from onceward.work.sharing import MOST, WORTH, Experience, Member, Sharing
+from onceward.work.commit_sharing import MOST, WORTH, Experience, Member, Sharing
 from onceward.work.task import Task
 
 
@@ -22,7 +22,7 @@ TASK = Task(name="t", run=run, transactional=True)
 
 
 def test_a_task_that_fails_often_shares_less_and_recovers() -> None:
-    known = Experience()
+    known = Experience("task")
     assert known.most == MOST
     known.ended(failed=True)
     assert 2 < known.most < MOST
@@ -35,7 +35,7 @@ def test_a_task_that_fails_often_shares_less_and_recovers() -> None:
 
 
 def test_locks_halve_groups_which_grow_again_after_a_pause_that_doubles() -> None:
-    known = Experience()
+    known = Experience("task")
     known.met_a_lock(0.0)
     assert known.most == MOST // 2
     known.committed(0.9)
@@ -67,7 +67,7 @@ def test_locks_halve_groups_which_grow_again_after_a_pause_that_doubles() -> Non
 def test_a_group_ends_by_its_age_and_slow_tasks_share_nothing(
     monkeypatch: pytest.MonkeyPatch, mean_s: float | None, members: int, age_s: float, fits: bool
 ) -> None:
-    monkeypatch.setattr(sharing.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(commit_sharing.time, "monotonic", lambda: 100.0)
     shared = Sharing()
     shared.of(TASK).mean_s = mean_s
     group = [member(TASK, id) for id in range(1, members + 1)]

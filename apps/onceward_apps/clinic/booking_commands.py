@@ -131,11 +131,11 @@ def confirm(appointment: AppointmentArgument, organization: OrganizationOption) 
 @group.command("payment-link")
 def payment_link(appointment: AppointmentArgument, organization: OrganizationOption) -> None:
     """Open a payment page and send its link to the patient. A worker does it."""
-    from onceward_apps.clinic import paying
+    from onceward_apps.clinic import payments
 
     async def work() -> int:
         async with acting(organization) as tx:
-            return await paying.request_link(tx, appointment)
+            return await payments.request_link(tx, appointment)
 
     say(f"payment link {run(work())} of appointment {appointment} is requested")
 

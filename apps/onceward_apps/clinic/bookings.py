@@ -206,12 +206,12 @@ async def cancel(tx: Tx, id: UUID, *, by: Literal["clinic", "patient"], reason: 
     row = await demand(tx, id, "cancel", actor=actor)
     await appointments.set_cancellation(tx, id, by, reason)
     await withdraw_reminders(tx, id, "cancelled")
-    from onceward_apps.clinic import jobs, paying
+    from onceward_apps.clinic import jobs, payments
 
     number = await appointments.count_cancellations(tx, id)
     key = "cancelled" if number == 1 else f"cancelled:{number}"
-    share = await paying.share_returned(tx, row, by=by)
-    await paying.end_cancelled(tx, id, share_percent=share, key=key, actor=actor)
+    share = await payments.share_returned(tx, row, by=by)
+    await payments.end_cancelled(tx, id, share_percent=share, key=key, actor=actor)
     if row["room_name"] is not None:
         await tx.enqueue(
             jobs.delete_room.unique(f"room:{row['room_name']}:delete", forever=True), room_name=row["room_name"]

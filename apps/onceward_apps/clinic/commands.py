@@ -101,11 +101,11 @@ def refund(
     amount: Annotated[int | None, typer.Option("--amount", help="Minor units; default: all that is left.")] = None,
 ) -> None:
     """Refund a payment of an appointment."""
-    from onceward_apps.clinic import paying
+    from onceward_apps.clinic import payments
 
     async def work() -> Any:
         async with acting(organization) as tx:
-            return await paying.refund(tx, appointment, amount=amount, reason=reason, key=key, actor=ACTOR)
+            return await payments.refund(tx, appointment, amount=amount, reason=reason, key=key, actor=ACTOR)
 
     requested = run(work())
     say(f"refund {requested.id} of {requested.amount} is {requested.status}")

@@ -19,9 +19,9 @@ from onceward.messages import (
 )
 from onceward_apps.clinic import bookings, metrics
 from onceward_apps.clinic.app import settings
-from onceward_apps.clinic.deciding import CATEGORY, REPLY, Inbound, decide
 from onceward_apps.clinic.errors import NotAllowed, NotFound
 from onceward_apps.clinic.model import due_reminder
+from onceward_apps.clinic.replies import CATEGORY, REPLY, Inbound, decide
 from onceward_apps.clinic.store import appointments, conversations, people
 
 Row = Any

@@ -31,7 +31,7 @@ from onceward.testing import until
 from onceward.trust import create_organization, put_secret
 from onceward.web import WebServer
 from onceward.webhooks import SourceConfig, get_provider
-from onceward_apps.clinic import bookings, paying
+from onceward_apps.clinic import bookings, payments
 from onceward_apps.clinic.app import APPOINTMENT, STRIPE, app
 from onceward_apps.clinic.daily_handlers import SOURCE as DAILY
 from onceward_apps.clinic.demo_lab import SOURCE as LAB
@@ -185,7 +185,7 @@ class ClinicDemo:
             starts_at = datetime.now(UTC) + (timedelta(days=2) if fate == "pays and cancels" else timedelta(minutes=2))
             row = await bookings.create(tx, patient["id"], starts_at, price=PRICE, currency="SGD", actor="demo")
             room = await bookings.request_room(tx, row["id"])
-            await paying.request_link(tx, row["id"])
+            await payments.request_link(tx, row["id"])
         log.info("demo.appointment_booked", appointment_id=str(row["id"]), fate=fate)
         if fate == "asks":
             self.whatsapp.receive_text(number, "Can I bring my child?")

@@ -12,7 +12,7 @@ from onceward import Tx
 from onceward.desk import Act, LongText
 from onceward.money import Money
 from onceward.web import ANYTHING, ActionRefused
-from onceward_apps.clinic import bookings, correspondence, paying, restoring
+from onceward_apps.clinic import bookings, cancellation_undo, correspondence, payments
 from onceward_apps.clinic.desk import APPOINTMENTS, DOCTORS, INBOX, PATIENTS, STAFF, desk
 from onceward_apps.clinic.desk_words import CHANNEL, PAYMENT
 from onceward_apps.clinic.store import doctors
@@ -111,7 +111,7 @@ async def cancel(tx: Tx, act: Act[ReasonForm]) -> str:
     causes=("mail", "call"),
 )
 async def restore(tx: Tx, act: Act[BaseModel]) -> str:
-    row = await restoring.restore(tx, UUID(act.id), actor=act.by.actor)
+    row = await cancellation_undo.restore(tx, UUID(act.id), actor=act.by.actor)
     return f"The appointment stands again, and the patient gets a message. Payment: {PAYMENT[row['payment_status']].lower()}."
 
 
@@ -138,7 +138,7 @@ async def create_room(tx: Tx, act: Act[BaseModel]) -> str:
 )
 async def send_link(tx: Tx, act: Act[BaseModel]) -> str:
     before = await bookings.appointment(tx, UUID(act.id), lock=True)
-    if await paying.request_link(tx, UUID(act.id)) == before["payment_links"]:
+    if await payments.request_link(tx, UUID(act.id)) == before["payment_links"]:
         raise ActionRefused("The patient got a payment link less than a minute ago. Wait before you send another.")
     return "The patient gets a payment link."
 
@@ -152,7 +152,7 @@ async def send_link(tx: Tx, act: Act[BaseModel]) -> str:
     causes=ANYTHING,
 )
 async def refund(tx: Tx, act: Act[BaseModel]) -> str:
-    await paying.refund(tx, UUID(act.id), amount=None, reason=act.reason, key=None, actor=act.by.actor)
+    await payments.refund(tx, UUID(act.id), amount=None, reason=act.reason, key=None, actor=act.by.actor)
     return "The patient gets the money back."
 
 

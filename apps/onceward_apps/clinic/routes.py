@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from onceward import Engine, Tx
 from onceward.messages import list_senders
 from onceward.web import ANYTHING, Identity, Problem, engine_of, exposed, request_transaction, require
-from onceward_apps.clinic import bookings, correspondence, paying
+from onceward_apps.clinic import bookings, correspondence, payments
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.errors import ClinicError, NotFound
 from onceward_apps.clinic.store import conversations, people, views
@@ -224,7 +224,7 @@ async def cancel(engine: EngineHere, who: Operator, appointment_id: UUID, reques
 async def request_payment_link(engine: EngineHere, who: Operator, appointment_id: UUID) -> dict[str, Any]:
     """Open a payment page and send its link to the patient."""
     async with acting(engine, who) as tx:
-        return {"number": await paying.request_link(tx, appointment_id)}
+        return {"number": await payments.request_link(tx, appointment_id)}
 
 
 @router.post("/appointments/{appointment_id}/room", status_code=202)
@@ -249,7 +249,7 @@ async def refund(
     Without it, the same amount is refunded once for the same reason.
     """
     async with acting(engine, who) as tx:
-        made = await paying.refund(
+        made = await payments.refund(
             tx,
             appointment_id,
             amount=requested.amount,

@@ -26,7 +26,7 @@ from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
 from onceward_apps.coursegen.errors import AtLimit, NotAccepted, NotFound, NotPossible
 from onceward_apps.coursegen.jobs import generate
 from onceward_apps.coursegen.metrics import ACCEPTED
-from onceward_apps.coursegen.store import courses, waiting
+from onceward_apps.coursegen.store import courses, waiting_line
 
 WAITS_S = (0.1, 0.2)
 """Waits between the tries of one request: 3 tries."""
@@ -219,17 +219,17 @@ async def _accept(engine: Engine, requested: GenerationRequest, candidate: Candi
 
 async def _take_slots(tx: Tx, candidate: Candidate, requested: GenerationRequest, job_id: int) -> bool:
     """Take the slots if nobody waits, else leave the course in the line. Raises `LimitReached` if it is full."""
-    numbers = await waiting.numbers(tx, requested.user_id, requested.course_id)
-    if numbers["everybody"] == 0 and await waiting.paused(tx) is None:
+    numbers = await waiting_line.numbers(tx, requested.user_id, requested.course_id)
+    if numbers["everybody"] == 0 and await waiting_line.paused(tx) is None:
         try:
             await reserve(tx, job_id, line.limits_of(requested.user_id, candidate.tier))
         except LimitReached as reached:
             await want(tx, reached.key)
         else:
-            await waiting.admit(tx, requested.course_id, job_id)
+            await waiting_line.admit(tx, requested.course_id, job_id)
             return True
-    await waiting.lock_line(tx)
-    numbers = await waiting.numbers(tx, requested.user_id, requested.course_id)
+    await waiting_line.lock_line(tx)
+    numbers = await waiting_line.numbers(tx, requested.user_id, requested.course_id)
     reached = _full(candidate, everybody=numbers["everybody"], own=numbers["own"], must_wait=True)
     if reached is not None:
         raise reached

@@ -15,7 +15,7 @@ from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
 from onceward_apps.coursegen.errors import AccountRefused, GenerationFailed, Halted
 from onceward_apps.coursegen.generation import Generation
 from onceward_apps.coursegen.steps import load_steps
-from onceward_apps.coursegen.store import calls, courses, waiting
+from onceward_apps.coursegen.store import calls, courses, waiting_line
 
 FAILED_WAIT_S = 5.0
 """A run that failed unexpectedly gets no slot before this time."""
@@ -135,7 +135,7 @@ async def _started(tx: Tx, job: Job, course: Any) -> tuple[Generation, bool, int
         tier=course["tier"],
         settings=app.settings(CoursegenSettings),
         progress=dict(progress),
-        is_probe=await waiting.paused(tx) is not None,
+        is_probe=await waiting_line.paused(tx) is not None,
     )
     return generation, recovered or bool(model.step_of(progress, 1)["metadata"].get("recovered_by_worker")), lost
 

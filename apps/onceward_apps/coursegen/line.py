@@ -17,7 +17,7 @@ from onceward.db import Transaction
 from onceward.limits import GLOBAL, Limit, release, reserve, want
 from onceward.telemetry import get_logger
 from onceward_apps.coursegen.app import CoursegenSettings, app, tiers
-from onceward_apps.coursegen.store import waiting
+from onceward_apps.coursegen.store import waiting_line
 
 SHARE_S = 300
 """Each other unfinished course of the same user puts a course this far back."""
@@ -51,7 +51,7 @@ async def place(reader: Tx | Query, course: Mapping[str, Any]) -> Place | None:
     """Return the place of a course, or None if it does not wait."""
     if course["status"] not in ("queued", "generating") or course["admitted_at"] is not None:
         return None
-    row = await waiting.place(reader, course["id"], SHARE_S)
+    row = await waiting_line.place(reader, course["id"], SHARE_S)
     return None if row is None or row["place"] is None else Place(**dict(row))
 
 
@@ -60,11 +60,11 @@ async def admit(engine: Engine) -> int:
     settings = app.settings(CoursegenSettings)
     admitted = 0
     async with engine.db.transaction(role="engine") as tx:
-        await waiting.lock_line(tx)
-        pauses = await waiting.pauses(tx)
+        await waiting_line.lock_line(tx)
+        pauses = await waiting_line.pauses(tx)
         full: set[tuple[UUID, UUID]] = set()
         held_back: list[UUID] = []
-        for course in await waiting.line(tx, SHARE_S):
+        for course in await waiting_line.line(tx, SHARE_S):
             organization, user = course["organization_id"], course["user_id"]
             if organization in pauses and not pauses[organization]:
                 held_back.append(course["course_id"])
@@ -79,13 +79,13 @@ async def admit(engine: Engine) -> int:
                     break
                 full.add((organization, user))
                 continue
-            await waiting.admit(tx, course["course_id"], course["job_id"])
+            await waiting_line.admit(tx, course["course_id"], course["job_id"])
             admitted += 1
             if pauses.pop(organization, False):
                 # One course tries whether the account works again; the others wait for its answer.
-                await waiting.move_next_try(tx, organization, settings.account_wait_s)
+                await waiting_line.move_next_try(tx, organization, settings.account_wait_s)
                 pauses[organization] = False
-        await waiting.hold_back(tx, held_back)
+        await waiting_line.hold_back(tx, held_back)
     if admitted:
         log.info("coursegen.admitted", courses=admitted)
     return admitted
@@ -104,14 +104,14 @@ def admit_soon(tx: Tx) -> None:
 async def join_again(tx: Tx, job: Job, course_id: UUID, waits_for: WaitsFor, *, after_s: float) -> None:
     """Free the slots of a run that has to wait, and put it back into the line, where it keeps its place."""
     await release(tx, job.id)
-    await waiting.join_again(tx, course_id, job_id=job.id, waits_for=waits_for, after_s=after_s)
+    await waiting_line.join_again(tx, course_id, job_id=job.id, waits_for=waits_for, after_s=after_s)
     admit_soon(tx)
 
 
 async def park(tx: Tx, job: Job, course_id: UUID, reason: str) -> None:
     """Let the courses of an organization wait for its refused account. Tell the operators once."""
     wait_s = app.settings(CoursegenSettings).account_wait_s
-    if await waiting.pause(tx, reason[:500], wait_s):
+    if await waiting_line.pause(tx, reason[:500], wait_s):
         await tx.notify_admins(
             "COURSEGEN_MODEL_ACCOUNT",
             "error",
@@ -123,4 +123,4 @@ async def park(tx: Tx, job: Job, course_id: UUID, reason: str) -> None:
 
 async def unpause(tx: Transaction) -> bool:
     """Note that the account of the organization works again. False: it was not paused."""
-    return await waiting.unpause(tx)
+    return await waiting_line.unpause(tx)

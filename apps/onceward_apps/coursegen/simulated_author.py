@@ -26,17 +26,16 @@ PARAGRAPHS = (
 def write_course(body: dict[str, Any]) -> str:
     """Answer a request of `prompts`: JSON if it has a schema, else a lesson in Markdown."""
     asked = _asked(body)
-    schema: dict[str, Any] = (body.get("response_format") or {}).get("json_schema") or {}
-    match schema.get("name"):
-        case "outline":
-            number = int((re.search(r"exactly (\d+)", asked.get("task", "")) or ["", "3"])[1])
-            return orjson.dumps(_outline(asked, number)).decode()
-        case "exercises":
-            return orjson.dumps(_exercises(asked)).decode()
-        case "review":
-            return orjson.dumps(_review(asked)).decode()
-        case _:
-            return _lesson(asked)
+    described: dict[str, Any] = (body.get("response_format") or {}).get("json_schema") or {}
+    fields = (described.get("schema") or {}).get("properties") or {}
+    if "lessons" in fields:
+        number = int((re.search(r"exactly (\d+)", asked.get("task", "")) or ["", "3"])[1])
+        return orjson.dumps(_outline(asked, number)).decode()
+    if "exercises" in fields:
+        return orjson.dumps(_exercises(asked)).decode()
+    if "strengths" in fields:
+        return orjson.dumps(_review(asked)).decode()
+    return _lesson(asked)
 
 
 def _asked(body: dict[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def upgrade(
     ] = None,
 ) -> None:
     """Upgrade the embedded database from an older PostgreSQL to the embedded version. The old data are kept."""
-    from onceward.db.embedded.switching import NOTE
+    from onceward.db.embedded.data_switch import NOTE
     from onceward.db.embedded.upgrade import upgrade as upgrade_embedded
 
     settings = settings_here()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onceward.cli.loading import AppArgument, load_app
+from onceward.cli.app_loader import AppArgument, load_app
 from onceward.cli.rendering import JsonOption, listing
 from onceward.cli.session import configure_process, features_here, features_with, opened, run, settings_here
 from onceward.feature import Migrations

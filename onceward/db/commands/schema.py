@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onceward.cli.app_loader import AppArgument, load_app
 from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.loading import AppArgument, load_app
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import (
     configure_process,

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.configuration import MIB, PORT, configuration
+from onceward.db.embedded.data_switch import NOTE, Switch
 from onceward.db.embedded.errors import (
     EmbeddedError,
     NoDiskSpace,
@@ -28,7 +29,6 @@ from onceward.db.embedded.errors import (
 from onceward.db.embedded.interlock import hold_server_lock, require_no_users_elsewhere, write_home
 from onceward.db.embedded.placement import new_data_room
 from onceward.db.embedded.postmaster import Postmaster, clear_stale, find
-from onceward.db.embedded.switching import NOTE, Switch
 from onceward.extras import command, find_library
 
 MAJOR = "18"

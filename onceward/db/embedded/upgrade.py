@@ -12,9 +12,9 @@ from pathlib import Path
 
 from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.configuration import MIB
+from onceward.db.embedded.data_switch import Switch
 from onceward.db.embedded.errors import EmbeddedError, NoDiskSpace, OtherVersion
 from onceward.db.embedded.server import INCLUDE, MAJOR, USER, EmbeddedPostgres, HeldData, find_binaries
-from onceward.db.embedded.switching import Switch
 
 SYSTEM_PROGRAMS = "/usr/lib/postgresql/{major}/bin"
 TIMEOUT_S = 24 * 3600.0

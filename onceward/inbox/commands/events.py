@@ -16,7 +16,7 @@ from onceward.work.commands.dead_letters import Limit, Since, Until, moment
 if TYPE_CHECKING:
     from onceward.db import Database
     from onceward.inbox.catalog import Catalog
-    from onceward.inbox.finding import EventFilter, FoundEvents
+    from onceward.inbox.event_search import EventFilter, FoundEvents
 
 COLUMNS = ("seq", "source", "type", "status", "attempts", "event_id", "received_at", "error")
 POLL_S = 0.5
@@ -57,7 +57,7 @@ def ls(
     as_json: JsonOption = False,
 ) -> None:
     """List events, newest first."""
-    from onceward.inbox.finding import EventFilter, search
+    from onceward.inbox.event_search import EventFilter, search
 
     criteria = EventFilter(
         source=source, type=type, statuses=status or None, error=error, since=moment(since), until=moment(until)
@@ -76,11 +76,11 @@ def show(
     raw: Annotated[bool, typer.Option("--raw", help="Print the body as it was sent, and nothing else.")] = False,
 ) -> None:
     """Show one event with its payload and every attempt, as one JSON document."""
-    from onceward.inbox import reading
+    from onceward.inbox import event_details
 
-    async def work() -> reading.Whole:
+    async def work() -> event_details.Whole:
         async with opened_database() as db:
-            event = await reading.show(db, id)
+            event = await event_details.show(db, id)
             if event is None:
                 raise CommandFailed(f"there is no event {id!r}")
             return event
@@ -110,7 +110,7 @@ def replay(
 ) -> None:
     """Handle dead letters and failed events again, under the same event id."""
     from onceward.inbox import replay as events
-    from onceward.inbox.finding import EventFilter
+    from onceward.inbox.event_search import EventFilter
     from onceward.trust import COMMAND_LINE
 
     numbers = [int(each) for each in ids or () if each.isdigit()]
@@ -149,7 +149,7 @@ def replay(
 @group.command("tail")
 def tail(source: Source = None, type: Type = None, as_json: JsonOption = False) -> None:
     """Print events as they arrive, until Ctrl-C."""
-    from onceward.inbox.finding import EventFilter
+    from onceward.inbox.event_search import EventFilter
 
     async def work() -> None:
         async with opened_database() as db:
@@ -185,8 +185,8 @@ async def _forward(
     from urllib.parse import urlsplit
 
     from onceward.http import HttpError, ServiceClient
-    from onceward.inbox.finding import EventFilter
-    from onceward.inbox.sending import sign
+    from onceward.inbox.event_search import EventFilter
+    from onceward.inbox.signed_samples import sign
 
     catalog = await read_catalog(db)
     criteria = EventFilter(source=source, type=type)
@@ -229,7 +229,7 @@ async def _follow(
     """Yield events in the order of their numbers, starting now or at a given time."""
     import asyncio
 
-    from onceward.inbox.finding import OPEN_FOR, search
+    from onceward.inbox.event_search import OPEN_FOR, search
 
     floor: int = await db.fetchval("select coalesce(max(seq), 0) from onceward.webhook_events")
     begin = moment(since)

@@ -15,7 +15,7 @@ from onceward.cli.session import opened_database, run, settings_here
 from onceward.inbox.commands.sources import duration
 
 if TYPE_CHECKING:
-    from onceward.inbox.sending import Outgoing
+    from onceward.inbox.signed_samples import Outgoing
     from onceward.webhooks.provider import SourceConfig
 
 MOST_IN_FLIGHT = 256
@@ -65,7 +65,7 @@ def trigger(
     as_json: JsonOption = False,
 ) -> None:
     """Send a signed test webhook to this installation. Exit with 1 if the answer is not the expected one."""
-    from onceward.inbox.sending import compose
+    from onceward.inbox.signed_samples import compose
     from onceward.webhooks.provider import ConfigError
     from onceward.webhooks.samples import parse_field
 

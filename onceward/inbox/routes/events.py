@@ -12,8 +12,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.db import Database, Transaction
-from onceward.inbox import reading, replay
-from onceward.inbox.finding import EventFilter, FoundEvents, search
+from onceward.inbox import event_details, replay
+from onceward.inbox.event_search import EventFilter, FoundEvents, search
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
@@ -35,7 +35,7 @@ MOST_EXAMINED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown(reading.Known):
+class Shown(event_details.Known):
     """An event with its payload and every attempt. The payload is null if it was pruned or jsonb cannot store it.
 
     `consequences` is the path of the trace of everything that the event caused.
@@ -187,22 +187,22 @@ async def _bounded(db: Database, identity: Identity) -> AsyncGenerator[Transacti
         raise Problem(503, why, headers={"Retry-After": "5"}) from None
 
 
-async def _find(db: Database, identity: Identity, ref: str) -> reading.Whole:
+async def _find(db: Database, identity: Identity, ref: str) -> event_details.Whole:
     async with _bounded(db, identity) as tx:
-        event = await reading.show(tx, ref, organization=identity.organization)
+        event = await event_details.show(tx, ref, organization=identity.organization)
     if event is None or not identity.may_use_source(event.source):
         raise Problem(404, f"there is no event {ref!r}")
     return event
 
 
-def _shown(event: reading.Whole) -> Shown:
+def _shown(event: event_details.Whole) -> Shown:
     return Shown(
-        **{each.name: getattr(event, each.name) for each in fields(reading.Known)},
+        **{each.name: getattr(event, each.name) for each in fields(event_details.Known)},
         raw_bytes=None if event.raw is None else len(event.raw),
         consequences=f"/api/v1/trace/{event.seq}",
     )
 
 
-def _unhandled(event: reading.Whole) -> bool | None:
+def _unhandled(event: event_details.Whole) -> bool | None:
     """Return True for an event that had no handler: its status is `success`, but it is replayed like a failure."""
     return True if event.status == "success" and event.result == "unhandled" else None

@@ -6,16 +6,15 @@ A call has no effect outside, so repeating it is safe, but each answer is paid f
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, Self, cast
+from datetime import UTC, date, datetime, time
+from typing import Any, ClassVar, Literal, Self
+from urllib.parse import urlencode
 
-import orjson
-
-from onceward.http import Ambiguous, HostUnreachable, Response, StreamedResponse, UrlRefused
+from onceward.http import Ambiguous, HostUnreachable, Response, UrlRefused
 from onceward.services.accounts import ServiceAccount
 from onceward.services.call import (
-    Client,
     accepted,
     call,
     inner,
@@ -28,7 +27,6 @@ from onceward.services.call import (
 )
 from onceward.services.chat import (
     ChatBroken,
-    ChatCut,
     ChatError,
     ChatMessage,
     ChatRateLimited,
@@ -36,34 +34,24 @@ from onceward.services.chat import (
     ChatUnavailable,
     Completion,
     JsonSchema,
-    ModelRefused,
     Usage,
     as_messages,
 )
-from onceward.services.event_stream import EventTooLong, read_events
+from onceward.services.chat_stream import (
+    MAX_ANSWER_CHARACTERS,
+    ChatStream,
+    StreamingClient,
+    finish,
+    open_stream,
+    read_failure,
+)
 from onceward.services.outcome import ServiceAnswer
 
 BASE_URL = "https://api.openai.com/v1"
 
-MAX_ANSWER_CHARACTERS = 400_000
-_MAX_ERROR_BYTES = 64 * 1024
 # These say that the account has no credit; waiting does not help.
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-
-
-class StreamingClient(Client, Protocol):
-    """An HTTP client that can also read an answer while it arrives."""
-
-    def stream(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-        idle_timeout_s: float = 30.0,
-    ) -> AbstractAsyncContextManager[StreamedResponse]: ...
+_MOST_PAGES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +68,7 @@ class OpenAI:
     timeout_s: float = 300.0
     idle_timeout_s: float = 60.0
     max_answer_characters: int = MAX_ANSWER_CHARACTERS
+    admin_key: str | None = field(default=None, repr=False)
 
     @classmethod
     def connect(cls, http: StreamingClient, account: ServiceAccount) -> Self:
@@ -89,7 +78,50 @@ class OpenAI:
             account["model"],
             base_url=account.url or account.settings.url,
             token_limit_field=account.settings.token_limit_field,
+            admin_key=account.get("admin_key"),
         )
+
+    async def usage_of(self, day: date) -> dict[str, Usage] | None:
+        """Return the tokens of all calls of the account on a day (UTC), by model. None: no `admin_key` is set.
+
+        The service counts with a delay; a day is complete some hours after its end. Raises a `ChatError`.
+        """
+        if self.admin_key is None:
+            return None
+        start = datetime.combine(day, time(), UTC)
+        query: dict[str, str | int] = {
+            "start_time": int(start.timestamp()),
+            "end_time": int(start.timestamp()) + 86_400,
+            "bucket_width": "1d",
+            "group_by": "model",
+            "limit": 1,
+        }
+        counted: dict[str, Usage] = {}
+        for _ in range(_MOST_PAGES):
+            page = await self._read_usage_page(query)
+            for bucket in objects(page, "data"):
+                for row in objects(bucket, "results"):
+                    name = str(row.get("model") or "")
+                    before = counted.get(name, Usage(0, 0))
+                    counted[name] = Usage(
+                        before.prompt_tokens + int(row.get("input_tokens") or 0),
+                        before.completion_tokens + int(row.get("output_tokens") or 0),
+                    )
+            if not page.get("has_more") or not page.get("next_page"):
+                break
+            query["page"] = str(page["next_page"])
+        return counted
+
+    async def _read_usage_page(self, query: Mapping[str, str | int]) -> Mapping[str, Any]:
+        url = f"{self.base_url}/organization/usage/completions?{urlencode(query)}"
+        headers = {"Authorization": f"Bearer {self.admin_key}"}
+        try:
+            response = await self.client.request("GET", url, headers=headers, timeout_s=self.timeout_s)
+        except (UrlRefused, HostUnreachable, Ambiguous) as error:
+            raise ChatUnavailable(error.reason, was_sent=False) from None
+        if not response.ok:
+            raise failure(response)
+        return read_json(response)
 
     async def check(self) -> ServiceAnswer:
         """List the models."""
@@ -154,16 +186,15 @@ class OpenAI:
             timeout_s=self.timeout_s,
             idle_timeout_s=self.idle_timeout_s,
         )
-        async with AsyncExitStack() as stack:
-            try:
-                response = await stack.enter_async_context(sent)
-            except (UrlRefused, HostUnreachable) as error:
-                raise ChatUnavailable(error.reason, was_sent=False) from None
-            except Ambiguous as error:
-                raise ChatBroken(error.reason, text="") from None
+        async with open_stream(sent) as response:
             if not response.ok:
-                raise failure(await _read_error(response))
-            yield ChatStream(response, model or self.model, max_characters=self.max_answer_characters)
+                raise failure(await read_failure(response))
+            yield OpenAIStream(
+                response,
+                model or self.model,
+                request_id=response.headers.get("x-request-id"),
+                max_characters=self.max_answer_characters,
+            )
 
     @property
     def _url(self) -> str:
@@ -215,101 +246,22 @@ class OpenAI:
         )
 
 
-class ChatStream:
-    """The pieces of one answer. `text` is what has arrived so far; `completion` is set when the answer is complete."""
+class OpenAIStream(ChatStream):
+    """Reads the chunks of chat completions."""
 
-    def __init__(self, response: StreamedResponse, model: str, *, max_characters: int) -> None:
-        self._response = response
-        self._model = model
-        self._max_characters = max_characters
-        self._pieces: list[str] = []
-        self._characters = 0
-        self._refusal: list[str] = []
-        self._finish_reason: str | None = None
-        self._id: str | None = None
-        self._usage: Usage | None = None
-        self._completion: Completion | None = None
-        self.request_id = response.headers.get("x-request-id")
-
-    @property
-    def text(self) -> str:
-        return "".join(self._pieces)
-
-    @property
-    def completion(self) -> Completion:
-        if self._completion is None:
-            raise RuntimeError("the answer is not complete yet: read the stream to its end first")
-        return self._completion
-
-    async def __aiter__(self) -> AsyncGenerator[str]:
-        """Yield the pieces. Raises ChatBroken, ChatCut or ModelRefused if the answer is not complete."""
-        try:
-            async with aclosing(read_events(self._response.chunks())) as events:
-                async for data in events:
-                    if data == b"[DONE]":
-                        break
-                    if piece := self._take(data):
-                        yield piece
-        except Ambiguous as error:
-            raise self._broken(error.reason) from None
-        except EventTooLong as error:
-            raise self._broken(str(error)) from None
-        self._finish()
-
-    async def read(self) -> Completion:
-        """Read to the end and return the whole answer."""
-        async for _ in self:
-            pass
-        return self.completion
-
-    def _take(self, data: bytes) -> str:
-        try:
-            event = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            raise self._broken("the stream contains an event that is not JSON") from None
-        if not isinstance(event, dict):
-            raise self._broken("the stream contains an event that is not an object")
-        chunk = cast("dict[str, Any]", event)
-        if error := inner(chunk, "error"):
-            raise self._broken(short_reason("the service reports an error", error.get("code") or error.get("type")))
-        self._id = self._id or _text(chunk.get("id"))
-        self._model = _text(chunk.get("model")) or self._model
-        self._usage = read_usage(chunk) or self._usage
+    def _read_event(self, event: Mapping[str, Any]) -> str:
+        if error := inner(event, "error"):
+            self._report_error(error)
+        self._id = self._id or _text(event.get("id"))
+        self._model = _text(event.get("model")) or self._model
+        self._usage = read_usage(event) or self._usage
         piece = ""
-        for choice in objects(chunk, "choices")[:1]:
+        for choice in objects(event, "choices")[:1]:
             delta = inner(choice, "delta")
             piece = str(delta.get("content") or "")
             self._refusal.append(str(delta.get("refusal") or ""))
             self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
-        self._pieces.append(piece)
-        self._characters += len(piece) + len(self._refusal[-1] if self._refusal else "")
-        if self._characters > self._max_characters:
-            raise ChatCut(
-                f"the answer has more than {self._max_characters} characters",
-                text=self.text,
-                request_id=self.request_id,
-                usage=self._usage,
-            )
         return piece
-
-    def _finish(self) -> None:
-        if self._finish_reason is None:
-            raise self._broken("the stream ended before the answer was complete")
-        completion = Completion(self._id, self.request_id, self._model, self.text, self._finish_reason, self._usage)
-        self._completion = finish(completion, refusal="".join(self._refusal) or None)
-
-    def _broken(self, reason: str) -> ChatBroken:
-        return ChatBroken(reason, text=self.text, request_id=self.request_id, usage=self._usage)
-
-
-def finish(completion: Completion, *, refusal: str | None) -> Completion:
-    """Return a complete answer; raise if the model refused or reached a limit."""
-    seen: dict[str, Any] = {"request_id": completion.request_id, "usage": completion.usage}
-    if refusal or completion.finish_reason == "content_filter":
-        raise ModelRefused(refusal or "stopped by the content filter", **seen)
-    if completion.finish_reason == "length":
-        raise ChatCut("the answer reached the limit of tokens", text=completion.text, **seen)
-    return completion
 
 
 def failure(response: Response) -> ChatError:
@@ -348,13 +300,6 @@ def read_usage(answer: Mapping[str, Any]) -> Usage | None:
         return None
     cached = inner(usage, "prompt_tokens_details").get("cached_tokens")
     return Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0), int(cached or 0))
-
-
-async def _read_error(response: StreamedResponse) -> Response:
-    try:
-        return await response.read(max_bytes=_MAX_ERROR_BYTES)
-    except Ambiguous:
-        return Response(status=response.status, headers=response.headers, body=b"", elapsed_ms=0, truncated=True)
 
 
 def _wait_s(headers: Mapping[str, str]) -> float | None:

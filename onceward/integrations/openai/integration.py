@@ -16,6 +16,13 @@ INTEGRATION = Integration(
         AccountField(
             "model", "Name of the chat model that calls use by default.", shared=True, simulated="gpt-simulated"
         ),
+        AccountField(
+            "admin_key",
+            "Admin key that may read the usage of the account, to compare it with what was booked.",
+            secret=True,
+            required=False,
+            simulated="sk-admin-simulated",
+        ),
     ),
     settings="onceward.integrations.openai.settings:OpenAISettings",
     client="onceward.integrations.openai.client:OpenAI",

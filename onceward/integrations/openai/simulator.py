@@ -8,20 +8,20 @@ assert [call.model for call in sims.openai.calls] == ["gpt-simulated"]
 """
 
 import asyncio
-import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
 from aiohttp import web
 
+from onceward.testing.simulators.chat_answers import count_tokens, write_answer
 from onceward.testing.simulators.server import Simulator, answer, part, parts, read_object
 
 Json = dict[str, Any]
 State = Literal["running", "complete", "refused", "cut", "broken", "cancelled", "failed"]
-_WORDS = ("A", "simulated", "model", "writes", "the", "same", "words", "for", "the", "same", "request.")
 
 
 @dataclass(slots=True)
@@ -67,6 +67,8 @@ class OpenAISimulator(Simulator):
         self.piece_s = 0.0
         """Seconds between two pieces of a stream."""
         self.piece_characters = 8
+        self.usage_by_day: dict[str, dict[str, tuple[int, int]]] = {}
+        """What the usage API reports: input and output tokens by day (`2026-11-18`) and model."""
         self._plans: deque[_Plan] = deque()
 
     # -- what the next calls get, one call each, in the order of these calls
@@ -109,7 +111,11 @@ class OpenAISimulator(Simulator):
         return f"{self.url}/v1"
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/v1/chat/completions", self._complete), web.get("/v1/models", self._models)]
+        return [
+            web.post("/v1/chat/completions", self._complete),
+            web.get("/v1/models", self._models),
+            web.get("/v1/organization/usage/completions", self._usage),
+        ]
 
     def failure(self, status: int) -> web.Response:
         code = "rate_limit_exceeded" if status == 429 else "server_error"
@@ -120,6 +126,28 @@ class OpenAISimulator(Simulator):
             return refusal
         model = {"id": "gpt-simulated", "object": "model", "created": 0, "owned_by": "simulator"}
         return answer({"object": "list", "data": [model]})
+
+    async def _usage(self, request: web.Request) -> web.Response:
+        """Report one bucket of a day, one model a page. Only an admin key may read it."""
+        if not request.headers.get("Authorization", "").startswith("Bearer sk-admin"):
+            return _error(403, "insufficient_permissions", "Missing scopes: api.usage.read")
+        start = datetime.fromtimestamp(int(request.query["start_time"]), UTC)
+        models = sorted(self.usage_by_day.get(f"{start:%Y-%m-%d}", {}).items())
+        number = int(request.query.get("page", "0"))
+        results: list[Json] = [
+            {
+                "object": "organization.usage.completions.result",
+                "model": name,
+                "input_tokens": tokens[0],
+                "output_tokens": tokens[1],
+                "num_model_requests": 1,
+            }
+            for name, tokens in models[number : number + 1]
+        ]
+        bucket: Json = {"object": "bucket", "start_time": int(start.timestamp()), "results": results}
+        has_more = number + 1 < len(models)
+        next_page = str(number + 1) if has_more else None
+        return answer({"object": "page", "data": [bucket], "has_more": has_more, "next_page": next_page})
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         if (refusal := _refuse(request)) is not None:
@@ -232,48 +260,6 @@ class OpenAISimulator(Simulator):
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
-
-
-def count_tokens(text: str) -> int:
-    """Count about four characters as one token."""
-    return -(-len(text) // 4)
-
-
-def write_answer(body: Json) -> str:
-    """Write an answer that depends only on the request: an example of its JSON schema, or a few words."""
-    schema = part(part(part(body, "response_format"), "json_schema"), "schema")
-    if schema:
-        return orjson.dumps(example(schema, schema)).decode()
-    prompt = str(parts(body, "messages")[-1].get("content") or "")
-    mark = hashlib.sha256(prompt.encode()).hexdigest()[:8]
-    return " ".join((*_WORDS, f"({mark})"))
-
-
-def example(schema: Json, root: Json) -> Any:
-    """Return the smallest value that a JSON schema allows."""
-    if "$ref" in schema:
-        return example(part(part(root, "$defs"), str(schema["$ref"]).rsplit("/", 1)[-1]), root)
-    for name in ("anyOf", "oneOf", "allOf"):
-        if options := parts(schema, name):
-            return example(options[0], root)
-    if "const" in schema:
-        return schema["const"]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    match schema.get("type"):
-        case "object":
-            return {name: example(one, root) for name, one in part(schema, "properties").items()}
-        case "array":
-            return [example(part(schema, "items"), root) for _ in range(max(int(schema.get("minItems", 1)), 1))]
-        case "integer" | "number":
-            return schema.get("minimum", 1)
-        case "boolean":
-            return True
-        case "null":
-            return None
-        case _:
-            text = str(schema.get("title") or "Simulated text")
-            return text.ljust(int(schema.get("minLength", 0)), ".")[: schema.get("maxLength")]
 
 
 def _envelope(call: ChatCall, kind: str) -> Json:

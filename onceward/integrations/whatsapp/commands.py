@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onceward.cli.app_loader import AppOption, load_app
 from onceward.cli.exits import CommandFailed
-from onceward.cli.loading import AppOption, load_app
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run, settings_here
 

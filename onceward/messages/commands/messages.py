@@ -15,7 +15,7 @@ from onceward.cli.session import opened_database, run
 
 if TYPE_CHECKING:
     from onceward.db import Database
-    from onceward.messages.resolving import UnknownFilter
+    from onceward.messages.unknown_outcomes import UnknownFilter
 
 BY = "operator:cli"
 COLUMNS = ("id", "channel", "template", "status", "reason", "attempts", "sent_at", "created_at")
@@ -92,7 +92,7 @@ def resolve(
     as_json: JsonOption = False,
 ) -> None:
     """Record the outcome of messages whose send the service never answered: by id, or all that match a filter."""
-    from onceward.messages.resolving import Resolved, UnknownFilter, resolve_all, unknown_messages
+    from onceward.messages.unknown_outcomes import Resolved, UnknownFilter, resolve_all, unknown_messages
 
     if verdict not in ("sent", "resend"):
         raise CommandFailed(f"verdict must be sent or resend, not {verdict!r}", Exit.USAGE)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from onceward.cli.app_loader import AppOption, load_app
 from onceward.cli.exits import CommandFailed
-from onceward.cli.loading import AppOption, load_app
 from onceward.cli.rendering import JsonOption, listing, say
 from onceward.cli.session import settings_here
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onceward.messages import inbox
+from onceward.messages import notification_inbox
 from onceward.trust import transaction_for
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done
@@ -18,12 +18,15 @@ SHOWN = 100
 
 
 async def load(view: View) -> dict[str, Any]:
-    messages = await inbox.list_inbox(view.conn, [inbox.STAFF], limit=SHOWN)
+    messages = await notification_inbox.list_inbox(view.conn, [notification_inbox.STAFF], limit=SHOWN)
     return {"title": "Notifications", "notifications": messages, **await load_bell(view)}
 
 
 async def load_bell(view: View) -> dict[str, Any]:
-    return {"title": "Notifications", "unread": await inbox.count_unread(view.conn, [inbox.STAFF])}
+    return {
+        "title": "Notifications",
+        "unread": await notification_inbox.count_unread(view.conn, [notification_inbox.STAFF]),
+    }
 
 
 async def _mark_read(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
@@ -32,7 +35,7 @@ async def _mark_read(site: Site, identity: Identity, form: Mapping[str, str]) ->
         raise ActionRefused("choose a notification, or mark all as read")
     async with transaction_for(site.database, identity) as tx:
         ids = [int(one)] if one else []
-        await inbox.mark_read(tx, [inbox.STAFF], ids=ids, up_to=None if one else int(up_to))
+        await notification_inbox.mark_read(tx, [notification_inbox.STAFF], ids=ids, up_to=None if one else int(up_to))
     return Done(PATH)
 
 

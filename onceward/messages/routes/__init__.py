@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from onceward.context import Context
-from onceward.messages.routes.inbox import router as inbox_router
 from onceward.messages.routes.messages import router as messages_router
+from onceward.messages.routes.notification_inbox import router as inbox_router
 from onceward.messages.routes.notifications import router as notifications_router
 from onceward.messages.routes.preferences import router as preferences_router
 from onceward.messages.routes.push import router as push_router

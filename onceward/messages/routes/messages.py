@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from onceward.db import Database
 from onceward.engine import Engine
 from onceward.messages import ChannelName, UnknownTemplate, operations
-from onceward.messages.resolving import UnknownFilter, resolve, resolve_all, unknown_messages
+from onceward.messages.unknown_outcomes import UnknownFilter, resolve, resolve_all, unknown_messages
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of, engine_of
 from onceward.web.auth import require

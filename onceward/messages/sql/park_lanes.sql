@@ -8,4 +8,4 @@ on conflict (queue, lane) do update
             else clock_timestamp() + make_interval(
                 secs => coalesce($3::float8, least($5::float8, $4::float8 * 2 ^ least(l.failures, 20)))) end,
         failures = l.failures + case when l.open_until > clock_timestamp() then 0 else 1 end
-returning failures, extract(epoch from open_until - clock_timestamp())::float8
+returning failures, extract(epoch from open_until - clock_timestamp())::float8 as parked_s

@@ -9,4 +9,4 @@ on conflict (name) do update
                 secs => coalesce($2::float8, least($5::float8, $4::float8 * 2 ^ least(q.failures, 20)))) end,
         parked_for = excluded.parked_for,
         failures = q.failures + case when q.parked_until > clock_timestamp() then 0 else 1 end
-returning failures, extract(epoch from parked_until - clock_timestamp())::float8
+returning failures, extract(epoch from parked_until - clock_timestamp())::float8 as parked_s

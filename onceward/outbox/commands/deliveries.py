@@ -44,10 +44,10 @@ def ls(
     """List deliveries, newest first."""
 
     async def work() -> list[dict[str, Any]]:
-        from onceward.outbox import reading
+        from onceward.outbox import delivery_history
 
         async with opened_outbox(organization) as (outbox, organization_id):
-            rows = await reading.deliveries(
+            rows = await delivery_history.deliveries(
                 outbox.db,
                 organization_id,
                 all_organizations=organization is None,
@@ -67,10 +67,10 @@ def show(id: Annotated[int, typer.Argument(help="Id of the delivery.")]) -> None
     """Print one delivery with its body and every attempt."""
 
     async def work() -> dict[str, Any]:
-        from onceward.outbox import reading
+        from onceward.outbox import delivery_history
 
         async with opened_outbox(None) as (outbox, _):
-            row, body, attempts = await reading.delivery(outbox.db, None, id, all_organizations=True)
+            row, body, attempts = await delivery_history.delivery(outbox.db, None, id, all_organizations=True)
             return {**asdict(row), "body": body, "attempts_made": [asdict(each) for each in attempts]}
 
     document(run(work()))
@@ -83,13 +83,13 @@ def tail(organization: Organization = None) -> None:
     async def work() -> None:
         import asyncio
 
-        from onceward.outbox import reading
+        from onceward.outbox import delivery_history
 
         async with opened_outbox(organization) as (outbox, organization_id):
             seen: dict[int, str] = {}
             first = True
             while True:
-                rows = await reading.deliveries(
+                rows = await delivery_history.deliveries(
                     outbox.db, organization_id, all_organizations=organization is None, limit=200
                 )
                 for row in reversed(rows):

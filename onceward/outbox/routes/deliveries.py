@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from onceward.outbox import reading, resends
+from onceward.outbox import delivery_history, resends
 from onceward.outbox.routes.callers import (
     Db,
     Eng,
@@ -49,8 +49,8 @@ async def listed(
     message_id: str | None = None,
     before: Number | None = None,
     limit: Limit = 50,
-) -> list[reading.DeliveryRow]:
-    return await reading.deliveries(
+) -> list[delivery_history.DeliveryRow]:
+    return await delivery_history.deliveries(
         db,
         identity.organization,
         all_organizations=sees_all(identity),
@@ -65,7 +65,9 @@ async def listed(
 
 @router.get("/deliveries/{id}")
 async def one(db: Db, identity: Viewer, id: Number) -> dict[str, Any]:
-    row, body, attempts = await reading.delivery(db, identity.organization, id, all_organizations=sees_all(identity))
+    row, body, attempts = await delivery_history.delivery(
+        db, identity.organization, id, all_organizations=sees_all(identity)
+    )
     return {"delivery": row, "body": body, "attempts": attempts}
 
 

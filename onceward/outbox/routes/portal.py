@@ -14,7 +14,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from onceward.outbox import Outbox, OutboxError, portal, reading, resends
+from onceward.outbox import Outbox, OutboxError, delivery_history, portal, resends
 from onceward.outbox.routes.callers import TheOutbox
 from onceward.trust import NotAllowed, NotAuthenticated
 from onceward.web.api import database_of, engine_of
@@ -82,7 +82,7 @@ async def show_endpoint(request: Request, outbox: TheOutbox, visitor: Visiting, 
     if not visitor.sees(endpoint_id):
         raise NotAllowed("this link gives no access to this endpoint")
     endpoint = await outbox.endpoints.get(visitor.organization_id, endpoint_id)
-    rows = await reading.deliveries(
+    rows = await delivery_history.deliveries(
         database_of(request), visitor.organization_id, endpoint_ids=[endpoint_id], limit=100
     )
     body = f"<p>{escape(endpoint.url)} {_state(endpoint.active, endpoint.disabled_reason)}</p>"
@@ -107,7 +107,7 @@ async def show_endpoint(request: Request, outbox: TheOutbox, visitor: Visiting, 
 
 @router.get("/deliveries/{id}")
 async def delivery(request: Request, visitor: Visiting, id: Number) -> Response:
-    row, sent, attempts = await reading.delivery(database_of(request), visitor.organization_id, id)
+    row, sent, attempts = await delivery_history.delivery(database_of(request), visitor.organization_id, id)
     if not visitor.sees(row.endpoint_id):
         raise NotAllowed("this link gives no access to this endpoint")
     body = f"<p>{escape(row.type)} {escape(row.message_id)} {_status(row.status)}</p>"
@@ -125,7 +125,7 @@ async def delivery(request: Request, visitor: Visiting, id: Number) -> Response:
 @exposed("call")
 async def resend(request: Request, visitor: Visiting, id: Number, csrf: Annotated[str, Form()] = "") -> Response:
     _may_act(visitor, csrf)
-    row, _, _ = await reading.delivery(database_of(request), visitor.organization_id, id)
+    row, _, _ = await delivery_history.delivery(database_of(request), visitor.organization_id, id)
     if not visitor.sees(row.endpoint_id):
         raise NotAllowed("this link gives no access to this endpoint")
     try:
@@ -203,5 +203,5 @@ def _when(at: Any) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S") if at is not None else ""
 
 
-def _answer(attempt: reading.AttemptRow) -> str:
+def _answer(attempt: delivery_history.AttemptRow) -> str:
     return f"<pre>{escape(attempt.response)}</pre>" if attempt.response else escape(attempt.error or "")

@@ -11,8 +11,8 @@ from uuid import UUID
 import typer
 
 from onceward.cli.app_commands import ACTOR, OrganizationOption, transaction_for
+from onceward.cli.app_loader import AppOption, load_app
 from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.loading import AppOption, load_app
 from onceward.cli.rendering import JsonOption, complain, document, listing, say
 from onceward.cli.session import configure_process, run, settings_here
 from onceward.payments.commands.accounts import accounts
@@ -67,11 +67,11 @@ def ls(
     app: AppOption = None,
 ) -> None:
     """List payments, newest first."""
-    from onceward.payments import finding
+    from onceward.payments import payment_search
 
     async def work() -> list[dict[str, Any]]:
         async with _acting(app, organization) as tx:
-            return await finding.find(tx, text=text, status=status, before=before, limit=limit)
+            return await payment_search.find(tx, text=text, status=status, before=before, limit=limit)
 
     listing(run(work()), columns=COLUMNS, as_json=as_json, empty="no payments")
 
@@ -79,11 +79,11 @@ def ls(
 @group.command("show")
 def show(payment: PaymentArgument, organization: OrganizationOption, app: AppOption = None) -> None:
     """Show one payment as JSON, with its refunds, disputes, names at the service and journals."""
-    from onceward.payments import finding
+    from onceward.payments import payment_search
 
     async def work() -> dict[str, Any] | None:
         async with _acting(app, organization) as tx:
-            return await finding.show(tx, payment)
+            return await payment_search.show(tx, payment)
 
     found = run(work())
     if found is None:
@@ -216,7 +216,7 @@ def check(
     Prints and stores what differs. Exits with 1 if something differs or an account could not be checked.
     """
     from onceward.cli.moments import moment
-    from onceward.payments.checking import check_accounts
+    from onceward.payments.account_check import check_accounts
 
     begin, end = moment(since), moment(grace)
     assert begin is not None

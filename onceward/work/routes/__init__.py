@@ -8,8 +8,8 @@ from fastapi import APIRouter
 
 from onceward.context import Context
 from onceward.work.routes.dead_letters import router as dead_letters_router
+from onceward.work.routes.enqueue import router as producing_router
 from onceward.work.routes.jobs import router as jobs_router
-from onceward.work.routes.producing import router as producing_router
 from onceward.work.routes.queues import router as queues_router
 from onceward.work.routes.trace import router as trace_router
 

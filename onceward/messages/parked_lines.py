@@ -42,7 +42,7 @@ async def park_line(
     else:
         row = await conn.fetchrow(PARK_LANES, line.queue, line.lanes, for_s, FIRST_S, LONGEST_S)
     assert row is not None
-    return row[0], row[1]
+    return row["failures"], row["parked_s"]
 
 
 async def resume_line(conn: Connection | Transaction, line: Line) -> None:

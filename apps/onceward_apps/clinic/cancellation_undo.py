@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from onceward import Tx
-from onceward_apps.clinic import bookings, correspondence, paying
+from onceward_apps.clinic import bookings, correspondence, payments
 from onceward_apps.clinic.errors import NotAllowed
 from onceward_apps.clinic.store import appointments, people
 
@@ -31,7 +31,7 @@ async def restore(tx: Tx, id: UUID, *, actor: str) -> Row:
     row = await appointments.clear_cancellation(tx, id)
     if row["room_name"] is not None:
         await bookings.request_room(tx, id, replace=True)
-    await paying.refresh(tx, id)
+    await payments.refresh(tx, id)
     number = await appointments.count_cancellations(tx, id)
     await correspondence.send_to_patient(
         tx,

@@ -126,9 +126,9 @@ async def _decide_answer(tx: Tx, inbound: Inbound, answer: Answer, contact: Row,
 
 async def _ask_about_fee(tx: Tx, patient: Row, row: Row) -> Decision | None:
     """Ask once more if the cancellation costs the patient something. The question says how much."""
-    from onceward_apps.clinic import paying
+    from onceward_apps.clinic import payments
 
-    fee = await paying.cancellation_fee(tx, row)
+    fee = await payments.cancellation_fee(tx, row)
     if fee == 0:
         return None
     return Decision(

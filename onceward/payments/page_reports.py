@@ -11,10 +11,10 @@ from onceward.money import Money
 from onceward.work import Permanent
 
 from . import booking, positions, refunds, store
-from .declaring import Subject
+from .declarations import Subject
 from .errors import PaymentError
+from .job_queue import CAPTURE, enqueue
 from .model import ENDED_UNPAID, UNPAID, Accept, Books, Payment, Return, Share
-from .queueing import CAPTURE, enqueue
 from .service import PaymentReport
 
 Row = Any

@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from onceward.desk.asking import Asked
 from onceward.desk.cells import headings, line
+from onceward.desk.list_request import Asked
+from onceward.desk.list_rows import Rows
 from onceward.desk.listing import Listing
-from onceward.desk.reading import Rows
 from onceward.extras import extra
 
 CHUNK = 1_000

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from onceward.services import Services
 
+    from .payment_pages import Visit
     from .service import PaymentService
-    from .visiting import Visit
 
 HOOKS = (
     "on_paid",
@@ -132,7 +132,7 @@ class Declarations:
 
     async def visit(self, engine: Any, payment_id: UUID, *, organization: UUID) -> Visit:
         """Return where the buyer of a payment goes, and open the page at the service: for a route that redirects by itself."""
-        from .visiting import visit
+        from .payment_pages import visit
 
         services = self._registry().services
         assert services is not None

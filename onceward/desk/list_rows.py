@@ -10,9 +10,9 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Record
 
-from onceward.desk.asking import Asked, cursor
 from onceward.desk.columns import Column
 from onceward.desk.errors import WrongDesk
+from onceward.desk.list_request import Asked, cursor
 from onceward.desk.listing import Listing
 from onceward.web.dashboard import Missing
 from onceward.web.dashboard.page import PageReader

@@ -15,11 +15,13 @@ from uuid import UUID
 
 import structlog
 
-from onceward.db.watching import Lasts, NotInSharedTransaction, Watch
+from onceward.db import Database
+from onceward.db.statement_watch import Lasts, NotInSharedTransaction, Watch
 from onceward.errors import OncewardError
 from onceward.telemetry.light import LightCounter
 from onceward.work.attempt_outcome import CountedOutcome
 from onceward.work.claimed import Claimed
+from onceward.work.contention import Line, observe
 from onceward.work.task import Task
 
 log = structlog.get_logger(__name__)
@@ -82,9 +84,10 @@ class Ended:
 class Experience:
     """What the handlers of one task did: how long they took, how often they failed, whether they met locks."""
 
-    __slots__ = ("_grows_at", "_most", "_pause_s", "failures", "mean_s")
+    __slots__ = ("_grows_at", "_most", "_pause_s", "failures", "line", "mean_s")
 
-    def __init__(self) -> None:
+    def __init__(self, task: str) -> None:
+        self.line = Line(task)
         self.mean_s: float | None = None
         self.failures = 0.0
         """The share of attempts that failed lately."""
@@ -130,8 +133,16 @@ class Sharing:
     def of(self, task: Task) -> Experience:
         known = self._tasks.get(task.name)
         if known is None:
-            known = self._tasks[task.name] = Experience()
+            known = self._tasks[task.name] = Experience(task.name)
         return known
+
+    def line_of(self, task: Task) -> Line | None:
+        """Return the line in which groups of this task wait for their turn, or None if its work never shares."""
+        return self.of(task).line if task.shares and self._learns else None
+
+    async def observe(self, db: Database) -> None:
+        """Learn which tasks wait for row locks. The worker calls this several times a second."""
+        await observe(db, [known.line for known in self._tasks.values()], time.monotonic())
 
     def quick(self, tasks: Iterable[Task]) -> list[str]:
         """Return the tasks of which several rows of an ordered lane may be claimed together: they share, and are not slow."""

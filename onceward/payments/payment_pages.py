@@ -15,10 +15,10 @@ from onceward.services.outcome import Refused
 
 from . import store
 from .calls import service_for
-from .declaring import service_class
+from .declarations import service_class
 from .errors import PaymentError
+from .job_queue import CLOSE, enqueue
 from .model import HAS_MONEY, UNPAID
-from .queueing import CLOSE, enqueue
 from .service import InstalmentOrder, Line, PageOrder, PaymentReport
 
 Row = Any

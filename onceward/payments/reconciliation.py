@@ -13,7 +13,7 @@ from onceward.work import Job
 
 from . import plans, refunds, reports, store
 from .calls import again, service_of_job
-from .declaring import service_class
+from .declarations import service_class
 from .service import (
     Disputes,
     EventPage,

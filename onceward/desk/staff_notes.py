@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
-from onceward.desk.asking import is_id
 from onceward.desk.desk import DESKS, Desk
+from onceward.desk.list_request import is_id
 from onceward.desk.listing import Listing
 from onceward.trust.identity import Identity
 from onceward.web.dashboard import Action, ActionRefused, Done, Missing, Pages, Site

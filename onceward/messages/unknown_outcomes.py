@@ -10,7 +10,7 @@ from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.messages.lines import own_secrets
-from onceward.messages.queueing import task_of
+from onceward.messages.message_queue import task_of
 from onceward.statements import read_statement
 from onceward.trust import record
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from onceward.db import Database
-from onceward.messages import inbox
-from onceward.messages.inbox import InboxMessage
+from onceward.messages import notification_inbox
+from onceward.messages.notification_inbox import InboxMessage
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
@@ -50,15 +50,15 @@ async def list_notifications(
 ) -> list[InboxMessage]:
     """List the caller's notifications, newest first. `before` is the last id of the previous page."""
     async with transaction_for(db, identity) as tx:
-        recipients = inbox.recipients_of(identity)
-        return await inbox.list_inbox(tx, recipients, before=before, unread=unread, limit=limit)
+        recipients = notification_inbox.recipients_of(identity)
+        return await notification_inbox.list_inbox(tx, recipients, before=before, unread=unread, limit=limit)
 
 
 @router.get("/unread")
 async def count_unread_notifications(db: Db, identity: User) -> Unread:
     """Count the caller's unread notifications."""
     async with transaction_for(db, identity) as tx:
-        return Unread(unread=await inbox.count_unread(tx, inbox.recipients_of(identity)))
+        return Unread(unread=await notification_inbox.count_unread(tx, notification_inbox.recipients_of(identity)))
 
 
 @router.post("/read")
@@ -67,7 +67,7 @@ async def mark_notifications_as_read(db: Db, identity: User, marks: ReadMarks) -
     """Mark notifications as read, and return how many are still unread."""
     if not marks.ids and marks.up_to is None:
         raise invalid_request([("body.ids", "give ids or up_to")])
-    recipients = inbox.recipients_of(identity)
+    recipients = notification_inbox.recipients_of(identity)
     async with transaction_for(db, identity) as tx:
-        await inbox.mark_read(tx, recipients, ids=marks.ids, up_to=marks.up_to)
-        return Unread(unread=await inbox.count_unread(tx, recipients))
+        await notification_inbox.mark_read(tx, recipients, ids=marks.ids, up_to=marks.up_to)
+        return Unread(unread=await notification_inbox.count_unread(tx, recipients))

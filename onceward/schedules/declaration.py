@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any, TypedDict, get_type_hints
 
 from onceward.durations import Duration, in_seconds
-from onceward.schedules.recording import RETRY, run_task
+from onceward.schedules.due_times import Timing
 from onceward.schedules.run import Run
+from onceward.schedules.run_record import RETRY, run_task
 from onceward.schedules.schedule import Missed, Overlap, Schedule
-from onceward.schedules.timing import Timing
 from onceward.work import RetryOption, as_policy
 
 

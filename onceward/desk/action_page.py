@@ -14,11 +14,11 @@ from starlette.responses import HTMLResponse, Response
 
 from onceward.desk import bulk
 from onceward.desk.actions import Act, DeskAction, Tried, attempt, perform, possible
-from onceward.desk.choosing import Chosen, choose, organization_of
-from onceward.desk.comparing import differences, version
 from onceward.desk.desk import Desk
-from onceward.desk.entering import parse
 from onceward.desk.fields import Entry, entries, fill
+from onceward.desk.form_changes import differences, version
+from onceward.desk.form_input import parse
+from onceward.desk.selection import Chosen, choose, organization_of
 from onceward.errors import OncewardError
 from onceward.trust.identity import Identity
 from onceward.tx import Tx

@@ -15,7 +15,7 @@ from onceward.statements import read_statement
 
 from . import movements
 from .calls import again, service_for
-from .comparing import OF_CHARGES, Difference, compare_payment, compare_payouts
+from .comparison import OF_CHARGES, Difference, compare_payment, compare_payouts
 from .errors import PaymentError
 from .service import BalanceLine, BalancePage, PaymentService
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from onceward.desk import bulk
 from onceward.desk.actions import DeskAction
-from onceward.desk.asking import ask, is_id
 from onceward.desk.desk import Desk
-from onceward.desk.reading import Reader, matching
+from onceward.desk.list_request import ask, is_id
+from onceward.desk.list_rows import Reader, matching
 from onceward.trust.identity import Identity, transaction_for
 from onceward.web.dashboard import ActionRefused, Missing, Site
 

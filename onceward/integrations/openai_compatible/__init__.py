@@ -1,0 +1,1 @@
+"""One more service with OpenAI's chat API, beside OpenAI itself."""
