@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from onceward.trust import verify
-from onceward_apps.ticketing import after_sale, checks, invoice_pdf, invoicing
+from onceward_apps.ticketing import after_sale, checks, invoice_book, invoice_pdf
 from onceward_apps.ticketing.errors import TooMany
 from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.model import Policy
@@ -45,7 +45,7 @@ async def test_each_sale_gets_the_next_number_of_its_organization(office: Office
     assert await numbers(office, second.organization) == [1]
     async with office.engine.transaction(organization=first.organization) as tx:
         ids = [row["checkout_id"] for row in await tx.fetch("select checkout_id from ticketing.invoices")]
-        assert await invoicing.issue(tx, wanted(*ids)) == 0, "a repeat gave a second number"
+        assert await invoice_book.issue(tx, wanted(*ids)) == 0, "a repeat gave a second number"
     assert all(found.ok for found in await verify(office.db, checks.CHECKS))
 
 
@@ -57,7 +57,7 @@ async def test_a_batch_that_rolls_back_leaves_no_gap(office: Office) -> None:
         await office.pay(checkout)
     with pytest.raises(RuntimeError, match="the batch fails"):
         async with office.engine.transaction(organization=show.organization) as tx:
-            assert await invoicing.issue(tx, wanted(paid[0]["id"])) == 1
+            assert await invoice_book.issue(tx, wanted(paid[0]["id"])) == 1
             raise RuntimeError("the batch fails")
     await office.drain()
     assert await numbers(office, show.organization) == [1, 2]
@@ -70,7 +70,7 @@ async def test_a_sale_does_not_wait_for_a_batch_that_holds_the_counter(office: O
     await office.pay(sold)
     waiting = await office.checkout(show, "Stalls A2")
     async with office.engine.transaction(organization=show.organization) as tx:
-        await invoicing.issue(tx, wanted(sold["id"]))
+        await invoice_book.issue(tx, wanted(sold["id"]))
         async with asyncio.timeout(10):  # a sale that needs the counter would wait for this transaction
             assert (await office.pay(waiting)).status == 200
     await office.drain()
@@ -88,7 +88,7 @@ async def test_batches_at_the_same_moment_number_every_sale_once(office: Office)
 
     async def batch(chosen: list[UUID]) -> int:
         async with office.engine.transaction(organization=show.organization) as tx:
-            return await invoicing.issue(tx, wanted(*chosen))
+            return await invoice_book.issue(tx, wanted(*chosen))
 
     added = await asyncio.gather(batch(ids[:4]), batch(ids[2:]), batch(ids[:1]), batch(ids[5:]))
     assert sum(added) == 6
@@ -104,12 +104,12 @@ async def test_an_invoice_says_who_sells_and_what_is_taxed_and_never_changes(
     policy = Policy(fee_bps=250, fee_paid_by="buyer", tax_bps=1500, tax_included=tax_included)
     show = await office.show(policy=policy)
     async with office.engine.transaction(organization=show.organization) as tx:
-        seller = invoicing.Seller(name="Riverside (Pty) Ltd", address="1 Quay", tax_id="4012345678", prefix="RS-")
-        await invoicing.set_seller(tx, seller, actor="test")
+        seller = invoice_book.Seller(name="Riverside (Pty) Ltd", address="1 Quay", tax_id="4012345678", prefix="RS-")
+        await invoice_book.set_seller(tx, seller, actor="test")
     checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
     async with office.engine.transaction(organization=show.organization) as tx:
-        company = invoicing.Billing(company="Acme", address="2 Road", tax_id="DE811907980")
-        assert await invoicing.set_billing(tx, checkout["id"], company, actor="buyer") is False
+        company = invoice_book.Billing(company="Acme", address="2 Road", tax_id="DE811907980")
+        assert await invoice_book.set_billing(tx, checkout["id"], company, actor="buyer") is False
     await office.pay(checkout)
     [row] = await documents(office, checkout)
     document = row["document"]
@@ -121,7 +121,7 @@ async def test_an_invoice_says_who_sells_and_what_is_taxed_and_never_changes(
     assert taxed["tax_cents"] == checkout["tax_cents"]
     assert taxed["net_cents"] == 50000 - (checkout["tax_cents"] if tax_included else 0)
     async with office.engine.transaction(organization=show.organization) as tx:
-        await invoicing.set_seller(tx, invoicing.Seller(name="Other"), actor="test")
+        await invoice_book.set_seller(tx, invoice_book.Seller(name="Other"), actor="test")
         await tx.execute("update ticketing.events set name = 'Renamed'")
     assert (await documents(office, checkout))[0]["document"] == document
     assert invoice_pdf.invoice(row).startswith(b"%PDF")
@@ -164,7 +164,9 @@ async def test_a_corrected_company_credits_the_invoice_and_issues_another_a_few_
 
     async def correct(company: str) -> bool:
         async with office.engine.transaction(organization=show.organization) as tx:
-            return await invoicing.set_billing(tx, checkout["id"], invoicing.Billing(company=company), actor="buyer")
+            return await invoice_book.set_billing(
+                tx, checkout["id"], invoice_book.Billing(company=company), actor="buyer"
+            )
 
     assert await correct("Acme") is True
     assert await correct("Acme") is False
@@ -182,7 +184,11 @@ async def test_a_corrected_company_credits_the_invoice_and_issues_another_a_few_
 
 
 def test_a_credit_of_any_amount_adds_up() -> None:
-    lines = [invoicing.Line("A", 1000, 1900, 190), invoicing.Line("B", 333, 700, 23), invoicing.Line("Fee", 50, 0, 0)]
+    lines = [
+        invoice_book.Line("A", 1000, 1900, 190),
+        invoice_book.Line("B", 333, 700, 23),
+        invoice_book.Line("Fee", 50, 0, 0),
+    ]
     order = {
         "seller": {},
         "buyer": {},
@@ -191,8 +197,8 @@ def test_a_credit_of_any_amount_adds_up() -> None:
         "currency": "EUR",
         "paid_with": "x",
     }
-    invoice = {**order, "number": "1", **invoicing._sums(lines)}  # pyright: ignore[reportPrivateUsage]
+    invoice = {**order, "number": "1", **invoice_book._sums(lines)}  # pyright: ignore[reportPrivateUsage]
     for amount in (1, 2, 3, 797, 1595, invoice["total_cents"]):
-        credit = invoicing.credit(invoice, amount)
+        credit = invoice_book.credit(invoice, amount)
         assert credit["total_cents"] == amount
         assert all(rate["net_cents"] >= 0 and rate["tax_cents"] >= 0 for rate in credit["rates"]), credit

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from onceward import Tx
 from onceward.desk import Act, LongText
-from onceward_apps.ticketing import invoicing
+from onceward_apps.ticketing import invoice_book
 from onceward_apps.ticketing.desk.lists import INVOICES, ORDERS, desk
 
 
@@ -33,7 +33,7 @@ class CompanyForm(BaseModel):
 
 @desk.action(INVOICES, "Set the seller", on="list", model=SellerForm, roles=("manager",))
 async def set_seller(tx: Tx, act: Act[SellerForm]) -> str:
-    await invoicing.set_seller(tx, invoicing.Seller(**act.given.model_dump()), actor=act.by.actor)
+    await invoice_book.set_seller(tx, invoice_book.Seller(**act.given.model_dump()), actor=act.by.actor)
     return "Invoices from now on name this seller. Those that exist stay as they are."
 
 
@@ -45,7 +45,7 @@ async def set_seller(tx: Tx, act: Act[SellerForm]) -> str:
     roles=("manager",),
 )
 async def set_company(tx: Tx, act: Act[CompanyForm]) -> str:
-    billing = invoicing.Billing(**act.given.model_dump())
-    if await invoicing.set_billing(tx, UUID(act.id), billing, actor=act.by.actor):
+    billing = invoice_book.Billing(**act.given.model_dump())
+    if await invoice_book.set_billing(tx, UUID(act.id), billing, actor=act.by.actor):
         return "A credit note cancels the invoice, and a new one names the company."
     return "The invoice names the company."

@@ -11,8 +11,8 @@ from onceward_apps.ticketing.routes import (
     pages,
     papers,
     refunds,
-    waiting,
+    waitlist,
 )
 
-for module in (organizers, changes, refunds, buyers, orders, papers, waiting, holders, door, pages):
+for module in (organizers, changes, refunds, buyers, orders, papers, waitlist, holders, door, pages):
     app.routes(module.router)

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse
 
 from onceward import Engine, Tx
 from onceward.web import exposed
-from onceward_apps.ticketing import invoice_pdf, invoicing, wallets
+from onceward_apps.ticketing import invoice_book, invoice_pdf, wallets
 from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.routes.orders import private
@@ -128,8 +128,8 @@ async def set_billing(engine: EngineHere, checkout_id: UUID, user: User, given: 
     """Set the company that the invoice is for. An invoice that was issued is credited and issued again."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         await order_for(tx, checkout_id, given.token, user)
-        billing = invoicing.Billing(company=given.company, address=given.address, tax_id=given.tax_id)
-        return {"is_replaced": await invoicing.set_billing(tx, checkout_id, billing, actor="buyer")}
+        billing = invoice_book.Billing(company=given.company, address=given.address, tax_id=given.tax_id)
+        return {"is_replaced": await invoice_book.set_billing(tx, checkout_id, billing, actor="buyer")}
 
 
 @router.get("/api/v1/ticketing/invoices/{number}.pdf")
@@ -144,7 +144,7 @@ async def invoice(engine: EngineHere, who: Viewer, number: int) -> Response:
 async def seller(engine: EngineHere, who: Viewer) -> dict[str, str]:
     """Return who sells, as it stands on invoices."""
     async with acting(engine, who.organization) as tx:
-        found = await invoicing.seller_of(tx)
+        found = await invoice_book.seller_of(tx)
         return {name: getattr(found, name) for name in SellerIn.model_fields}
 
 
@@ -153,7 +153,7 @@ async def seller(engine: EngineHere, who: Viewer) -> dict[str, str]:
 async def set_seller(engine: EngineHere, who: Operator, given: SellerIn) -> dict[str, str]:
     """Set who sells. Documents that exist keep what they say."""
     async with acting(engine, who.organization) as tx:
-        await invoicing.set_seller(tx, invoicing.Seller(**given.model_dump()), actor=who.actor)
+        await invoice_book.set_seller(tx, invoice_book.Seller(**given.model_dump()), actor=who.actor)
     return given.model_dump()
 
 
