@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
+from onceward.testing import Crash
 from onceward.trust import verify
 from onceward_apps.ticketing import after_sale, checks, invoice_book, invoice_pdf
 from onceward_apps.ticketing.errors import TooMany
 from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.model import Policy
+from tests.ticketing.crashing import CrashAt, install
 from tests.ticketing.office import Office
 
 
@@ -61,6 +63,29 @@ async def test_a_batch_that_rolls_back_leaves_no_gap(office: Office) -> None:
             raise RuntimeError("the batch fails")
     await office.drain()
     assert await numbers(office, show.organization) == [1, 2]
+
+
+async def test_a_batch_that_is_cut_at_any_statement_leaves_no_gap(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    await office.pay(checkout)
+    refund = {"checkout_id": str(checkout["id"]), "refund_id": str(uuid4()), "amount_cents": 100}
+    for n in range(1, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            install(patch, CrashAt(n))
+            try:
+                async with office.engine.transaction(organization=show.organization) as tx:
+                    assert await invoice_book.issue(tx, [refund]) == 2
+            except Crash:
+                assert await numbers(office, show.organization) == []
+                continue
+        break
+    assert n > 5
+    await office.drain()
+    assert await numbers(office, show.organization) == [1, 2]
+    async with office.engine.transaction(organization=show.organization) as tx:
+        assert await invoice_book.issue(tx, [refund]) == 0
 
 
 async def test_a_sale_does_not_wait_for_a_batch_that_holds_the_counter(office: Office) -> None:

@@ -7,12 +7,14 @@ from uuid import UUID
 
 import pytest
 
+from onceward.testing import Crash
 from onceward_apps.ticketing import after_sale, baskets, event_changes, waitlist
 from onceward_apps.ticketing.codes import waitlist_basket, waitlist_token
 from onceward_apps.ticketing.errors import NotFound, NotOnSale, NotRefundable
 from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.store import keys, views
 from onceward_apps.ticketing.store import waitlist as rows
+from tests.ticketing.crashing import CrashAt, install
 from tests.ticketing.office import Office, Show
 
 pytestmark = pytest.mark.acceptance("waitlist")
@@ -112,6 +114,26 @@ async def test_an_offer_that_runs_out_or_is_declined_goes_to_the_next(line: Line
     # Nobody waits any more: what becomes free now is for everybody.
     await line.free(1)
     assert await office.hold(line.show, "Stalls A2")
+
+
+async def test_an_offer_that_is_cut_at_any_statement_is_made_once_by_the_next_run(line: Line, office: Office) -> None:
+    await line.join("a@example.org")
+    await line.free(0)
+    for n in range(1, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            install(patch, CrashAt(n))
+            try:
+                await line.offer()
+            except Crash:
+                assert await line.states() == ["waiting"]
+                continue
+        break
+    assert n > 5
+    assert await line.offer() == 0
+    assert await line.states() == ["offered"]
+    mails = "select count(*) from onceward.messages where template = 'waitlist-offered'"
+    assert await office.db.fetchval(mails) == 1
+    await office.assert_sound()
 
 
 async def test_who_wants_more_than_is_free_is_passed_over_but_not_for_ever(line: Line) -> None:
