@@ -314,7 +314,7 @@ create table ticketing.invoices (
     foreign key (organization_id, cancels) references ticketing.invoices (organization_id, number)
 );
 create unique index invoices_one_per_version on ticketing.invoices (checkout_id, kind, version) where refund_id is null;
-create unique index invoices_one_per_refund on ticketing.invoices (refund_id);
+create unique index invoices_one_per_refund on ticketing.invoices (refund_id) where refund_id is not null;
 create index invoices_by_checkout on ticketing.invoices (checkout_id, number);
 create index invoices_newest on ticketing.invoices (organization_id, issued_at, number);
 select onceward.protect('ticketing.invoices');
