@@ -181,7 +181,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", "/doors/worker.js"): NOTHING,
     ("GET", "/doors/{door_id}"): Ask(fill=DOOR, shows="nothing"),
     ("GET", f"{TICKETING}/events/{{event_id}}/doors"): Ask(fill=EVENT),
-    ("GET", f"{TICKETING}/doors/{{door_id}}/link"): Ask(fill=DOOR),
+    ("GET", f"{TICKETING}/doors/{{door_id}}/link"): Ask(fill=DOOR, blank=True),
     ("GET", f"{TICKETING}/doors/{{door_id}}/link.png"): Ask(fill=DOOR, blank=True),
     ("GET", f"{TICKETING}/door/{{door_id}}"): Ask(fill=DOOR, headers=AT_DOOR),
     ("GET", f"{TICKETING}/door/{{door_id}}/tickets"): Ask(fill=DOOR, headers=AT_DOOR),
