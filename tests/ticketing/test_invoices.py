@@ -71,6 +71,7 @@ async def test_a_batch_that_is_cut_at_any_statement_leaves_no_gap(office: Office
     checkout = await office.checkout(show, "Stalls A1")
     await office.pay(checkout)
     refund = {"checkout_id": str(checkout["id"]), "refund_id": str(uuid4()), "amount_cents": 100}
+    n = 0
     for n in range(1, 100):
         with pytest.MonkeyPatch.context() as patch:
             install(patch, CrashAt(n))

@@ -119,6 +119,7 @@ async def test_an_offer_that_runs_out_or_is_declined_goes_to_the_next(line: Line
 async def test_an_offer_that_is_cut_at_any_statement_is_made_once_by_the_next_run(line: Line, office: Office) -> None:
     await line.join("a@example.org")
     await line.free(0)
+    n = 0
     for n in range(1, 100):
         with pytest.MonkeyPatch.context() as patch:
             install(patch, CrashAt(n))

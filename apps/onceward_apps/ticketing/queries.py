@@ -153,4 +153,6 @@ async def door(q: Query, *, door_id: UUID, token: str) -> dict[str, Any]:
     q.ignore("onceward.capacity_groups", "onceward.capacity_totals", "onceward.capacity_claims", "ticketing.events")
     q.ignore("ticketing.doors")
     q.stale_after(30)
-    return {"is_open": True, **dict(await q.fetchrow(COUNTS, event_id))}
+    row = await q.fetchrow(COUNTS, event_id)
+    assert row is not None
+    return {"is_open": True, "entered": row["entered"], "inside": row["inside"], "sold": row["sold"]}
