@@ -86,8 +86,9 @@ site: $(READY) ## build the documentation as a site into .site; a broken link or
 docs: $(READY) ## rewrite the tables of settings, commands and metrics from the code
 	@$(BIN)/python docs/tables.py
 
-screenshots: $(READY) ## take a picture of every page of the dashboard (needs Chromium)
+screenshots: $(READY) ## take a picture of every page of the dashboard, of the desks and of the public pages (needs Chromium)
 	@$(BIN)/python tools/screenshots.py $(ARGS)
+	@$(BIN)/python tools/screenshots.py --demo
 
 recording: $(READY) ## record the moving picture of the README in a browser (needs Chromium)
 	@$(BIN)/python tools/recording.py $(ARGS)

@@ -243,6 +243,7 @@ PUBLIC = {
         "onceward.fastapi": "Onceward inside a FastAPI application ([FastAPI](frameworks/fastapi.md)).",
         "onceward.sqlalchemy": "A SQLAlchemy session in the transaction ([SQLAlchemy](frameworks/sqlalchemy.md)).",
         "onceward.ledger": "Double-entry bookkeeping ([ledger](ledger.md)).",
+        "onceward.look": "One set of colours and the frame of public pages ([one look](desk.md#one-look)).",
         "onceward.desk": "Lists, pages, forms, actions and charts for the people of an app ([the desk](desk.md)).",
         "onceward.payments": "Payments, refunds, disputes and instalments ([payments](payments.md)).",
         "onceward.capacity": "Pools that cannot be oversold ([capacity](capacity.md)).",

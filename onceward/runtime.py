@@ -11,6 +11,7 @@ from onceward.inbox.feature import FEATURE as inbox
 from onceward.ledger.feature import FEATURE as ledger
 from onceward.limits.feature import FEATURE as limits
 from onceward.live.feature import FEATURE as live
+from onceward.look.feature import FEATURE as look
 from onceward.messages.feature import FEATURE as messages
 from onceward.outbox.feature import FEATURE as outbox
 from onceward.payments.feature import FEATURE as payments
@@ -42,5 +43,6 @@ FEATURES = Features.of(
         workflows,
         web,
         desk,
+        look,
     )
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import hypothesis
 import pytest
 import typer.main
 import typer.testing
 
+from onceward.cli.index import index
 from onceward.db import Database
 from onceward.runtime import FEATURES
 from onceward.testing import TestDatabases
@@ -32,6 +32,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """pytest collects garbage five times at the end, which takes seconds in a large process that ends anyway."""
+    gc.freeze()
+
+
 @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "thorough"])
 def thorough(request: pytest.FixtureRequest) -> bool:
     """Whether a proof by repetition runs in full. `make test` runs the short one, `-m slow` the thorough one."""
@@ -39,14 +44,11 @@ def thorough(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def converted_once() -> Iterator[None]:
-    """Let `CliRunner` convert the commands of a `Typer` once, not for each call: that takes longer than most commands."""
-    known: WeakKeyDictionary[typer.Typer, Any] = WeakKeyDictionary()
+def prepared_when_called() -> Iterator[None]:
+    """Let `CliRunner` prepare the command that is called, as `onceward` does: to prepare all takes longer than most commands run."""
 
     def get_command(line: typer.Typer) -> Any:
-        if line not in known:
-            known[line] = typer.main.get_command(line)
-        return known[line]
+        return index(line) if line.registered_groups else typer.main.get_command(line)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.testing, "_get_command", get_command)

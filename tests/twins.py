@@ -133,42 +133,43 @@ def routes_of(cases: Mapping[str, Any]) -> set[str]:
     return {name.partition(" (")[0] for name in cases}
 
 
-async def expect_identical_to_leave_one(stage: S, cases: Cases[S], checks: Sequence[Check]) -> None:
-    queries = {**stage.valid, **stage.everything}
-    wrong = {name: await _compare(stage, name, prepare, queries, nearly=False) for name, prepare in cases.items()}
+async def expect_twins_to_leave_one(stage: S, cases: Cases[S], checks: Sequence[Check]) -> None:
+    """Expect that identical requests at once, and nearly identical ones, leave what one request would."""
+    wrong = {name: await _compare(stage, name, prepare) for name, prepare in cases.items()}
     _expect_nothing({name: what for name, what in wrong.items() if what})
     await expect_sound(stage, checks)
 
 
-async def expect_nearly_identical_to_leave_one(stage: S, cases: Cases[S], checks: Sequence[Check]) -> None:
-    wrong = {name: await _compare(stage, name, prepare, stage.valid, nearly=True) for name, prepare in cases.items()}
-    _expect_nothing({name: what for name, what in wrong.items() if what})
-    await expect_sound(stage, checks)
-
-
-async def _compare(
-    stage: S, name: str, prepare: Callable[[S], Awaitable[Case]], queries: Mapping[str, str], *, nearly: bool
-) -> Any:
+async def _compare(stage: S, name: str, prepare: Callable[[S], Awaitable[Case]]) -> dict[str, Any]:
     """Return what is wrong with a route: what one request leaves and what twins leave, where that differs."""
     method = name.split()[0]
+    queries = {**stage.valid, **stage.everything}
     case = await prepare(stage)
-    if nearly and not case.nearly:
-        return None
     try:
         alone = await stage.left_by(method, case, [case.body], queries)
-        if not nearly and not any(alone.values()):
-            return "one request leaves nothing that is counted"
-        case = await prepare(stage)
-        newest = await stage.db.fetchval("select coalesce(max(id), 0) from onceward.jobs")
-        bodies = [case.body, *case.nearly] * 2 if nearly else [case.body] * TWINS
-        key = uuid4().hex if case.several and case.keyed else ""
-        together = await stage.left_by(method, case, bodies, queries, key=key)
+        if not any(alone.values()):
+            return {"alone": "one request leaves nothing that is counted"}
+        identical = await _twins(stage, method, await prepare(stage), alone, queries, nearly=False)
+        nearly = {}
+        if case.nearly:
+            nearly = await _twins(stage, method, await prepare(stage), alone, stage.valid, nearly=True)
     except WrongStatus as error:
-        return str(error)
+        return {"status": str(error)}
+    return {kind: what for kind, what in (("identical", identical), ("nearly identical", nearly)) if what}
+
+
+async def _twins(
+    stage: Stage, method: str, case: Case, alone: Mapping[str, int], queries: Mapping[str, str], *, nearly: bool
+) -> dict[str, Any]:
+    """Return where twins leave something else than one request did."""
+    newest = await stage.db.fetchval("select coalesce(max(id), 0) from onceward.jobs")
+    bodies = [case.body, *case.nearly] * 2 if nearly else [case.body] * TWINS
+    key = uuid4().hex if case.several and case.keyed else ""
+    together = await stage.left_by(method, case, bodies, queries, key=key)
     if case.several and not case.keyed:
-        return None
+        return {}
     wrong: dict[str, Any] = {
-        count: (alone[count], together[count]) for count in alone if alone[count] != together[count]
+        count: (alone[count], together[count]) for count in together if alone[count] != together[count]
     }
     if "jobs" in wrong:
         wrong["jobs of the twins"] = await stage.db.fetchval(

@@ -15,7 +15,6 @@ from onceward_apps.coursegen.demo import CoursegenDemo
 from onceward_apps.coursegen.demo_pages import router as course_pages
 from onceward_apps.engagement.demo import EngagementDemo
 from onceward_apps.learning.demo import LearningDemo
-from onceward_apps.learning.demo_pages import router as learning_pages
 from onceward_apps.start_page import only_from_this_machine, use_start_page
 from onceward_apps.start_page import router as start_pages
 from onceward_apps.ticketing.demo import TicketingDemo
@@ -59,7 +58,6 @@ class SimulatedServices:
 
 local_pages = APIRouter(dependencies=[Depends(only_from_this_machine)])
 local_pages.include_router(course_pages)
-local_pages.include_router(learning_pages)
 
 app = Onceward("demo")
 app.include(bundled.app)

@@ -18,6 +18,7 @@ import structlog
 
 from onceward import exact_json
 from onceward.background.loop import Loop
+from onceward.db.built_in_types import LearnedConnection
 from onceward.db.errors import FAILED, OUTAGE, RoleRefused, Unavailable
 from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
@@ -87,7 +88,7 @@ async def prepare_session(conn: asyncpg.Connection[Any], *, decoder: Callable[[s
         await conn.set_type_codec(name, encoder=dump_json, decoder=decoder, schema="pg_catalog", format="text")
 
 
-class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]
+class PooledConnection(LearnedConnection):
     """A pooled connection that is not reset on release, because all our settings are local to a transaction.
 
     A reset would cost a round trip per use: a third of the time of a small handler.
@@ -220,7 +221,10 @@ class Database:
             settings |= CLAIM_SETTINGS
         try:
             conn = await self._servers.connect(
-                server_settings=settings, statement_cache_size=0 if self.pgbouncer else 256, timeout=10
+                server_settings=settings,
+                statement_cache_size=0 if self.pgbouncer else 256,
+                timeout=10,
+                connection_class=LearnedConnection,
             )
         except OUTAGE as error:
             self._outage.note(error)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
-from zoneinfo import available_timezones
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -19,6 +18,7 @@ from onceward.desk.fields import Entry, entries, fill
 from onceward.desk.form_changes import differences, version
 from onceward.desk.form_input import parse
 from onceward.desk.selection import Chosen, choose, organization_of
+from onceward.desk.time_zones import time_zones
 from onceward.errors import OncewardError
 from onceward.trust.identity import Identity
 from onceward.tx import Tx
@@ -71,7 +71,7 @@ def ask_route(desk: Desk, action: DeskAction) -> Callable[[Site], Handler]:
 
 def _zone(request: Request) -> str:
     zone = unquote(request.cookies.get(ZONE_COOKIE, ""))
-    return zone if zone in available_timezones() else "UTC"
+    return zone if zone in time_zones() else "UTC"
 
 
 def _filled(form: tuple[Entry, ...], model: BaseModel, zone: str) -> tuple[Entry, ...]:

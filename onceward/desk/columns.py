@@ -65,6 +65,11 @@ class Column:
         return self.sql or f"r.{self.name}"
 
     @property
+    def is_data(self) -> bool:
+        """Return whether its values are texts that people entered, which are never translated."""
+        return self.kind == "text" and not self.words
+
+    @property
     def is_days(self) -> bool:
         """Return whether its filter is a first and a last day."""
         return self.kind in ("time", "date")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -16,6 +17,7 @@ from onceward.desk.errors import WrongDesk
 from onceward.desk.list_request import Parent
 from onceward.desk.listing import Listing
 from onceward.web.dashboard.contribution import Pages
+from onceward.web.dashboard.navigation import Group
 from onceward.web.dashboard.page import Loader
 from onceward.web.exposure import Effect
 
@@ -86,8 +88,10 @@ class Desk:
         roles: tuple[Role, ...] = (),
         order: int = 100,
         key: str = "",
+        group: Group = "Apps",
         home: tuple[Loader, str] | None = None,
         zone: str = "",
+        languages: Path | None = None,
     ) -> None:
         if not name.isidentifier() or name.lower() != name:
             raise WrongDesk(f"the name of a desk must be an identifier in small letters, not {name!r}")
@@ -96,11 +100,14 @@ class Desk:
         self.table = table
         self.order = order
         self.key = key
+        self.group: Group = group
         self.roles = tuple(roles)
         self.home = home
         """A loader and the name of its part, for an app with a home page of its own."""
         self.zone = zone
         """SQL for the time zone of the organization, in which days are meant if the address names none."""
+        self.languages = languages
+        """The folder with files of translations: `pt.toml` (`onceward.look.languages`)."""
         self.listings: dict[str, Listing] = {}
         self.details: dict[str, Detail] = {}
         self.actions: dict[tuple[str, str], DeskAction] = {}
@@ -112,6 +119,12 @@ class Desk:
 
         # A desk of the engine itself has no app, and so no actions on several rows.
         self.run_job: Any = None if app is None else register(self, app)
+
+    @property
+    def start(self) -> str:
+        """Return the path at which people start: the home page, or the only list of a desk that has nothing else."""
+        only = list(self.listings) if not (self.home or self.figures or self.charts or self.shortlists) else []
+        return f"{self.path}/{only[0]}" if len(only) == 1 else self.path
 
     @property
     def path(self) -> str:

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from functools import cache
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ValidationError
 
 from onceward.desk.fields import MOST_BYTES, Entry, Upload, entries
+from onceward.desk.time_zones import time_zones
 from onceward.money import Money, exponent
 
 
@@ -115,14 +115,8 @@ def _decimal(text: str, places: int) -> str:
     raise ValueError(f"{text[:40]!r} can be read in two ways: write it without separators, such as 1234.50.")
 
 
-@cache
-def _zones() -> set[str]:
-    """Return the names of all time zones. Python reads their files at each call."""
-    return available_timezones()
-
-
 def _instant(text: str, zone: str) -> datetime:
-    if zone not in _zones():
+    if zone not in time_zones():
         raise ValueError(f"{zone[:60]!r} is not a time zone such as Europe/Lisbon.")
     try:
         local = datetime.fromisoformat(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from onceward.desk.columns import Column
 from onceward.desk.desk import Desk
 from onceward.desk.files import has_xlsx
 from onceward.desk.list_request import ask
@@ -16,6 +17,8 @@ from onceward.web.dashboard.page import Loader
 
 VIEWS = "select name, query from onceward.desk_views where listing = $1 order by name limit 50"
 MOST_CHOICES = 300
+SHOWN_FILTERS = 3
+"""The other filters of a list are shown when people ask for them. Those with choices come first."""
 
 
 def loader(desk: Desk, listing: Listing) -> Loader:
@@ -31,6 +34,7 @@ def loader(desk: Desk, listing: Listing) -> Loader:
         reader = reader_of(view)
         rows, following = await read(reader, listing, asked, also=also, everything=view.everything)
         counted = await count(reader, listing, asked)
+        ordered = sorted(listing.filtered, key=lambda column: not (column.words or column.choices))
         return {
             **frame(desk, view, listing.name),
             "title": listing.title,
@@ -48,11 +52,17 @@ def loader(desk: Desk, listing: Listing) -> Loader:
             "on_list": [each for each in desk.actions_of(listing, "list") if may_do(desk, view, each)],
             "on_rows": [each for each in desk.actions_of(listing, "rows") if may_do(desk, view, each)],
             "buttons": {row["_id"]: buttons(desk, in_rows, row) for row in rows} if in_rows else {},
-            "filters": [(column, await _choices(view, column.choices)) for column in listing.filtered],
+            "filters": [(column, await _choices(view, column.choices)) for column in ordered],
+            "shown_filters": SHOWN_FILTERS,
+            "hidden_filter_used": any(_is_used(view, column) for column in ordered[SHOWN_FILTERS:]),
             "parents": {name: view.text(name) for name in parents if view.text(name)},
         }
 
     return load
+
+
+def _is_used(view: View, column: Column) -> bool:
+    return any(view.text(name) for name in (column.name, f"{column.name}_from", f"{column.name}_to"))
 
 
 async def _choices(view: View, sql: str) -> list[tuple[str, str]]:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from asyncpg import Record
 
 from onceward.desk.columns import Column
 from onceward.desk.listing import Listing
+from onceward.desk.time_zones import time_zones
 from onceward.web.dashboard import Missing
 
 WORD = re.compile(r"[\w@.+-]+")
@@ -126,7 +127,7 @@ def _filter(column: Column, params: Mapping[str, str], add: Add) -> list[str]:
 def zone_of(params: Mapping[str, str]) -> str:
     """Return the time zone in which the days of an address are meant. The script of the page adds it."""
     zone = params.get("zone", "")
-    return zone if zone in available_timezones() else "UTC"
+    return zone if zone in time_zones() else "UTC"
 
 
 def _filter_days(column: Column, params: Mapping[str, str], add: Add) -> list[str]:

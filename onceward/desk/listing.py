@@ -22,7 +22,7 @@ class Listing:
     noun: str
     """One row in the singular: "book"."""
     plural: str = ""
-    """Several rows; by default the noun with an s."""
+    """Several rows; by default the noun with an s, or with -ies instead of -y."""
     rows: str
     """The FROM clause; the row itself has the alias `r`. Row-level security limits it to the organization."""
     columns: tuple[Column, ...]
@@ -80,7 +80,7 @@ class Listing:
 
     @property
     def nouns(self) -> str:
-        return self.plural or f"{self.noun}s"
+        return self.plural or (f"{self.noun[:-1]}ies" if re.search("[^aeiou]y$", self.noun) else f"{self.noun}s")
 
     def many(self, count: int, shown: str | None = None) -> str:
         """Return a count with its noun: `1 entry`, `3 entries`."""

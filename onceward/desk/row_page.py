@@ -12,7 +12,7 @@ from onceward.desk.list_request import Asked, Order, Parent, ask, is_id
 from onceward.desk.list_rows import read, select
 from onceward.desk.listing import Listing
 from onceward.desk.tabs import buttons, frame, may_do, reader_of, sees
-from onceward.desk.timeline import named, read_timeline
+from onceward.desk.timeline import Moment, named, read_timeline
 from onceward.web.dashboard import Missing, View
 from onceward.web.dashboard.page import Loader
 
@@ -58,10 +58,19 @@ def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:
             "undo": _undo(desk, listing, view, row),
             "related": await _related(desk, listing, detail, view, id),
             "documents": await view.conn.fetch(detail.documents, id) if detail.documents else [],
-            "timeline": await named(view.site.database, moments),
+            "timeline": [_followed(view, each) for each in await named(view.site.database, moments)],
         }
 
     return load
+
+
+def _followed(view: View, moment: Moment) -> Moment:
+    """Return the moment without its link if the viewer may not see what is behind it: the pages of the engine."""
+    return (
+        moment
+        if view.may("viewer") or not (moment.path or "").startswith("/dashboard/")
+        else moment._replace(path=None)
+    )
 
 
 def _undo(desk: Desk, listing: Listing, view: View, row: Any) -> str:

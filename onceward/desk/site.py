@@ -41,8 +41,20 @@ def desk_pages(desk: Desk) -> Pages:
         pages=tuple(pages),
         actions=tuple(actions),
         extras=tuple(extras),
-        sections=(Section(desk.name, desk.title, desk.path, desk.key, desk.table, order=desk.order, roles=everybody),),
+        sections=(
+            Section(
+                desk.name,
+                desk.title,
+                desk.start,
+                desk.key,
+                desk.table,
+                group=desk.group,
+                order=desk.order,
+                roles=everybody,
+            ),
+        ),
         templates=(Path(__file__).parent / "pages",),
+        languages=() if desk.languages is None else (desk.languages,),
     )
 
 

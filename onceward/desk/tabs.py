@@ -38,6 +38,8 @@ async def zoned(desk: Desk, view: View, params: Mapping[str, str]) -> Mapping[st
 
 def frame(desk: Desk, view: View, here: str) -> dict[str, Any]:
     """Return what the templates of all pages of a desk need."""
+    if desk.start != desk.path:
+        return {"desk": desk, "tabs": [], "cell": cell}
     tabs = [("Home", desk.path, here == "")]
     tabs += [
         (each.title, f"{desk.path}/{each.name}", here == each.name)

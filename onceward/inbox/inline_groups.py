@@ -105,7 +105,7 @@ class InlineGroups:
         self._free = max(1, min(MOST_PLACES, db.most_connections - SPARE))
         self._waiting: deque[Entry] = deque()
         self._events: set[tuple[UUID, str]] = set()
-        self._sharing = Sharing()
+        self._sharing = Sharing(least=2)  # a request keeps its place until its commit has ended
         self._finishing = Tasks("inline group")
 
     def takes(self, entry: Entry) -> bool:

@@ -100,11 +100,11 @@ class Upkeep:
         self._unhandled = Loop("unhandled", self.visit_unhandled, every_s=1.0)
         self._loops = [
             self._unhandled,
-            Loop("sql claims", self.expire, every_s=10.0),
+            Loop("sql claims", self.expire, every_s=10.0, waits_first=True),
             Loop("paused sources", self.group_paused, every_s=5.0),
             Loop("paced sources", self.pace, every_s=0.05),
-            Loop("webhook counts", self.count, every_s=5.0),
-            Loop("old events", self.prune, every_s=60.0),
+            Loop("webhook counts", self.count, every_s=5.0, waits_first=True),
+            Loop("old events", self.prune, every_s=60.0, waits_first=True),
         ]
         waker.listen(self._woken)
 

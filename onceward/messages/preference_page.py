@@ -201,6 +201,7 @@ def _normalized(recipient: str) -> str:
 WORDS: dict[str, dict[str, Any]] = {
     "en": {
         "title": "Your messages",
+        "skip": "Skip to the content",
         "intro": "Choose what you would like to receive, and how.",
         "note": "Messages about your own orders and appointments are always sent.",
         "save": "Save",
@@ -222,6 +223,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "pt": {
         "title": "As suas mensagens",
+        "skip": "Ir para o conteúdo",
         "intro": "Escolha o que deseja receber e como.",
         "note": "Mensagens sobre os seus próprios pedidos e consultas são sempre enviadas.",
         "save": "Salvar",
@@ -243,6 +245,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "de": {
         "title": "Ihre Nachrichten",
+        "skip": "Zum Inhalt",
         "intro": "Wählen Sie, was Sie erhalten möchten, und auf welchem Weg.",
         "note": "Nachrichten zu Ihren eigenen Bestellungen und Terminen werden immer gesendet.",
         "save": "Speichern",
@@ -264,6 +267,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "ru": {
         "title": "Ваши сообщения",
+        "skip": "К содержанию",
         "intro": "Выберите, что и как вы хотите получать.",
         "note": "Сообщения о ваших заказах и приёмах отправляются всегда.",
         "save": "Сохранить",

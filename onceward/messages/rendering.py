@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 from onceward.lazy import lazy_module
+from onceward.look.colours import DARK, LIGHT
 from onceward.messages.approved import PART, expressions
 from onceward.messages.errors import MissingVariable
 from onceward.messages.templates import Template
@@ -150,7 +152,10 @@ def _paragraphs(text: str, links: set[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _layout() -> str:
-    return LAYOUT.read_text(encoding="utf-8")
+    """Return the layout with the colours of the one look. Mail programs do not know CSS variables."""
+    themes = (("light", LIGHT), ("dark", DARK))
+    colours = {f"{theme}_{name.replace('-', '_')}": value for theme, all in themes for name, value in all.items()}
+    return string.Template(LAYOUT.read_text(encoding="utf-8")).substitute(colours)
 
 
 @lru_cache(maxsize=2048)

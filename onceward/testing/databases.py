@@ -12,10 +12,10 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import asyncpg
 
@@ -31,6 +31,7 @@ IN_MEMORY = Path("/dev/shm")
 ENOUGH_MEMORY = 8 << 30
 DROPPED_AT_ONCE = 25
 """Used databases are dropped in groups: PostgreSQL runs a checkpoint for each group of drops."""
+T = TypeVar("T")
 
 
 class TestServer:
@@ -88,6 +89,8 @@ class TestDatabases:
         self._strategy = "wal_log"
         self._used: list[str] = []
         self._thread = ThreadPoolExecutor(1, "test databases")
+        self._runner: asyncio.Runner | None = None
+        self._conn: asyncpg.Connection | None = None
         self._next: Future[str] | None = None
 
     def __enter__(self) -> Self:
@@ -97,6 +100,7 @@ class TestDatabases:
         if self._next is not None:
             self._used.append(self._next.result())
         self._drop_used().result()
+        self._thread.submit(self._close).result()
         self._thread.shutdown()
 
     def create(self) -> str:
@@ -115,12 +119,24 @@ class TestDatabases:
 
     def _take(self) -> Future[str]:
         """Return the next database, and begin to make the one after it."""
-        taken = self._next or self._thread.submit(self._create)
-        self._next = self._thread.submit(self._create)
+        taken = self._next or self._submit(self._copy_template)
+        self._next = self._submit(self._copy_template)
         return taken
 
-    def _create(self) -> str:
-        return asyncio.run(self._copy_template())
+    def _submit(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: str) -> Future[T]:
+        """Run a coroutine in the thread, whose event loop and connection to the server stay open."""
+
+        def run() -> T:
+            self._runner = self._runner or asyncio.Runner()
+            return self._runner.run(function(*arguments))
+
+        return self._thread.submit(run)
+
+    def _close(self) -> None:
+        if self._runner is not None:
+            if self._conn is not None:
+                self._runner.run(self._conn.close())
+            self._runner.close()
 
     async def _copy_template(self) -> str:
         if self._template is None:
@@ -138,15 +154,13 @@ class TestDatabases:
         urls, self._used = self._used, []
         names = [url.partition("?")[0].rsplit("/", 1)[1] for url in urls]
         drops = [f"drop database if exists {name} with (force)" for name in names]
-        return self._thread.submit(lambda: asyncio.run(self._run(*drops)))
+        return self._submit(self._run, *drops)
 
     async def _run(self, *statements: str) -> None:
-        conn = await asyncpg.connect(self.server_url)
-        try:
-            for statement in statements:
-                await conn.execute(statement)
-        finally:
-            await conn.close()
+        if self._conn is None or self._conn.is_closed():
+            self._conn = await asyncpg.connect(self.server_url)
+        for statement in statements:
+            await self._conn.execute(statement)
 
     async def _build_template(self, name: str) -> None:
         conn = await asyncpg.connect(self.server_url)

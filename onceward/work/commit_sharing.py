@@ -21,7 +21,7 @@ from onceward.errors import OncewardError
 from onceward.telemetry.light import LightCounter
 from onceward.work.attempt_outcome import CountedOutcome
 from onceward.work.claimed import Claimed
-from onceward.work.contention import Line, observe
+from onceward.work.contention import JAM_S, Line, observe
 from onceward.work.task import Task
 
 log = structlog.get_logger(__name__)
@@ -84,16 +84,17 @@ class Ended:
 class Experience:
     """What the handlers of one task did: how long they took, how often they failed, whether they met locks."""
 
-    __slots__ = ("_grows_at", "_most", "_pause_s", "failures", "line", "mean_s")
+    __slots__ = ("_grows_at", "_halved_at", "_most", "_pause_s", "failures", "line", "mean_s")
 
-    def __init__(self, task: str) -> None:
-        self.line = Line(task)
+    def __init__(self, task: str, *, least: int = 1) -> None:
+        self.line = Line(task, least=least)
         self.mean_s: float | None = None
         self.failures = 0.0
         """The share of attempts that failed lately."""
         self._most = float(MOST)
         self._pause_s = FIRST_PAUSE_S
         self._grows_at = 0.0
+        self._halved_at = -JAM_S
 
     def took(self, seconds: float) -> None:
         self.mean_s = seconds if self.mean_s is None else self.mean_s + (seconds - self.mean_s) * 0.1
@@ -101,8 +102,14 @@ class Experience:
     def ended(self, *, failed: bool) -> None:
         self.failures += (failed - self.failures) * FORGETS
 
-    def met_a_lock(self, now: float) -> None:
-        """Halve the groups, and let them grow again after a pause that doubles each time."""
+    def met_a_lock(self, now: float, *, surely: bool = True) -> None:
+        """Let fewer groups run at once; if that is done already, halve them. They grow again after a pause that doubles each time.
+
+        `surely`: it was a lock, and not perhaps a slow handler.
+        """
+        if self.line.met_a_lock(now, surely=surely) or now - self._halved_at < JAM_S:
+            return
+        self._halved_at = now
         self._most = max(1.0, self._most / 2)
         self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
         self._grows_at = now + self._pause_s
@@ -126,14 +133,16 @@ class Experience:
 class Sharing:
     """Decides whether work joins a group. One per worker: what one queue learns of a task holds for all."""
 
-    def __init__(self, *, learns: bool = True) -> None:
+    def __init__(self, *, learns: bool = True, least: int = 1) -> None:
         self._learns = learns
+        self._least = least
+        """How many groups of a task may always run at once."""
         self._tasks: dict[str, Experience] = {}
 
     def of(self, task: Task) -> Experience:
         known = self._tasks.get(task.name)
         if known is None:
-            known = self._tasks[task.name] = Experience(task.name)
+            known = self._tasks[task.name] = Experience(task.name, least=self._least)
         return known
 
     def line_of(self, task: Task) -> Line | None:
@@ -187,7 +196,7 @@ def note_parted(sharing: Sharing, group: Sequence[Member], culprit: Member | Non
     cause = culprit or group[-1]
     known = sharing.of(cause.task)
     if reason in ("lock", "slow", "statement"):
-        known.met_a_lock(time.monotonic())
+        known.met_a_lock(time.monotonic(), surely=reason == "lock")
     else:
         known.ended(failed=True)
     ROLLED_BACK.labels(cause.task.name, reason).total += 1

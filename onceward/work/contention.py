@@ -1,7 +1,8 @@
 """Let fewer groups of a task run at the same time while their handlers wait for each other's row locks.
 
-Handlers that lock the same few rows gain nothing from many transactions at once: most of them wait, and each holds the rows that it
-has locked until its group commits. Two groups at a time, one of which may wait, take more members each and finish sooner.
+Handlers that lock the same few rows gain nothing from many transactions at once: most of them wait, each holds the rows that it has
+locked until its group commits, and two that lock rows in different orders stop each other. One group at a time takes more members. The
+next one begins when the commit of the one before begins: a group that commits locks nothing more, so waiting for it is short and safe.
 """
 
 from __future__ import annotations
@@ -19,23 +20,59 @@ from onceward.statements import read_statement
 log = structlog.get_logger(__name__)
 
 BLOCKED = read_statement("work", "blocked_sessions")
-LEAST = 2
-"""The lowest limit: one group works while the other waits for its rows or for its commit."""
 STALLED_S = 1.0
 """If no group has ended for this long, the limit rises: what holds them up may concern only the groups that run."""
 FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 15.0
+JAM_S = 0.5
+"""Groups that are given up this soon after the limit fell began before it did: they show nothing new."""
 UNLIMITED = 64
 """A limit that has grown this far is removed."""
+
+
+class Turn:
+    """The turn of one group. It ends when the group begins to commit, or when it is rolled back."""
+
+    __slots__ = ("_line", "_session")
+
+    def __init__(self, line: Line) -> None:
+        self._line: Line | None = line
+        self._session = 0
+
+    def runs_in(self, session: int) -> None:
+        """The group runs in this session of the database."""
+        if self._line is not None:
+            self._session = session
+            self._line.sessions.add(session)
+
+    def end(self) -> None:
+        """End the turn, if it has not ended."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.sessions.discard(self._session)
+            line.leave(time.monotonic())
 
 
 class Line:
     """The groups of one task in this process: how many may run at once, and those that wait for their turn."""
 
-    __slots__ = ("_ended_at", "_grows_at", "_pause_s", "_running", "_task", "_waiting", "limit", "queued", "sessions")
+    __slots__ = (
+        "_ended_at",
+        "_grows_at",
+        "_least",
+        "_narrowed_at",
+        "_pause_s",
+        "_running",
+        "_task",
+        "_waiting",
+        "limit",
+        "queued",
+        "sessions",
+    )
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, *, least: int = 1) -> None:
         self._task = task
+        self._least = least
         self.limit: int | None = None
         self.sessions: set[int] = set()
         """The database sessions in which groups run."""
@@ -46,21 +83,25 @@ class Line:
         self._pause_s = FIRST_PAUSE_S
         self._grows_at = 0.0
         self._ended_at = 0.0
+        self._narrowed_at = -JAM_S
 
     @property
     def is_observed(self) -> bool:
         """Whether there is something to learn: enough groups run at once, or a limit may be raised again."""
-        return self._running > LEAST or self.limit is not None
+        return self._running > self._least or self.limit is not None
 
     @property
     def has_room(self) -> bool:
         return self.limit is None or self._running < self.limit
 
-    async def enter(self) -> None:
-        """Wait until one more group may run. Groups get their turns in the order in which they came."""
-        if self.limit is None or (self.has_room and not self._waiting):
+    async def enter(self, *, at_once: bool = False) -> Turn:
+        """Wait until one more group may run. Groups get their turns in the order in which they came.
+
+        A group whose transaction is open already runs `at_once`.
+        """
+        if at_once or self.limit is None or (self.has_room and not self._waiting):
             self._running += 1
-            return
+            return Turn(self)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -71,9 +112,10 @@ class Line:
             else:
                 self.leave(time.monotonic())
             raise
+        return Turn(self)
 
     def enter_at_once(self) -> None:
-        """Count a group that must not wait: its transaction is open already, or its caller has a queue of its own."""
+        """Count a group whose caller has a queue of its own: it must not wait."""
         self._running += 1
 
     def leave(self, now: float) -> None:
@@ -90,15 +132,33 @@ class Line:
                 self._running += 1
 
     def observe(self, waiting: int, now: float) -> None:
-        """Learn that so many of the running groups wait for rows that other groups of this line have locked."""
+        """Learn how many of the running groups wait for rows that other groups of this line have locked."""
         if (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
             self._set(self._running + 1)
-        elif waiting * 3 >= self._running > LEAST:
-            self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
-            self._grows_at = now + self._pause_s
-            self._set(max(LEAST, self._running - waiting))
+        elif waiting * 3 >= self._running > self._least:
+            self._narrow(max(self._least, self._running - waiting), now)
         elif self.limit is not None and now >= self._grows_at:
-            self._set(self.limit + 1)
+            self._grows_at = now + self._pause_s
+            self._set(self.limit * 2)
+
+    def met_a_lock(self, now: float, *, surely: bool) -> bool:
+        """Learn that a group was given up, `surely` for a lock. Return whether fewer groups at once are the answer.
+
+        If not, the groups are too large.
+        """
+        if now - self._narrowed_at < JAM_S:
+            return True
+        if not surely or self._running <= self._least or self.limit == self._least:
+            return False
+        self._narrow(self._least, now)
+        return True
+
+    def _narrow(self, limit: int, now: float) -> None:
+        if now - self._narrowed_at >= JAM_S:
+            self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+        self._narrowed_at = now
+        self._grows_at = now + self._pause_s
+        self._set(limit)
 
     def _set(self, limit: int) -> None:
         if self.limit is None:

@@ -24,7 +24,7 @@ from onceward.telemetry.tracing import is_tracing
 from onceward.work.attempt_outcome import SnoozedOutcome
 from onceward.work.claimed import Claimed
 from onceward.work.commit_sharing import Ended, Member, Sharing, describe_parting, note_parted
-from onceward.work.contention import Line
+from onceward.work.contention import Turn
 from onceward.work.failure_outcome import judge, or_ended
 from onceward.work.gate import gate
 from onceward.work.host import Host
@@ -54,17 +54,14 @@ class Groups:
         line = self._sharing.line_of(first.task) if others is None else None
         if line is None:
             return await self._run(first, slot, others, None)
-        if slot.carried is None:
-            await line.enter()
-        else:
-            line.enter_at_once()
+        turn = await line.enter(at_once=slot.carried is not None)
         try:
-            return await self._run(first, slot, others, line)
+            return await self._run(first, slot, others, turn)
         finally:
-            line.leave(time.monotonic())
+            turn.end()
 
     async def _run(
-        self, first: Member, slot: SlotControl, others: list[Member] | None, line: Line | None
+        self, first: Member, slot: SlotControl, others: list[Member] | None, turn: Turn | None
     ) -> list[Ended]:
         carried, slot.carried = slot.carried, None
         group = [first]
@@ -74,9 +71,8 @@ class Groups:
         except Unavailable as error:
             return [await self._settle_member(first, error)]
         tx = self._host.open_tx(conn, first.work) if carried is None else carried.tx
-        session = 0 if line is None else conn.get_server_pid()
-        if line is not None:
-            line.sessions.add(session)
+        if turn is not None:
+            turn.runs_in(conn.get_server_pid())
         culprit: Member | None = first
         begun = committing = False
         slot.begins(first.task.timeout_s)  # the wait for a free connection does not count towards the timeout
@@ -101,6 +97,8 @@ class Groups:
                     await self._handle(member, tx, slot)
                 gate("before-commit")
                 committing = True
+                if turn is not None:
+                    turn.end()
                 await self._commit_group(group, tx, conn, slot, carries=others is None)
             finally:
                 if tx.is_open:
@@ -123,8 +121,6 @@ class Groups:
             )
         finally:
             slot.ended()
-            if line is not None:
-                line.sessions.discard(session)
             if slot.carried is None:
                 await self._host.db.give_back(conn)
         if len(group) == 1:

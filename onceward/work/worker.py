@@ -164,7 +164,7 @@ class Worker:
         self._loops = [
             *([] if only_queues is not None else [self._queues]),
             Loop("deadlines", self._check_deadlines, every_s=0.25),
-            Loop("contention", self._observe_locks, every_s=0.25),
+            Loop("contention", self._observe_locks, every_s=0.1),
             Loop("rescue", self.rescue, every_s=self._options.observe_s),
             Loop("claims", self._tidy_claims, every_s=1.0),
             Loop("unserved", self._visit_unserved, every_s=10.0),

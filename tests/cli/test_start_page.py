@@ -86,7 +86,6 @@ async def test_other_machines_and_other_sites_cannot_use_it(process: Process) ->
             ("post", "/start/login"),
             ("get", "/start/messages"),
             ("get", "/start/coursegen"),
-            ("get", "/demo/mails"),
         ):
             for headers in ({"Host": "rebound.example"}, {"X-Forwarded-For": "203.0.113.7"}, {"Via": "1.1 proxy"}):
                 async with http.request(method, path, headers=headers) as answer:
@@ -107,7 +106,7 @@ def test_the_page_explains_in_four_sentences_and_names_three_things_to_try() -> 
     assert len(re.findall(r"\.(?=\s|$)", re.sub(r"<code>.*?</code>", "", explanation))) == 4
     [tasks] = re.findall(r"<ol[^>]*>(.*?)</ol>", text, re.DOTALL)
     assert tasks.count("<li>") == 3
-    assert {"/events", "/demo", "/start/coursegen", "/start/messages", "/api/v1/docs", "/metrics"} <= set(
+    assert {"/events", "/learn", "/start/coursegen", "/start/messages", "/api/v1/docs", "/metrics"} <= set(
         re.findall(r'href="([^"]+)"', text)
     )
     assert set(re.findall(r'desk_tile\("([^"]+)"', text)) == set(get_args(DeskName)) - {""}

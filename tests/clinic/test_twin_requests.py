@@ -347,11 +347,6 @@ def test_every_route_has_a_case(app: Onceward) -> None:
     assert twins.routes_of(CASES) == twins.written_routes(app)
 
 
-@pytest.mark.timeout(120)
-async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    await twins.expect_identical_to_leave_one(stage, CASES, checks.CHECKS)
-
-
-@pytest.mark.timeout(120)
-async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    await twins.expect_nearly_identical_to_leave_one(stage, CASES, checks.CHECKS)
+@pytest.mark.timeout(180)
+async def test_identical_and_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    await twins.expect_twins_to_leave_one(stage, CASES, checks.CHECKS)

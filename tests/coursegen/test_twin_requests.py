@@ -181,9 +181,5 @@ def test_every_route_has_a_case() -> None:
     assert twins.routes_of(CASES) == twins.written_routes(coursegen)
 
 
-async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    await twins.expect_identical_to_leave_one(stage, CASES, checks.CHECKS)
-
-
-async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    await twins.expect_nearly_identical_to_leave_one(stage, CASES, checks.CHECKS)
+async def test_identical_and_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    await twins.expect_twins_to_leave_one(stage, CASES, checks.CHECKS)

@@ -583,11 +583,6 @@ async def stage(database_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
         await stripe.stop()
 
 
-@pytest.mark.timeout(120)
-async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    await twins.expect_identical_to_leave_one(stage, CASES, checks.CHECKS)
-
-
-@pytest.mark.timeout(120)
-async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
-    await twins.expect_nearly_identical_to_leave_one(stage, CASES, checks.CHECKS)
+@pytest.mark.timeout(180)
+async def test_identical_and_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    await twins.expect_twins_to_leave_one(stage, CASES, checks.CHECKS)

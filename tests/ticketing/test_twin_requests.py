@@ -627,16 +627,10 @@ async def stage(database_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
         yield Stage(shop)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_identical_requests_at_once_leave_what_one_would(stage: Stage, part: int) -> None:
-    await twins.expect_identical_to_leave_one(stage, some_of(part), checks.CHECKS)
-
-
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("part", range(PARTS))
-async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage, part: int) -> None:
-    await twins.expect_nearly_identical_to_leave_one(stage, some_of(part), checks.CHECKS)
+async def test_identical_and_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage, part: int) -> None:
+    await twins.expect_twins_to_leave_one(stage, some_of(part), checks.CHECKS)
 
 
 async def test_two_payment_services_asked_at_once_leave_one_open_page_at_most(stage: Stage) -> None:

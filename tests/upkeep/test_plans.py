@@ -131,6 +131,7 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
 # These read tables whose size does not depend on history, or no table at all.
 SMALL = {
     "deadlines": "no statement",
+    "contention": "asks for the locks of its own sessions, only while groups run",
     "refused accounts": "reads one row per account that a service refuses",
     "slow bodies": "no statement",
     "rejects": "inserts what was rejected since the last step",

@@ -37,11 +37,11 @@ def make_app() -> Onceward:
 
 
 async def started(
-    database_url: str, *given: FeatureSettings, roles: set[Any], app: Onceward | None = None, **options: Any
+    database_url: str | None, *given: FeatureSettings, roles: set[Any], app: Onceward | None = None, **options: Any
 ) -> Process:
     settings = load_settings(
         FEATURES.settings,
-        database_url=SecretStr(database_url),
+        database_url=None if database_url is None else SecretStr(database_url),
         port=0,
         pool_min=1,
         pool_max=8,

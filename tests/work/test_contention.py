@@ -1,8 +1,9 @@
-"""Groups of a task whose handlers wait for each other's row locks run two at a time; waits for others change nothing."""
+"""Groups of a task whose handlers wait for each other's row locks run one at a time; waits for others change nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,78 +12,96 @@ from onceward import Engine, Onceward, Tx
 from onceward.db import Database
 from onceward.statements import read_statement
 from onceward.testing import until
-from onceward.work.contention import LEAST, STALLED_S, UNLIMITED, Line, count_held_up
+from onceward.work.commit_sharing import MOST, Experience
+from onceward.work.contention import JAM_S, STALLED_S, Line, Turn, count_held_up
 from onceward.work.worker import Worker, WorkerOptions
 
 
-async def entered(line: Line, count: int) -> list[asyncio.Task[None]]:
+async def entered(line: Line, count: int) -> list[asyncio.Task[Turn]]:
     tasks = [asyncio.create_task(line.enter()) for _ in range(count)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     return tasks
 
 
-def running(tasks: list[asyncio.Task[None]]) -> int:
-    return sum(task.done() for task in tasks)
+def running(tasks: list[asyncio.Task[Turn]]) -> list[bool]:
+    return [task.done() for task in tasks]
+
+
+async def limited_line(now: float = 1.0) -> Line:
+    """Return an empty line whose limit has just become 1."""
+    line = Line("task")
+    turns = [task.result() for task in await entered(line, 4)]
+    line.observe(4, now)
+    for turn in turns:
+        turn.end()
+        turn.end()
+    assert line.limit == 1
+    return line
 
 
 async def test_waits_for_each_other_lower_the_limit_and_quiet_raises_it_after_a_pause_that_doubles() -> None:
     line = Line("task")
-    await entered(line, 8)
-    line.observe(0, 0.0)
+    turns = [task.result() for task in await entered(line, 8)]
+    line.observe(2, 0.0)
     assert line.limit is None
     line.observe(6, 1.0)
-    assert line.limit == LEAST
-    for _ in range(7):
-        line.leave(1.0)
+    assert line.limit == 2
+    for turn in turns:
+        turn.end()
     line.observe(0, 1.9)
-    assert line.limit == LEAST
+    assert line.limit == 2
     line.observe(0, 2.1)
-    assert line.limit == LEAST + 1
-    await entered(line, 2)
+    assert line.limit == 4
+    turns = [task.result() for task in await entered(line, 3)]
     line.observe(2, 2.2)
+    assert line.limit == 1
+    for turn in turns:
+        turn.end()
     line.observe(0, 4.1)
-    assert line.limit == LEAST
+    assert line.limit == 1
     line.observe(0, 4.3)
-    assert line.limit == LEAST + 1
-    for _ in range(UNLIMITED):
-        line.observe(0, 5.0)
+    assert line.limit == 2
+    for at in range(10):
+        line.observe(0, 10.0 + 5 * at)
     assert line.limit is None
+
+
+async def test_a_lock_narrows_the_line_before_it_halves_the_groups_and_a_jam_counts_once() -> None:
+    known = Experience("task")
+    await entered(known.line, 8)
+    known.met_a_lock(1.0)
+    known.met_a_lock(1.0 + JAM_S / 2, surely=False)
+    assert (known.line.limit, known.most) == (1, MOST)
+    known.met_a_lock(1.1 + JAM_S)
+    known.met_a_lock(1.2 + JAM_S)
+    assert known.most == MOST // 2
 
 
 async def test_groups_get_their_turns_in_order_and_a_cancelled_one_takes_none() -> None:
-    line = Line("task")
-    await entered(line, 6)
-    line.observe(6, 1.0)
-    for _ in range(6):
-        line.leave(1.0)
-    tasks = await entered(line, 5)
-    assert [task.done() for task in tasks] == [True, True, False, False, False]
-    tasks[2].cancel()
+    line = await limited_line()
+    tasks = await entered(line, 4)
+    assert running(tasks) == [True, False, False, False]
+    tasks[1].cancel()
     await asyncio.sleep(0)
-    line.leave(1.0)
+    tasks[0].result().end()
     await asyncio.sleep(0)
-    assert [task.done() for task in tasks[3:]] == [True, False]
-    line.leave(1.0)  # the turn is given to the last one, which is cancelled before it runs
-    tasks[4].cancel()
+    assert running(tasks[2:]) == [True, False]
+    tasks[2].result().end()  # the turn is given to the last one, which is cancelled before it runs
+    tasks[3].cancel()
     await asyncio.wait(tasks)
-    line.leave(1.0)
-    assert running(await entered(line, 2)) == 2
+    assert running(await entered(line, 2)) == [True, False]
 
 
 async def test_a_line_in_which_nothing_ends_lets_others_pass() -> None:
-    line = Line("task")
-    await entered(line, 4)
-    line.observe(4, 1.0)
-    for _ in range(4):
-        line.leave(1.0)
-    tasks = await entered(line, 4)
-    assert running(tasks) == LEAST
-    line.observe(2, 1.0 + STALLED_S / 2)
-    assert running(tasks) == LEAST
-    line.observe(2, 1.1 + STALLED_S)
+    line = await limited_line(time.monotonic())
+    tasks = await entered(line, 3)
+    now = time.monotonic()
+    line.observe(0, now + STALLED_S / 2)
+    assert running(tasks) == [True, False, False]
+    line.observe(0, now + STALLED_S * 1.1)
     await asyncio.sleep(0)
-    assert running(tasks) == LEAST + 1
+    assert running(tasks) == [True, True, False]
 
 
 @pytest.mark.parametrize(

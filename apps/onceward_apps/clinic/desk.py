@@ -6,7 +6,7 @@ What people can do there is in `desk_actions`.
 from __future__ import annotations
 
 from onceward.desk import Chart, Column, Desk, DeskFigure, Detail, Listing, Related, Role
-from onceward_apps.clinic.app import app
+from onceward_apps.clinic.app import HERE, app
 from onceward_apps.clinic.desk_words import (
     APPOINTMENT,
     CANCELLED_BY,
@@ -24,6 +24,7 @@ desk = Desk(
     "Clinic",
     app,
     table="clinic.appointments",
+    languages=HERE / "languages",
     key="c",
     zone="select timezone from clinic.clinics",
     roles=(Role("reception", "Reception", "Appointments, patients and messages"),),

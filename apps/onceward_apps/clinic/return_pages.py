@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.responses import FileResponse, Response
 
 from onceward import Engine
+from onceward.look import Brand, public_templates
 from onceward.money import format_amount
 from onceward.web import ANYBODY, engine_of, exposed
 from onceward_apps.clinic.app import APPOINTMENT, HERE, app
@@ -25,7 +26,7 @@ router = APIRouter(include_in_schema=False)
 STYLE: Path = HERE / "static" / "clinic.css"
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -50,6 +51,7 @@ WORDS: dict[str, dict[str, tuple[str, str]]] = {
         "unknown": ("Thank you", "The clinic confirms your payment with a message."),
         "again": ("Check again", ""),
         "pay": ("Pay now", ""),
+        "skip": ("Skip to the content", ""),
     },
     "pt": {
         "received": ("Pagamento recebido", "Obrigado. O seu pagamento chegou."),
@@ -61,6 +63,7 @@ WORDS: dict[str, dict[str, tuple[str, str]]] = {
         "unknown": ("Obrigado", "A clínica confirma o seu pagamento com uma mensagem."),
         "again": ("Verificar novamente", ""),
         "pay": ("Pagar agora", ""),
+        "skip": ("Ir para o conteúdo", ""),
     },
 }
 STATES: dict[str, State] = {
@@ -145,7 +148,7 @@ async def _ask(engine: Engine, row: Any) -> None:
 
 @cache
 def _templates() -> Environment:
-    return Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
+    return public_templates(HERE / "pages")
 
 
 def _page(
@@ -163,11 +166,12 @@ def _page(
     title, text = words[state]
     content = _templates().get_template("returned.html")
     html = content.render(
-        locale=locale,
+        language=locale,
+        skip=words["skip"][0],
         title=title,
         text=text,
         state=state,
-        clinic=row["clinic"] if row else None,
+        brand=Brand(row["organization_id"], row["clinic"], "#main") if row else None,
         amount=format_amount(row["price"], row["currency"], locale) if row and row["price"] else None,
         link=(again, words["again"][0]) if again else (pay, words["pay"][0]) if pay else None,
     )

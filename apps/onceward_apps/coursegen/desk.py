@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from onceward.desk import Column, Desk, Detail, Listing, Related, Role
 from onceward_apps.coursegen import pages
-from onceward_apps.coursegen.app import app
+from onceward_apps.coursegen.app import HERE, app
 
-COURSE = {
-    "draft": "Draft",
-    "queued": "Waits for a slot",
-    "generating": "Being written",
-    "completed": "Done",
-    "failed": "Failed",
-    "cancelled": "Cancelled",
-}
 CALL = {"started": "Running", "done": "Done", "failed": "Failed", "stopped": "Stopped", "lost": "No answer"}
 
 desk = Desk(
@@ -21,6 +13,7 @@ desk = Desk(
     "Courses",
     app,
     table="coursegen.courses",
+    languages=HERE / "languages",
     order=90,
     key="c",
     home=(pages.load, "coursegen"),
@@ -59,7 +52,7 @@ COURSES = desk.listing(
             Column(
                 "status",
                 "State",
-                words=COURSE,
+                words=pages.COURSE,
                 filter=True,
                 tones={"completed": "good", "failed": "bad", "generating": "busy"},
             ),

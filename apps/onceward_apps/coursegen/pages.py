@@ -14,6 +14,17 @@ PATH = "/dashboard/coursegen"
 DEFAULT_REASON = "start"
 
 
+COURSE = {
+    "draft": "Draft",
+    "queued": "Waits for a slot",
+    "generating": "Being written",
+    "completed": "Done",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+}
+"""What people read instead of the states of a course."""
+
+
 async def load(view: View) -> dict[str, Any]:
     """Return everything that the page shows. An administrator of the instance sees all organizations together."""
     slots = tiers().at_most
@@ -33,6 +44,7 @@ async def load(view: View) -> dict[str, Any]:
         "states": await overview.states(view.conn, view.organization),
         "failures": await overview.failures(view.conn, view.organization),
         "courses": await overview.recent(view.conn, view.organization),
+        "STATES": COURSE,
         "order": ("queued", "generating", "completed", "failed", "cancelled", "draft"),
     }
 

@@ -10,7 +10,7 @@ from onceward import Tx
 from onceward.desk import Act, Column, Desk, Detail, Listing, Role
 from onceward_apps.engagement import pages
 from onceward_apps.engagement.activity import set_opt_out
-from onceward_apps.engagement.app import app
+from onceward_apps.engagement.app import HERE, app
 from onceward_apps.engagement.overview import TRIGGER_TEXTS
 
 STATE = {
@@ -30,6 +30,7 @@ desk = Desk(
     "Engagement",
     app,
     table="engagement.user_profiles",
+    languages=HERE / "languages",
     key="g",
     home=(pages.load, "engagement"),
     roles=(Role("support", "Support", "Sees users, and stops messages to them"),),

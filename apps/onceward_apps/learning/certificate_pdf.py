@@ -9,10 +9,11 @@ from typing import Any
 
 import segno
 
+from onceward.look import LIGHT, rgb
 from onceward_apps.pdf import FONT, new_pdf
 
 WIDTH_MM, HEIGHT_MM = 297, 210
-INK, ACCENT, QUIET = (24, 32, 48), (31, 92, 153), (96, 104, 120)
+INK, ACCENT, QUIET = rgb(LIGHT["ink"]), rgb(LIGHT["accent"]), rgb(LIGHT["muted"])
 
 
 def render(snapshot: Mapping[str, Any], credential_id: str, url: str, issued_at: datetime) -> bytes:

@@ -294,7 +294,7 @@ class LearningDemo:
             cohort_id = self.cohorts[self.dice.choice((COURSE, SMALL))]
             enrollment = await rows.random_enrollment(tx, cohort_id)
             if enrollment is not None:
-                await refund_enrollment(tx, enrollment["id"], reason="requested_by_customer", actor="demo")
+                await refund_enrollment(tx, enrollment["id"], reason="The student asked for it", actor="demo")
 
     async def _student(self, tx: Tx, cohort_id: UUID) -> Any:
         return await rows.random_enrollment(tx, cohort_id)

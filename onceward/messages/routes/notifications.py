@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, Field
 from onceward.context import Context
 from onceward.db import Database
 from onceward.engine import Engine
+from onceward.look.public import plain_page
 from onceward.messages import (
     ChannelName,
     InvalidNotification,
@@ -23,6 +23,7 @@ from onceward.messages import (
     unsubscribe_by_token,
 )
 from onceward.messages.notifications import show, slack_of
+from onceward.messages.settings import MessagesSettings
 from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import context_of, database_of, engine_of, settings_of
@@ -122,24 +123,26 @@ async def read_notification(id: Number, db: Db, identity: Viewer) -> dict[str, A
 
 @router.get("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
 @exposed(credential="link in the message")
-async def ask_to_unsubscribe(token: UUID) -> HTMLResponse:
+async def ask_to_unsubscribe(token: UUID, settings: TheSettings) -> HTMLResponse:
     """Show a page with a button. Mail scanners follow links, so a GET must not unsubscribe anybody."""
     return _page(
         "Unsubscribe",
         "<p>Do you want to stop receiving messages of this kind?</p>"
-        '<form method="post"><button type="submit">Unsubscribe</button></form>',
+        '<form method="post"><button type="submit" class="main">Unsubscribe</button></form>',
+        settings.of(MessagesSettings).brand,
     )
 
 
 @router.post("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
 @exposed("nothing", credential="link in the message")
-async def unsubscribe(token: UUID, db: Db, request: Request) -> HTMLResponse:
+async def unsubscribe(token: UUID, db: Db, settings: TheSettings, request: Request) -> HTMLResponse:
     """Unsubscribe with one click as in RFC 8058, or from the page."""
     body = (await request.body())[:200]
     source = "one-click" if b"List-Unsubscribe=One-Click" in body else "page"
     if await unsubscribe_by_token(db, token, source=source) is None:
         raise Problem(404, "this unsubscribe link is unknown")
-    return _page("Unsubscribed", "<p>You will no longer receive messages of this kind.</p>")
+    brand = settings.of(MessagesSettings).brand
+    return _page("Unsubscribed", "<p>You will no longer receive messages of this kind.</p>", brand)
 
 
 @router.get("/templates/{name}", response_class=HTMLResponse, include_in_schema=False)
@@ -165,11 +168,12 @@ async def preview(
     )
 
 
-def _page(title: str, content: str) -> HTMLResponse:
+def _page(title: str, content: str, brand: str) -> HTMLResponse:
     return HTMLResponse(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>body{{font:16px/1.6 system-ui,sans-serif;max-width:32rem;margin:4rem auto;"
-        f"padding:0 1rem;color:#1f2937}}button{{font:inherit;padding:.6rem 1rem;border:0;border-radius:8px;"
-        f"background:#1d4ed8;color:#fff}}</style><h1>{escape(title)}</h1>{content}</html>",
-        headers={"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"},
+        plain_page(title, content, name=brand),
+        headers={
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'",
+        },
     )

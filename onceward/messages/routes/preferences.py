@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from onceward.db import Database
 from onceward.engine import Engine
+from onceward.look.public import plain_page
 from onceward.messages.preference_page import (
     WORDS,
     Cell,
@@ -37,7 +38,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "X-Robots-Tag": "noindex",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'",
 }
 MOST_FORM_BYTES = 64 * 1024
 
@@ -133,7 +134,7 @@ def _form(
     *,
     is_saved: bool,
 ) -> str:
-    parts = [f'<p role="status" class="saved">{escape(words["saved"])}</p>'] if is_saved else []
+    parts = [f'<p role="status" class="message good">{escape(words["saved"])}</p>'] if is_saved else []
     parts.append(f"<p>{escape(words['intro'])}</p><form method=post>")
     for topic in topics:
         boxes = "".join(
@@ -143,7 +144,9 @@ def _form(
             boxes += _select(topic.name, digests.get(topic.name, "single"), words)
         parts.append(f"<fieldset><legend>{escape(topic.title)}</legend>{boxes}</fieldset>")
     parts.append(_quiet_hours(link, words, zone))
-    parts.append(f'<button>{escape(words["save"])}</button></form><p class="note">{escape(words["note"])}</p>')
+    parts.append(
+        f'<button class="main">{escape(words["save"])}</button></form><p class="small">{escape(words["note"])}</p>'
+    )
     return "".join(parts)
 
 
@@ -167,30 +170,10 @@ def _quiet_hours(link: OpenedLink, words: dict[str, Any], zone: str) -> str:
         f"<fieldset><legend>{escape(words['quiet'])}</legend>"
         f'<label>{escape(words["quiet_from"])} <input type=time name=quiet_from value="{start}"></label>'
         f'<label>{escape(words["quiet_to"])} <input type=time name=quiet_to value="{end}"></label>'
-        f'<p class="note">{note}</p></fieldset>'
+        f'<p class="small">{note}</p></fieldset>'
     )
-
-
-STYLE = """
-:root{color-scheme:light dark;--ink:#1f2937;--soft:#4b5563;--page:#f9fafb;--card:#fff;--line:#d1d5db;--link:#1d4ed8}
-@media (prefers-color-scheme:dark){:root{--ink:#e5e7eb;--soft:#d1d5db;--page:#111827;--card:#1f2937;--line:#4b5563;--link:#1d4ed8}}
-body{font:16px/1.6 system-ui,sans-serif;background:var(--page);color:var(--ink);margin:0}
-main{max-width:34rem;margin:3rem auto;padding:0 1rem}h1{font-size:1.5rem;margin:0 0 1rem}.brand,.note{color:var(--soft);font-size:.9rem}
-fieldset{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0 0 1rem;padding:.6rem 1rem 1rem}
-legend{font-weight:600;padding:0 .4rem}label{display:inline-flex;align-items:center;gap:.5rem;min-height:44px;margin-right:1.5rem}
-input[type=checkbox]{width:1.25rem;height:1.25rem}
-input[type=time],select{font:inherit;min-height:44px;padding:0 .5rem;background:var(--page);color:var(--ink);border:1px solid var(--line);border-radius:6px}fieldset label{flex-wrap:wrap}
-button{font:inherit;padding:.7rem 1.4rem;border:0;border-radius:8px;background:var(--link);color:#fff}
-.saved{border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem;background:var(--card)}
-"""
 
 
 def _page(locale: str, words: dict[str, Any], brand: str, content: str, *, status: int = 200) -> HTMLResponse:
-    title = escape(words["title"])
-    return HTMLResponse(
-        f'<!doctype html><html lang="{escape(locale)}"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title><style>{STYLE}</style></head>'
-        f'<body><main><p class="brand">{escape(brand)}</p><h1>{title}</h1>{content}</main></body></html>',
-        status_code=status,
-        headers=HEADERS,
-    )
+    page = plain_page(words["title"], content, name=brand, language=locale, skip=words["skip"])
+    return HTMLResponse(page, status_code=status, headers=HEADERS)

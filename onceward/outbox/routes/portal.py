@@ -14,6 +14,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from onceward.look.public import plain_page
 from onceward.outbox import Outbox, OutboxError, delivery_history, portal, resends
 from onceward.outbox.routes.callers import TheOutbox
 from onceward.trust import NotAllowed, NotAuthenticated
@@ -29,15 +30,8 @@ PRIVATE = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'",
 }
-STYLE = """
-:root { color-scheme: light dark; font-family: system-ui, sans-serif }
-body { margin: 2rem auto; max-width: 70rem; padding: 0 1rem; line-height: 1.5 }
-table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .35rem .8rem .35rem 0; vertical-align: top }
-tr + tr td { border-top: 1px solid #8884 } pre { overflow: auto; padding: .8rem; border: 1px solid #8884 }
-.success { color: #1a7f37 } .failed, .dead_letter, .off { color: #cf222e } form { display: inline }
-"""
 
 
 @grants(PORTAL_TOKEN)
@@ -172,11 +166,7 @@ def _may_act(visitor: portal.Visitor, csrf: str) -> None:
 
 
 def _page(title: str, body: str, *, status: int = 200) -> Response:
-    text = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style><body>"
-        f'<nav><a href="/portal">All endpoints</a></nav><main><h1>{escape(title)}</h1>{body}</main></body></html>'
-    )
+    text = plain_page(title, body, name="Webhooks", home="/portal", width="wide")
     return HTMLResponse(text, status_code=status, headers=PRIVATE)
 
 
@@ -192,11 +182,12 @@ def _button(visitor: portal.Visitor, action: str, text: str) -> str:
 
 
 def _status(status: str) -> str:
-    return f'<span class="{escape(status)}">{escape(status)}</span>'
+    tone = {"success": "good", "failed": "bad", "dead_letter": "bad"}.get(status, "")
+    return f'<span class="{tone}">{escape(status.replace("_", " "))}</span>'
 
 
 def _state(active: bool, reason: str | None) -> str:
-    return "active" if active else f'<span class="off">disabled ({escape(reason or "")})</span>'
+    return "active" if active else f'<span class="bad">disabled ({escape(reason or "")})</span>'
 
 
 def _when(at: Any) -> str:

@@ -90,6 +90,8 @@ class Pages:
     extras: tuple[Extra, ...] = ()
     templates: tuple[Path, ...] = ()
     """Folders with the templates of the pages."""
+    languages: tuple[Path, ...] = ()
+    """Folders with files of translations, such as `pt.toml` (`onceward.look.languages`)."""
 
     def __add__(self, other: Pages) -> Pages:
         joined: dict[str, Any] = {}

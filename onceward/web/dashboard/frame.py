@@ -14,6 +14,7 @@ from onceward.web.dashboard.page import Page
 from onceward.web.dashboard.site import Site
 
 THEME_COOKIE = "onceward_theme"
+LANGUAGE_COOKIE = "onceward_language"
 MOST = 200
 
 MINE = """
@@ -33,7 +34,8 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
             organizations = await (conn.fetch(ALL) if identity.may("admin") else conn.fetch(MINE, user_id))
         elif identity.may("admin"):
             organizations = await conn.fetch(ALL)
-    bars = [] if tx is None else [await _bar(site, tx, identity, name) for name in site.contributed.bars]
+    shown = [site.pages[name] for name in site.contributed.bars] if tx is not None else []
+    bars = [await _bar(site, tx, identity, page) for page in shown if tx is not None and identity.may(page.scope)]
     chosen = next((each for each in organizations if each["organization_id"] == identity.organization), None)
     return {
         "app_name": site.app.name,
@@ -43,15 +45,23 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
         "organizations": organizations,
         "chosen": chosen,
         "bar_parts": bars,
+        "language": language_of(site, request),
+        "languages": site.languages.names,
         "theme": theme(request.cookies.get(THEME_COOKIE, "")),
         "done_message": unquote(request.cookies.get("onceward_message", "")),
         "environment": site.settings.environment,
     }
 
 
-async def _bar(site: Site, tx: Transaction, identity: Identity, name: str) -> tuple[Page, Markup]:
-    page = site.pages[name]
+async def _bar(site: Site, tx: Transaction, identity: Identity, page: Page) -> tuple[Page, Markup]:
     return page, Markup(await site.part(page, site.view(tx, identity.organization, {})))
+
+
+def language_of(site: Site, request: Request) -> str:
+    """Return the language of the viewer: the one that they chose, or the first that their browser asks for."""
+    return site.languages.chosen(
+        request.cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", "")[:200]
+    )
 
 
 def theme(value: str) -> str:

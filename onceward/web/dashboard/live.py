@@ -33,7 +33,9 @@ def part_query(site: Site) -> QueryDefinition[..., Any]:
             return caller.identity.may("admin")
         return not page.instance
 
-    async def part(q: Query, *, page: str, params: dict[str, str], variant: str = "") -> dict[str, str]:
+    async def part(
+        q: Query, *, page: str, params: dict[str, str], variant: str = "", language: str = "en"
+    ) -> dict[str, str]:
         q.ignore(*site.tables)
         shown = site.pages[page]
         began = time.monotonic()
@@ -43,6 +45,6 @@ def part_query(site: Site) -> QueryDefinition[..., Any]:
         except Missing as missing:
             html = site.render("parts/gone.html", detail=str(missing))
         q.stale_after(max(shown.every_s or 60.0, min(LONGEST_S, SHARE * (time.monotonic() - began))))
-        return {"html": html}
+        return {"html": site.languages.page(html, language)}
 
     return QueryDefinition(part, name="dashboard.part", parameter="q", allow=allowed)

@@ -34,6 +34,7 @@ from onceward.web.auth import ORGANIZATION_COOKIE, authenticator_of
 from onceward.web.cookies import delete_secret_cookie, is_secure
 from onceward.web.dashboard import frame
 from onceward.web.dashboard.action import Action, ActionRefused, local_path
+from onceward.web.dashboard.frame import language_of
 from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
 from onceward.web.exposure import ANYBODY, exposed
@@ -68,6 +69,7 @@ def dashboard_router(site: Site) -> APIRouter:
     router.add_api_route("/dashboard/organizations", _organizations(site), methods=["GET"])
     router.add_api_route("/dashboard/organizations", _choose(site), methods=["POST"])
     router.add_api_route("/dashboard/theme", _theme, methods=["POST"])
+    router.add_api_route("/dashboard/language", _language(site), methods=["POST"])
     for extra in site.contributed.extras:
         router.add_api_route(extra.path, extra.make(site), methods=["GET"])
     # Routes are matched in this order, so paths without parameters come first.
@@ -92,9 +94,20 @@ class PageRoute(APIRoute):
                 reply = await _error_page(await site_of(request), request, error)
             for name, value in HEADERS.items():
                 reply.headers.setdefault(name, value)
-            return reply
+            return _in_language(await site_of(request), request, reply)
 
         return guarded
+
+
+def _in_language(site: Site, request: Request, reply: Response) -> Response:
+    """Return a page in the language of the viewer."""
+    language = language_of(site, request)
+    if language == "en" or not isinstance(reply, HTMLResponse):
+        return reply
+    reply.body = site.languages.page(bytes(reply.body).decode(), language).encode()
+    reply.headers["Content-Length"] = str(len(reply.body))
+    reply.headers["Vary"] = "Accept-Language, Cookie"
+    return reply
 
 
 def icon_router(site: Site) -> APIRouter:
@@ -291,6 +304,20 @@ async def _theme(request: Request) -> Response:
     else:
         reply.delete_cookie(frame.THEME_COOKIE, path="/")
     return reply
+
+
+def _language(site: Site) -> Handler:
+    @exposed("nothing", credential="session")
+    async def choose(request: Request) -> Response:
+        """Set the language of the dashboard. Any user may, because it changes only a cookie."""
+        await authenticator_of(request).identify(request)
+        chosen = str((await request.form()).get("language", ""))
+        reply = RedirectResponse(_page_before(request), status_code=303)
+        if chosen in site.languages.names:
+            reply.set_cookie(frame.LANGUAGE_COOKIE, chosen, max_age=31536000, samesite="lax", path="/")
+        return reply
+
+    return choose
 
 
 def _page_before(request: Request) -> str:

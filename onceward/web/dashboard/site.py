@@ -12,6 +12,8 @@ from uuid import UUID
 from jinja2 import Environment, FileSystemLoader
 
 from onceward.context import Context
+from onceward.look.colours import STATIC as LOOK
+from onceward.look.languages import Languages
 from onceward.trust.identity import Identity
 from onceward.trust.settings import TrustSettings
 from onceward.web.dashboard import formats
@@ -46,11 +48,14 @@ class Site:
         self.settings = context.settings
         self.traced = context.features.traced
         self.contributed = sum(context.features.load("pages"), Pages(templates=(HERE / "templates",)))
+        self.languages = Languages(self.contributed.languages)
         self.start_page = "/login"
         """Where `/` sends a visitor who is not logged in. The demo has a page that explains it."""
         self.tables: frozenset[str] = frozenset()
         self.pages: dict[str, Page] = {}
-        self.files = {path.name: path.read_bytes() for path in sorted((HERE / "static").iterdir())}
+        folders = (LOOK, HERE / "static")
+        self.files = {path.name: path.read_bytes() for each in folders for path in sorted(each.iterdir())}
+        self.files["style.css"] = self.files["look.css"] + self.files["style.css"]
         self.version = hashlib.sha256(b"".join(self.files.values())).hexdigest()[:12]
         self._templates = Environment(
             loader=FileSystemLoader(self.contributed.templates),

@@ -14,6 +14,9 @@ SPANS = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelt
 OPEN_FOR = timedelta(minutes=10)
 """The assumed longest transaction: its rows have the time of its start, but ids that were assigned later."""
 
+EMPTY_S = 0.3
+"""How long a list looks further if it found nothing at all."""
+
 ESTIMATE = "select reltuples::float8 from pg_class where oid = $1::regclass"
 
 
@@ -32,14 +35,11 @@ def list_loader(kind: Listing) -> Loader:
             before = latest if before is None else min(before, latest)
             args.append(until)
             where += f" and {kind.at} < ${len(args) + 3}::timestamptz"
-        walked = await walk(
-            view.conn,
-            kind.listing(state=state, where=where),
-            *args,
-            before=before,
-            oldest=oldest,
-            budget_s=LONGER_S if view.text("longer") else None,
-        )
+        statement, longer = kind.listing(state=state, where=where), LONGER_S if view.text("longer") else None
+        walked = await walk(view.conn, statement, *args, before=before, oldest=oldest, budget_s=longer)
+        if walked.unfinished and not walked.rows and longer is None:
+            # A list that opens empty says nothing: it looks further once, for the few rows among many of others.
+            walked = await walk(view.conn, statement, *args, before=walked.next, oldest=oldest, budget_s=EMPTY_S)
         filtered = any(view.text(name) for name in ("state", "q", "since", "until", "span", *kind.facets))
         estimate = await view.conn.fetchval(ESTIMATE, kind.table) if view.everything else None
         return {

@@ -8,9 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter, Request
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.responses import FileResponse, Response
 
+from onceward.look import public_templates
 from onceward.web import ANYBODY, Problem, exposed
 from onceward_apps.coursegen import page_texts, texts
 from onceward_apps.coursegen.app import HERE
@@ -27,13 +28,13 @@ POLICY = (
 
 @cache
 def _templates() -> Environment:
-    return Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
+    return public_templates(HERE / "pages")
 
 
 def _page(name: str, request: Request, **values: Any) -> Response:
     locale = texts.accepted(request.headers.get("accept-language"))
     words = page_texts.words(locale)
-    body = _templates().get_template(name).render(locale=locale, words=words, **values)
+    body = _templates().get_template(name).render(language=locale, locale=locale, words=words, **values)
     headers = {
         "Content-Security-Policy": POLICY,
         "Referrer-Policy": "no-referrer",

@@ -67,7 +67,8 @@ async def load_user(view: View) -> dict[str, Any]:
         seen = await user_history(view.conn, view.organization, _user(view.text("id")))
     except UnknownUser as error:
         raise Missing(str(error)) from None
-    return {"title": "User", "crumbs": ("Engagement", PATH), **seen}
+    # The pages of the engine are for viewers of the organization.
+    return {"title": "User", "crumbs": ("Engagement", PATH), "may_follow": view.may("viewer"), **seen}
 
 
 def _user(text: str) -> UUID:
@@ -115,6 +116,7 @@ PAGES = Pages(
             title="Dry run",
             section="engagement",
             load=load_preview,
+            roles=("engagement.support",),
             every_s=None,
         ),
         Page(
@@ -123,6 +125,8 @@ PAGES = Pages(
             title="User",
             section="engagement",
             load=load_user,
+            roles=("engagement.support",),
+            by_role=True,
             every_s=5.0,
         ),
     ),

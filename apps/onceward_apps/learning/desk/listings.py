@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceward.desk import Column, Desk, Detail, Listing, Related, Role
-from onceward_apps.learning.app import app
+from onceward_apps.learning.app import HERE, app
 from onceward_apps.learning.store import overview
 
 COHORT = {
@@ -55,6 +55,7 @@ desk = Desk(
     "Learning",
     app,
     table="learning.cohorts",
+    languages=HERE / "languages",
     order=95,
     key="y",
     roles=(Role("instructor", "Instructor", "Sees cohorts and students"), Role("accountant", "Accountant", "Refunds")),

@@ -16,7 +16,7 @@ from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.link_tokens import read_enrollment_token
 from onceward_apps.learning.model import is_enrollable
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Visitor
-from onceward_apps.learning.routes.templates import STATIC, TYPES, choose_language, missing, page
+from onceward_apps.learning.routes.templates import STATIC, TYPES, choose_language, missing, page, school_of
 from onceward_apps.learning.routes.visitors import note_view
 from onceward_apps.learning.store import catalogue, certificates, checkouts, people, views
 
@@ -46,8 +46,8 @@ async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Res
     if school is None:
         return missing()
     async with engine.transaction(organization=school["organization_id"]) as tx:
-        cohorts = await views.catalogue(tx)
-    response = page("catalogue.html", school=school, cohorts=cohorts)
+        cohorts, brand = await views.catalogue(tx), await school_of(tx)
+    response = page("catalogue.html", school=school, cohorts=cohorts, brand=brand)
     await note_view(engine, request, response, school["organization_id"], "/learn")
     return response
 
@@ -74,6 +74,7 @@ async def _cohort_page(
         now = await tx.fetchval("select onceward.now()")
         sessions = await catalogue.sessions(tx, cohort_id)
         paying = user_id is not None and await checkouts.is_waiting(tx, user_id, cohort_id)
+        brand = await school_of(tx)
     taken = 0 if places is None else places["sold"] + places["held"]
     response = page(
         "cohort.html",
@@ -83,6 +84,7 @@ async def _cohort_page(
         enrollable=is_enrollable(cohort["status"], cohort["starts_at"], now),
         invite=invite,
         paying=paying,
+        brand=brand,
     )
     await note_view(engine, request, response, organization, "/learn/cohorts")
     return response
@@ -103,7 +105,8 @@ async def show_prep(engine: EngineHere, student: MaybeStudent, cohort_id: UUID) 
             for each in await views.items(tx, row)
             if each["is_prep"] or (each["resource"] and each["unlocked"])
         ]
-    return page("prep.html", enrollment=row, items=items)
+        brand = await school_of(tx)
+    return page("prep.html", enrollment=row, items=items, brand=brand)
 
 
 @router.get("/learn/invites/{token}")
@@ -136,8 +139,8 @@ async def show_extension(engine: EngineHere, token: str) -> Response:
         cohort = None if row is None else await views.cohort(tx, row["cohort_id"])
         if row is None or cohort is None:
             return missing()
-        paying = await checkouts.is_extending(tx, row["id"])
-    return page("extension.html", enrollment=row, cohort=cohort, token=token, paying=paying)
+        paying, brand = await checkouts.is_extending(tx, row["id"]), await school_of(tx)
+    return page("extension.html", enrollment=row, cohort=cohort, token=token, paying=paying, brand=brand)
 
 
 @router.get("/learn/certificates/{credential_id}")
@@ -148,8 +151,8 @@ async def verify(engine: EngineHere, credential_id: str) -> Response:
     if organization is None:
         return page("verify.html", status=404, certificate=None, credential_id=credential_id[:60])
     async with engine.transaction(organization=organization) as tx:
-        row = await certificates.by_credential(tx, credential_id)
-    return page("verify.html", certificate=row, credential_id=credential_id)
+        row, brand = await certificates.by_credential(tx, credential_id), await school_of(tx)
+    return page("verify.html", certificate=row, credential_id=credential_id, brand=brand)
 
 
 @router.get("/learn/certificates/{credential_id}/certificate.pdf")

@@ -13,7 +13,7 @@ from onceward.web import ANYBODY, exposed
 from onceward_apps.learning import link_tokens, links, sign_in, surveys
 from onceward_apps.learning.calendars import calendar
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Student
-from onceward_apps.learning.routes.templates import choose_language, missing, page
+from onceward_apps.learning.routes.templates import choose_language, missing, page, school_of
 from onceward_apps.learning.store import catalogue, checkouts, keys, people, views
 from onceward_apps.learning.student_access import make_token
 
@@ -43,10 +43,10 @@ async def list_courses(engine: EngineHere, student: MaybeStudent, refused: str =
     async with engine.transaction(organization=student.organization) as tx:
         user = await people.user(tx, student.user_id)
         rows = await views.enrollments_of(tx, student.user_id)
-        pending = await checkouts.waiting_of_user(tx, student.user_id)
+        pending, brand = await checkouts.waiting_of_user(tx, student.user_id), await school_of(tx)
     if user is None:
         return page("sign_in.html", status=401, token=None, usable=False)
-    return page("home.html", user=user, enrollments=rows, pending=pending, refused=refused)
+    return page("home.html", user=user, enrollments=rows, pending=pending, refused=refused, brand=brand)
 
 
 @router.get("/learn/home/{enrollment_id}")
@@ -64,7 +64,8 @@ async def show_course(engine: EngineHere, student: MaybeStudent, enrollment_id: 
         )
         kinds = ("intake", "exit", "feedback")
         urls = {kind: await surveys.survey_url(tx, kind, enrollment_id) for kind in kinds}
-    return page("student.html", enrollment=row, access=access, surveys=urls, subscription=subscription)
+        brand = await school_of(tx)
+    return page("student.html", enrollment=row, access=access, surveys=urls, subscription=subscription, brand=brand)
 
 
 @router.get("/learn/home/{enrollment_id}/calendar.ics")
@@ -118,7 +119,7 @@ async def enrolled(engine: EngineHere, student: MaybeStudent, checkout_id: UUID)
         row = await views.checkout(tx, checkout_id)
         if row is None:
             return missing()
-        sessions = await catalogue.sessions(tx, row["cohort_id"])
+        sessions, brand = await catalogue.sessions(tx, row["cohort_id"]), await school_of(tx)
     name, _, domain = row["email"].partition("@")
     return page(
         "enrolled.html",
@@ -127,6 +128,7 @@ async def enrolled(engine: EngineHere, student: MaybeStudent, checkout_id: UUID)
         sessions=sessions,
         address=f"{name[:1]}…@{domain}",
         is_signed_in=student is not None and student.user_id == row["user_id"],
+        brand=brand,
     )
 
 

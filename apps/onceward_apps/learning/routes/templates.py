@@ -8,10 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import Response
 
+from onceward import Tx
+from onceward.look import Brand, brand_of, public_templates
 from onceward.money import exponent, format_amount
 from onceward_apps.learning.app import HERE
 from onceward_apps.learning.page_texts import Language, accepted, translate
@@ -29,7 +31,7 @@ POLICY = (
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
+    environment = public_templates(HERE / "pages")
     environment.filters["money"] = money
     environment.filters["digits"] = exponent
     environment.filters["day"] = day
@@ -65,6 +67,11 @@ def page(name: str, *, status: int = 200, **values: Any) -> Response:
     }
     body = _templates().get_template(name).render(language=LANGUAGE.get(), **values)
     return Response(body, status_code=status, media_type="text/html", headers=headers)
+
+
+async def school_of(tx: Tx) -> Brand | None:
+    """Return whose page it is. The name in the bar leads to the catalogue."""
+    return await brand_of(tx, tx.organization, "/learn/o/{slug}")
 
 
 def missing() -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceward.desk import Chart, Column, Desk, DeskFigure, Detail, Listing, Related, Role
-from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.app import HERE, app
 
 EVENT = {"draft": "Draft", "on_sale": "On sale", "closed": "Closed", "cancelled": "Cancelled"}
 ORDER = {
@@ -37,6 +37,7 @@ desk = Desk(
     "Ticketing",
     app,
     table="ticketing.events",
+    languages=HERE / "languages",
     order=90,
     key="0",
     roles=(

@@ -12,7 +12,7 @@ from onceward.web import exposed
 from onceward_apps.ticketing import after_sale
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.routes.orders import TransferIn, qr_image
-from onceward_apps.ticketing.routes.pages import page
+from onceward_apps.ticketing.routes.pages import organizer, page
 from onceward_apps.ticketing.routes.requests import TICKET_LINK, EngineHere, acting, held_ticket, limit_mail, owner_of
 
 router = APIRouter(tags=["ticketing: transferred tickets"])
@@ -29,7 +29,7 @@ async def ticket_page(engine: EngineHere, ticket_id: UUID, access: str = "") -> 
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="ticket")
-    return page("ticket.html", ticket=ticket, token=access)
+    return page("ticket.html", ticket=ticket, token=access, brand=organizer(ticket))
 
 
 @router.get("/tickets/{ticket_id}/qr.png")

@@ -8,9 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter, Request
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.responses import FileResponse, Response
 
+from onceward.look import Brand, public_templates
 from onceward.money import exponent
 from onceward.web import ANYBODY, exposed
 from onceward_apps.ticketing import after_sale, checkout_payments
@@ -43,7 +44,7 @@ POLICY = (
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
+    environment = public_templates(HERE / "pages")
     environment.filters["money"] = money
     environment.filters["digits"] = exponent
     return environment
@@ -59,6 +60,11 @@ def page(name: str, *, status: int = 200, camera: bool = False, **values: Any) -
         "Permissions-Policy": "camera=(self)" if camera else "camera=()",
     }
     return Response(text, status_code=status, media_type="text/html", headers=headers)
+
+
+def organizer(row: Any) -> Brand:
+    """Return whose page it is, from the row of an event, an order or a ticket."""
+    return Brand(row["organization_id"], row["organizer"], "/events")
 
 
 @router.get("/events")
@@ -83,7 +89,7 @@ async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Resp
             raise
         return page("missing.html", status=404, what="event")
     is_sold_out = event["status"] == "on_sale" and (event["has_waitlist"] or occupancy.available == 0)
-    response = page("event.html", event=event, sections=sections, is_sold_out=is_sold_out)
+    response = page("event.html", event=event, sections=sections, is_sold_out=is_sold_out, brand=organizer(event))
     if basket_of(request) is None:
         remember_basket(request, response, new_basket())
     return response
@@ -116,6 +122,7 @@ async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Requ
         papers=papers,
         wallets=wallet_kinds(),
         may_resell=after_sale.may_resell(row),
+        brand=organizer(row),
     )
 
 

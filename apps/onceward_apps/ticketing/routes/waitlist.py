@@ -15,7 +15,7 @@ from onceward_apps.ticketing import after_sale, waitlist
 from onceward_apps.ticketing.codes import waitlist_basket
 from onceward_apps.ticketing.errors import NotOnSale
 from onceward_apps.ticketing.routes.buyers import Email, TokenIn
-from onceward_apps.ticketing.routes.pages import page
+from onceward_apps.ticketing.routes.pages import organizer, page
 from onceward_apps.ticketing.routes.requests import (
     ORDER_LINK,
     EngineHere,
@@ -64,7 +64,7 @@ async def place(engine: EngineHere, entry_id: UUID, access: str = "") -> Respons
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="place in the line")
-    return page("waitlist.html", entry=entry, token=access)
+    return page("waitlist.html", entry=entry, token=access, brand=organizer(entry))
 
 
 @router.get("/waitlist/{entry_id}/offer")

@@ -4,7 +4,7 @@ const CACHE = "ticketing-door-2";
 const STATIC = "/ticketing/static/";
 const SHELL = [
   "ticketing.css", "door.js", "door_camera.js", "door_rules.js", "door_store.js", "shared.js", "vendor/qr/decode.js", "vendor/qr/index.js",
-].map((name) => STATIC + name).concat("/live/client.js");
+].map((name) => STATIC + name).concat("/live/client.js", "/look/public.css");
 const PATIENCE_MS = 4000;
 
 addEventListener("install", (event) => event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(SHELL)).then(() => skipWaiting())));
@@ -20,7 +20,7 @@ addEventListener("activate", (event) => event.waitUntil((async () => {
 
 addEventListener("fetch", (event) => {
   const { pathname } = new URL(event.request.url);
-  const isOurs = pathname.startsWith("/doors/") || pathname.startsWith(STATIC) || pathname === "/live/client.js";
+  const isOurs = pathname.startsWith("/doors/") || SHELL.includes(pathname);
   if (event.request.method === "GET" && isOurs) event.respondWith(fresh(event.request, pathname));
 });
 

@@ -10,10 +10,11 @@ root.classList.add("scripted");
 function ago(moment) {
   const passed = (Date.now() - Date.parse(moment)) / 1000;
   const size = Math.abs(passed);
-  if (size < 1) return "now";
+  const say = root.dataset;
+  if (size < 1) return say.wordNow;
   const [unit, seconds] = size >= 86400 ? ["d", 86400] : size >= 3600 ? ["h", 3600] : size >= 60 ? ["min", 60] : ["s", 1];
   const words = `${Math.floor(size / seconds)} ${unit}`;
-  return passed > 0 ? `${words} ago` : `in ${words}`;
+  return (passed > 0 ? say.wordAgo : say.wordIn).replace("{}", words);
 }
 
 function tick() {
@@ -40,7 +41,7 @@ function say(state) {
   if (!sign) return;
   const shown = held ? "held" : state;
   sign.dataset.state = shown;
-  sign.textContent = { open: "Live", held: "Held", waiting: "Reconnecting", closed: "Not live" }[shown] ?? "Connecting";
+  sign.textContent = sign.dataset[{ open: "wordOpen", held: "wordHeld", waiting: "wordWaiting", closed: "wordClosed" }[shown] ?? "wordIdle"];
 }
 
 /** Return whether the user is selecting text or typing in this part. */
@@ -92,6 +93,7 @@ if (parts.length) {
     setInterval(show, 500);
     const args = { page: part.dataset.page, params: JSON.parse(part.dataset.params) };
     if (part.dataset.variant) args.variant = part.dataset.variant;
+    if (root.lang !== "en") args.language = root.lang;
     client.subscribe("dashboard.part", args, ({ data }) => {
       if (!data) return;
       waiting = data.html;
@@ -163,7 +165,7 @@ document.getElementById("help")?.addEventListener("click", () => keys.showModal(
 let going = false;
 
 function step(by) {
-  const links = [...document.querySelectorAll(".rows [data-row] .id a, .groups .group-do a:first-child")];
+  const links = [...document.querySelectorAll(".rows [data-row] .id a, .rows [data-row] .name a, .groups .group-do a:first-child")];
   if (!links.length) return;
   const at = links.indexOf(document.activeElement);
   links[Math.max(0, Math.min(links.length - 1, at + by))].focus();
