@@ -55,10 +55,12 @@ class Line:
         return self.net_cents + self.tax_cents
 
 
-async def set_seller(tx: Tx, seller: Seller, *, actor: str) -> None:
-    """Set who sells. Documents that exist keep what they say."""
-    await invoices.set_seller(tx, **asdict(seller))
-    await tx.audit("seller_changed", entity_type="organization", entity_id=tx.organization, actor=actor)
+async def set_seller(tx: Tx, seller: Seller, *, actor: str) -> bool:
+    """Set who sells. Documents that exist keep what they say. Return whether that is a change."""
+    is_changed = await invoices.set_seller(tx, **asdict(seller))
+    if is_changed:
+        await tx.audit("seller_changed", entity_type="organization", entity_id=tx.organization, actor=actor)
+    return is_changed
 
 
 async def seller_of(tx: Tx) -> Seller:
@@ -74,8 +76,7 @@ async def set_billing(tx: Tx, checkout_id: UUID, billing: Billing, *, actor: str
         raise NotFound(f"there is no order {checkout_id}")
     if checkout["status"] not in ("started", "failed", "completed"):
         raise CheckoutClosed(f"this order is {checkout['status']}: its invoice stays as it is")
-    before = await invoices.billing(tx, checkout_id)
-    if before is not None and all(before[name] == value for name, value in asdict(billing).items()):
+    if await has_billing(tx, checkout_id, billing):
         return False
     issued = await invoices.issued(tx, checkout_id)
     if sum(row["kind"] == "invoice" for row in issued) > MOST_CORRECTIONS:
@@ -85,6 +86,13 @@ async def set_billing(tx: Tx, checkout_id: UUID, billing: Billing, *, actor: str
     if issued:
         await tx.enqueue(jobs.number_invoices, checkout_id=checkout_id, version=version)
     return bool(issued)
+
+
+async def has_billing(tx: Tx, checkout_id: UUID, billing: Billing) -> bool:
+    """Return whether the order has this company already. Locks the order: a request at the same time comes before or after."""
+    await sales.lock(tx, checkout_id)
+    before = await invoices.billing(tx, checkout_id)
+    return before is not None and all(before[name] == value for name, value in asdict(billing).items())
 
 
 async def issue(tx: Tx, wanted: Sequence[Mapping[str, Any]]) -> int:

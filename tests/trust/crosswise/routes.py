@@ -342,7 +342,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
         json={"scans": [{"presented": "$code", "scan_id": "00000000-0000-4000-8000-000000000002"}]},
     ),
     ("POST", f"{TICKETING}/door/{{door_id}}/undo"): Ask(
-        fill=DOOR, headers=AT_DOOR, json={"scan_id": "00000000-0000-4000-8000-000000000002"}
+        fill=DOOR, headers=AT_DOOR, json={"scan_id": "00000000-0000-4000-8000-000000000002"}, refused=True
     ),
     ("POST", f"{TICKETING}/events/{{event_id}}/scans/{{scan_id}}/undo"): Ask(
         fill={**EVENT, "scan_id": "00000000-0000-4000-8000-000000000009"}, refused=True

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from onceward import Tx
 from onceward.desk import Act, LongText
+from onceward.web.dashboard import ActionRefused
 from onceward_apps.ticketing import invoice_book
 from onceward_apps.ticketing.desk.lists import INVOICES, ORDERS, desk
 
@@ -33,7 +34,8 @@ class CompanyForm(BaseModel):
 
 @desk.action(INVOICES, "Set the seller", on="list", model=SellerForm, roles=("manager",))
 async def set_seller(tx: Tx, act: Act[SellerForm]) -> str:
-    await invoice_book.set_seller(tx, invoice_book.Seller(**act.given.model_dump()), actor=act.by.actor)
+    if not await invoice_book.set_seller(tx, invoice_book.Seller(**act.given.model_dump()), actor=act.by.actor):
+        raise ActionRefused("invoices name this seller already")
     return "Invoices from now on name this seller. Those that exist stay as they are."
 
 
@@ -46,6 +48,8 @@ async def set_seller(tx: Tx, act: Act[SellerForm]) -> str:
 )
 async def set_company(tx: Tx, act: Act[CompanyForm]) -> str:
     billing = invoice_book.Billing(**act.given.model_dump())
+    if await invoice_book.has_billing(tx, UUID(act.id), billing):
+        raise ActionRefused("the invoice names this company already")
     if await invoice_book.set_billing(tx, UUID(act.id), billing, actor=act.by.actor):
         return "A credit note cancels the invoice, and a new one names the company."
     return "The invoice names the company."

@@ -48,10 +48,13 @@ select coalesce(s.name, o.name) as name, coalesce(s.address, '') as address, coa
  where o.organization_id = $1
 """
 SET_SELLER = """
-insert into ticketing.sellers (name, address, tax_id, prefix, footer) values ($1, $2, $3, $4, $5)
+insert into ticketing.sellers as s (name, address, tax_id, prefix, footer) values ($1, $2, $3, $4, $5)
 on conflict (organization_id) do update
    set name = excluded.name, address = excluded.address, tax_id = excluded.tax_id, prefix = excluded.prefix,
        footer = excluded.footer
+ where (s.name, s.address, s.tax_id, s.prefix, s.footer)
+       <> (excluded.name, excluded.address, excluded.tax_id, excluded.prefix, excluded.footer)
+returning true
 """
 BILLING = "select * from ticketing.billing where checkout_id = $1"
 SET_BILLING = """
@@ -98,8 +101,9 @@ async def seller(tx: Tx) -> Any:
     return await tx.fetchrow(SELLER, tx.organization)
 
 
-async def set_seller(tx: Tx, *, name: str, address: str, tax_id: str, prefix: str, footer: str) -> None:
-    await tx.execute(SET_SELLER, name, address, tax_id, prefix, footer)
+async def set_seller(tx: Tx, *, name: str, address: str, tax_id: str, prefix: str, footer: str) -> bool:
+    """Set who sells. Return whether that is a change."""
+    return bool(await tx.fetchval(SET_SELLER, name, address, tax_id, prefix, footer))
 
 
 async def billing(tx: Tx, checkout_id: UUID) -> Any:
