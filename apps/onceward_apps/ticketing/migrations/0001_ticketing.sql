@@ -303,7 +303,7 @@ create table ticketing.invoices (
     number bigint not null check (number > 0),
     kind text not null check (kind in ('invoice', 'credit_note')),
     checkout_id uuid not null,
-    version int not null default 1,             -- of the company that the invoice is for
+    version int not null default 0,             -- of the company that the invoice is for; 0 without one
     cancels bigint,                             -- the number of the invoice that a credit note is about
     refund_id uuid,                             -- the refund that caused a credit note; null: a correction
     document jsonb not null,

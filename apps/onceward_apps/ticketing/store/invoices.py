@@ -17,7 +17,7 @@ ADVANCE_COUNTER = "update ticketing.invoice_counters set last_number = last_numb
 ORDERS = """
 select c.id as checkout_id, c.name, c.email, c.currency, c.provider, c.completed_at, c.fee_paid_by, c.platform_fee_cents,
        c.tax_included, e.tax_bps, e.name as event_name, e.starts_at, v.name as venue_name, to_jsonb(b) as billing,
-       coalesce(b.version, 1) as version, i.items
+       coalesce(b.version, 0) as version, i.items
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
