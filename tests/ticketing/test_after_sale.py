@@ -184,7 +184,9 @@ async def test_a_ticket_handed_on_has_a_new_code_and_the_old_one_admits_nobody(s
 
 async def scan(office: Office, show: Show, presented: str, *, scan_id: Any = None, gate: str = "North") -> scans.Scan:
     async with office.engine.transaction(organization=show.organization) as tx:
-        return await scans.scan(tx, show.id, presented, scan_id=scan_id or uuid4(), gate=gate, by="test")
+        return await scans.scan(
+            tx, show.id, scans.Request(scan_id=scan_id or uuid4(), presented=presented, gate=gate), by="test"
+        )
 
 
 async def test_a_ticket_admits_once_and_then_says_when_and_where(sold: Sold) -> None:

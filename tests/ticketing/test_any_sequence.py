@@ -151,7 +151,8 @@ class Crowd:
         try:
             async with self.office.engine.transaction(organization=self.show.organization) as tx:
                 if name == "scan":
-                    await scans.scan(tx, self.show.id, ticket["ticket_code"], scan_id=uuid4(), gate="", by="test")
+                    request = scans.Request(scan_id=uuid4(), presented=ticket["ticket_code"])
+                    await scans.scan(tx, self.show.id, request, by="test")
                 elif name == "pass":
                     await after_sale.transfer(tx, ticket["id"], email="c@example.org", name="", actor="test")
                 else:

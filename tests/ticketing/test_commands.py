@@ -31,3 +31,6 @@ def test_an_event_is_set_up_listed_and_looked_at(database_url: str, monkeypatch:
     full = json.loads(onceward("ticketing", "occupancy", event["id"], "-o", "shop"))
     assert full["total_available"] == 30
     assert json.loads(onceward("ticketing", "orders", event["id"], "-o", "shop", "--json")) == []
+    assert "/doors/" in onceward("ticketing", "door", event["id"], "-o", "shop", "--name", "North")
+    [door] = json.loads(onceward("ticketing", "doors", event["id"], "-o", "shop", "--json"))
+    assert onceward("ticketing", "end-door", door["id"], "-o", "shop").strip() == f"door {door['id']} is ended"

@@ -17,7 +17,7 @@ from onceward.trust.checks import check_secrets_can_be_opened
 from onceward.trust.secrets import rotate
 from onceward_apps.ticketing.app import SIGNING_KEY, app
 from onceward_apps.ticketing.codes import is_order_token, order_token, qr_payload, read_presented
-from onceward_apps.ticketing.scans import scan
+from onceward_apps.ticketing.scans import Request, scan
 from onceward_apps.ticketing.store import keys, views
 from tests.dumps import dump
 from tests.queries import WAITS_FOR_LOCK
@@ -74,7 +74,8 @@ async def test_a_rotated_key_signs_the_same_orders_and_tickets(office: Office) -
         order = await views.order(tx, checkout["id"])
         assert is_order_token(keys.key_of(newest, order), checkout["id"], 1, token.partition("access=")[2])
         payload = qr_payload(key, show.id, ticket["ticket_code"])
-        assert (await scan(tx, show.id, payload, scan_id=ticket["id"], gate="1", by="test")).outcome == "admitted"
+        request = Request(scan_id=ticket["id"], presented=payload)
+        assert (await scan(tx, show.id, request, by="test")).outcome == "admitted"
     async with office.db.acquire() as conn:
         assert await check_secrets_can_be_opened(SecretBox([NEW]), app.features()[0].sealed).run(conn) == []
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import aiohttp
 import pytest
@@ -44,7 +44,9 @@ VALID = {
     "refunded": "select coalesce(sum(refunded_cents), 0) from ticketing.checkouts",
     "refunds": "select count(*) from onceward.payment_refunds",
     "payments": "select count(*) from onceward.payments where received > 0",
-    "admitted": "select count(*) from ticketing.scans where outcome = 'admitted'",
+    "admitted": "select count(*) from ticketing.scans where outcome = 'admitted' and undone_at is null",
+    "in the line": "select count(*) from ticketing.waitlist where status in ('waiting', 'offered')",
+    "doors": "select count(*) from ticketing.doors where ended_at is null",
     "mails to buyers": "select count(*) from onceward.messages where template ~ '^(order|ticket|payment)-'",
     "published": "select count(*) from onceward.published",
 }
@@ -355,6 +357,132 @@ async def scan(stage: Stage) -> Case:
     )
 
 
+async def new_door(stage: Stage, event_id: str) -> Any:
+    made = await stage.shop.call(f"{STAFF}/events/{event_id}/doors", {"name": "North"}, staff=True)
+    return {**made, "headers": {"authorization": f"Bearer {made['url'].partition('#')[2]}"}}
+
+
+async def scanned(stage: Stage) -> tuple[str, str]:
+    """A ticket that was used: its event, and the id of its scan."""
+    order, scan_id = await stage.order(), str(uuid4())
+    body = {"event_id": order["event_id"], "presented": order["tickets"][0]["ticket_code"], "scan_id": scan_id}
+    await stage.shop.call(f"{STAFF}/scan", body, staff=True)
+    return order["event_id"], scan_id
+
+
+async def open_door(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return Case(f"{STAFF}/events/{event_id}/doors", {"name": "North"}, [{"name": " North "}], stage.staff)
+
+
+async def end_door(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return Case(f"{STAFF}/doors/{(await new_door(stage, event_id))['id']}/end", {}, [{"n": 1}], stage.staff)
+
+
+async def undo_scan(stage: Stage) -> Case:
+    event_id, scan_id = await scanned(stage)
+    return Case(f"{STAFF}/events/{event_id}/scans/{scan_id}/undo", {}, [{"n": 1}], stage.staff)
+
+
+async def scan_at_door(stage: Stage) -> Case:
+    order = await stage.order()
+    door = await new_door(stage, order["event_id"])
+    one = {"presented": order["tickets"][0]["ticket_code"], "scan_id": str(uuid4())}
+    others = [{"scans": [{**one, "scan_id": str(uuid4())}]} for _ in range(4)]
+    return Case(f"{STAFF}/door/{door['id']}/scans", {"scans": [one]}, others, door["headers"], keyed=False)
+
+
+async def undo_at_door(stage: Stage) -> Case:
+    order = await stage.order()
+    door = await new_door(stage, order["event_id"])
+    one = {"ticket_id": str(order["tickets"][0]["id"]), "scan_id": str(uuid4())}
+    enter = Case(f"{STAFF}/door/{door['id']}/scans", {"scans": [one]}, headers=door["headers"])
+    assert await stage.send(enter, enter.body, method="POST") == 200
+    body = {"scan_id": one["scan_id"]}
+    return Case(f"{STAFF}/door/{door['id']}/undo", body, [{**body, "n": 1}], door["headers"], keyed=False)
+
+
+async def set_seller(stage: Stage) -> Case:
+    body = {"name": f"Seller {next(stage.numbers)}"}
+    return Case(f"{STAFF}/seller", body, [{**body, "n": 1}], stage.staff)
+
+
+async def set_billing(stage: Stage) -> Case:
+    order = await stage.order("Lawn")
+    body = {"token": order["token"], "company": "Acme"}
+    return Case(f"/orders/{order['id']}/billing", body, [{**body, "n": 1}], keyed=False)
+
+
+async def seller_on_the_desk(stage: Stage) -> Case:
+    body = {"name": f"Seller {next(stage.numbers)}", "step": "run"}
+    return Case(f"{DESK}/invoices/do/set_seller", body, [{**body, "n": "1"}], stage.staff, form=True)
+
+
+async def company_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "orders/do/set_company", (await stage.order("Lawn"))["id"], company="Acme")
+
+
+async def sold_out(stage: Stage) -> tuple[Any, dict[str, str]]:
+    """An order of an event that is sold out and takes tickets back, and somebody who waits."""
+    new = {"sections": [{"name": "Lawn", "price_cents": 900, "places": 2}]}
+    event_id, sections, _ = await stage.event(**new)
+    basket = new_basket()
+    places = {"places": {sections["Lawn"]: 2}}
+    await stage.shop.call(f"{PUBLIC}/events/{event_id}/holds", places, basket=basket)
+    buyer = {"event_id": event_id, "email": "buyer@example.org"}
+    made = await stage.shop.call(f"{PUBLIC}/checkouts", buyer, basket=basket)
+    await stage.shop.pay(made)
+    await stage.shop.call(f"{STAFF}/events/{event_id}", {"has_resale": True}, staff=True, method="PATCH")
+    email = f"waits{next(stage.numbers)}@example.org"
+    await stage.shop.call(f"{PUBLIC}/events/{event_id}/waitlist", {"email": email})
+    row = await stage.db.fetchrow("select id from ticketing.waitlist where email = $1", email)
+    rows = await stage.db.fetch("select id from ticketing.tickets where checkout_id = $1", UUID(made["id"]))
+    return {**made, "event_id": event_id, "tickets": [str(each["id"]) for each in rows]}, {"id": str(row["id"])}
+
+
+async def join_waitlist(stage: Stage) -> Case:
+    order, _ = await sold_out(stage)
+    body = {"email": f"joins{next(stage.numbers)}@example.org"}
+    path = f"{PUBLIC}/events/{order['event_id']}/waitlist"
+    return Case(path, body, [{**body, "seats": n} for n in (1, 2)], keyed=False)
+
+
+async def leave_waitlist(stage: Stage) -> Case:
+    _, entry = await sold_out(stage)
+    link = "select data->>'url' from onceward.messages where key = $1"
+    url = await stage.db.fetchval(link, f"waitlist:{entry['id']}:joined")
+    body = {"token": url.partition("access=")[2]}
+    return Case(f"/waitlist/{entry['id']}/leave", body, [{**body, "n": 1}], keyed=False)
+
+
+async def resell(stage: Stage) -> Case:
+    order, _ = await sold_out(stage)
+    body = {"token": order["token"]}
+    return Case(f"/orders/{order['id']}/tickets/{order['tickets'][0]}/resell", body, [{**body, "n": 1}], keyed=False)
+
+
+async def door_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "events/do/open_door", event_id, name="North")
+
+
+async def link_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    case = on_the_desk(stage, "doors/do/show_link", (await new_door(stage, event_id))["id"])
+    case.several, case.keyed = "every look at the link is audited", False
+    return case
+
+
+async def end_door_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "doors/do/end_door", (await new_door(stage, event_id))["id"])
+
+
+async def undo_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "entries/do/undo_scan", (await scanned(stage))[1])
+
+
 async def hold(stage: Stage) -> Case:
     event_id, sections, seats = await stage.event(most_per_order=6)
     body = {"seats": seats[:2], "places": {sections["Lawn"]: 2}}
@@ -453,6 +581,22 @@ CASES: Cases[Stage] = {
     f"POST {STAFF}/events/{{event_id}}/dispute-policy": dispute_policy,
     f"POST {STAFF}/tickets/{{ticket_id}}/void": void,
     f"POST {STAFF}/scan": scan,
+    f"POST {STAFF}/events/{{event_id}}/doors": open_door,
+    f"POST {STAFF}/doors/{{door_id}}/end": end_door,
+    f"POST {STAFF}/events/{{event_id}}/scans/{{scan_id}}/undo": undo_scan,
+    f"POST {STAFF}/door/{{door_id}}/scans": scan_at_door,
+    f"POST {STAFF}/door/{{door_id}}/undo": undo_at_door,
+    f"POST {DESK}/events/do/open_door": door_on_the_desk,
+    f"PUT {STAFF}/seller": set_seller,
+    f"POST {PUBLIC}/events/{{event_id}}/waitlist": join_waitlist,
+    "POST /waitlist/{entry_id}/leave": leave_waitlist,
+    "POST /orders/{checkout_id}/tickets/{ticket_id}/resell": resell,
+    "POST /orders/{checkout_id}/billing": set_billing,
+    f"POST {DESK}/invoices/do/set_seller": seller_on_the_desk,
+    f"POST {DESK}/orders/do/set_company": company_on_the_desk,
+    f"POST {DESK}/doors/do/show_link": link_on_the_desk,
+    f"POST {DESK}/doors/do/end_door": end_door_on_the_desk,
+    f"POST {DESK}/entries/do/undo_scan": undo_on_the_desk,
     f"POST {PUBLIC}/events/{{event_id}}/holds": hold,
     f"POST {PUBLIC}/events/{{event_id}}/holds/release": release,
     f"POST {PUBLIC}/checkouts": start_checkout,

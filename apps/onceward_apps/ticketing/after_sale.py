@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -66,6 +67,32 @@ async def refund_moved(tx: Tx, checkout_id: UUID) -> Refund | None:
     if not own:
         raise NotRefundable("no ticket of this order is left to refund")
     return await refund(tx, checkout_id, tickets=own, reason="event moved", actor="buyer")
+
+
+async def resell(tx: Tx, checkout_id: UUID, ticket_id: UUID) -> Refund | None:
+    """Refund a ticket of its buyer at the price that was paid, because somebody waits for its place.
+
+    Whoever is next gets the offer in the next run of `ticketing.offer_waitlist`. Nobody else can hold the place meanwhile.
+    """
+    checkout = await sales.lock(tx, checkout_id)
+    order = await views.order(tx, checkout_id)
+    if checkout is None or not may_resell(order):
+        raise NotRefundable("nobody waits for this event at the moment, or its organizer does not take tickets back")
+    own = [row["id"] for row in await views.tickets(tx, checkout_id) if row["status"] == "active"]
+    if ticket_id not in own:
+        raise NotRefundable("this ticket cannot be given back: it was used, transferred or is no longer valid")
+    return await refund(tx, checkout_id, tickets=[ticket_id], reason="resale", actor="buyer")
+
+
+def may_resell(order: Any) -> bool:
+    """Return whether the buyer of an order may give tickets back: the organizer allows it, and somebody waits."""
+    return (
+        order["status"] == "completed"
+        and order["event_status"] == "on_sale"
+        and order["has_resale"]
+        and order["has_waitlist"]
+        and order["now"] + timedelta(seconds=order["offer_s"]) < order["starts_at"]
+    )
 
 
 def may_take_back(order: Any) -> bool:

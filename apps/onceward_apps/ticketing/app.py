@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
 from onceward import FeatureSettings, Onceward, SealedColumn
 from onceward.payments import Books
@@ -31,6 +31,17 @@ class TicketingSettings(FeatureSettings):
         ge=0,
         le=10_000,
         description="The platform's fee of a sale in basis points, for organizations without a fee of their own.",
+    )
+    apple_pass_pem: SecretStr | None = Field(
+        default=None,
+        description="For Apple Wallet: private key and certificate of the pass type, and Apple's intermediate certificate,"
+        " one after the other in PEM form.",
+    )
+    google_wallet_issuer: str | None = Field(
+        default=None, pattern=r"^\d{1,30}$", description="For Google Wallet: the issuer id."
+    )
+    google_wallet_key: SecretStr | None = Field(
+        default=None, description="For Google Wallet: the key file (JSON) of the service account that signs passes."
     )
 
 
@@ -106,6 +117,16 @@ class TicketScanned(BaseModel):
     organization_id: UUID
     gate: str
     scanned_at: datetime
+
+
+class TicketScanUndone(BaseModel):
+    """`ticket.scan_undone`: a scan at the door was taken back."""
+
+    ticket_id: UUID
+    event_id: UUID
+    organization_id: UUID
+    scan_id: UUID
+    outcome: str
 
 
 class EventCancelled(BaseModel):
@@ -221,6 +242,18 @@ app.event_type(
         "organization_id": ORGANIZATION,
         "gate": "North",
         "scanned_at": SOLD_AT,
+    },
+)
+app.event_type(
+    "ticket.scan_undone",
+    TicketScanUndone,
+    description="A scan at the door was taken back.",
+    sample={
+        "ticket_id": TICKETS[0],
+        "event_id": EVENT,
+        "organization_id": ORGANIZATION,
+        "scan_id": ORDER,
+        "outcome": "admitted",
     },
 )
 app.topic("occupancy/{org}/{event_id}", allow="viewer", replay=1)

@@ -60,13 +60,18 @@ async def hold(
     seats: Sequence[UUID] = (),
     labels: Sequence[str] = (),
     places: Mapping[UUID, int] | None = None,
+    offer: timedelta | None = None,
 ) -> Held:
     """Hold all of these seats and places for this basket, or none, for the event's `hold_s` seconds.
+
+    While somebody waits for the event, only an offer of the waitlist holds places, for the time of the offer.
 
     Seats are given by id or by label. `places` gives the number of places that the basket holds in a section afterwards.
     A repeat adds nothing, and no time either. A request never releases places: use `let_go` for that.
     """
     event = await _on_sale(tx, event_id)
+    if event["has_waitlist"] and offer is None:
+        raise NotOnSale(f"{event['name']} is sold out: join the waitlist")
     name = basket_name(basket)
     seats = [*seats, *(await _seats_by_label(tx, event_id, labels) if labels else ())]
     await baskets.lock_basket(
@@ -80,7 +85,7 @@ async def hold(
     if count > event["most_per_order"]:
         raise TooMany(f"an order may have at most {event['most_per_order']} tickets, and this one would have {count}")
     try:
-        claimed = await claim(tx, wants, holder=_holder(name), until=timedelta(seconds=event["hold_s"]))
+        claimed = await claim(tx, wants, holder=_holder(name), until=offer or timedelta(seconds=event["hold_s"]))
     except CapacityRefused as refused:
         taken = tuple(each.unit or each.pool for each in refused.refusals)
         raise SeatTaken(str(refused), taken) from None
@@ -243,6 +248,8 @@ async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
     starts a checkout.
     """
     last = min(row["created_at"] for row in holds) + timedelta(seconds=event["hold_s"] + event["checkout_s"])
+    # The holds of an offer of the waitlist last longer: whoever begins in time has the time to pay.
+    last = max(last, min(row["held_until"] for row in holds))
     usual = timedelta(seconds=event["checkout_s"])
     is_over = NothingHeld("the time for these seats is over: choose seats again")
     if last < event["now"] + SHORTEST_CHECKOUT:

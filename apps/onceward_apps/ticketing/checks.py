@@ -145,6 +145,22 @@ select format('checkout %s was paid at %s and has no invoice number', c.id, c.co
   from ticketing.checkouts c
  where c.status in ('completed', 'refunded') and c.completed_at <= onceward.now() - interval '1 day'
    and not exists (select from ticketing.invoices i where i.checkout_id = c.id)
+union all
+select format('order %s has an invoice of %s, and paid %s', c.id, i.document->>'total_cents', c.total_cents)
+  from ticketing.invoices i join ticketing.checkouts c on c.id = i.checkout_id
+ where i.kind = 'invoice' and (i.document->>'total_cents')::bigint <> c.total_cents
+limit $1
+"""
+
+# Tickets that were void or transferred after they were used keep their scans.
+DOORS = """
+select format('event %s counts %s entered and %s inside, its scans say %s and %s', c.event_id, c.entered, c.inside, s.entered, s.inside)
+  from ticketing.door_counts c
+ cross join lateral (
+    select count(*) filter (where outcome = 'admitted') as entered,
+           count(*) filter (where outcome in ('admitted', 'readmitted')) - count(*) filter (where outcome = 'left') as inside
+      from ticketing.scans s where s.event_id = c.event_id and s.undone_at is null) s
+ where (c.entered, c.inside) <> (s.entered, s.inside)
 limit $1
 """
 
@@ -162,4 +178,5 @@ CHECKS: tuple[Check, ...] = (
     finds_nothing("ticketing.coupons_are_used_as_often_as_allowed", COUPONS, table="ticketing.tickets"),
     finds_nothing("ticketing.tickets_are_frozen_as_long_as_disputes", FROZEN, table="ticketing.tickets"),
     finds_nothing("ticketing.invoice_numbers_have_no_gaps", INVOICES, table="ticketing.tickets"),
+    finds_nothing("ticketing.doors_count_their_scans", DOORS, table="ticketing.tickets"),
 )

@@ -1,6 +1,7 @@
-"""Ticket codes, payloads of their QR codes, and tokens of order pages.
+"""Ticket codes, payloads of their QR codes, and tokens of order pages and doors.
 
-All are random or signed, so nobody can guess them.
+All are random or signed, so nobody can guess them. QR codes are signed with a private key (`ticket_signatures`): devices at
+the door check them with the public key, and cannot make tickets.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ from hashlib import sha256
 from uuid import UUID
 
 from onceward.trust import ring_keys
+from onceward_apps.ticketing import ticket_signatures
+from onceward_apps.ticketing.ticket_signatures import ALPHABET
 
-ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Crockford's base 32 has no I, L, O, U, so that nobody confuses characters when reading aloud or typing."""
 READ_AS = str.maketrans({"I": "1", "L": "1", "O": "0", "U": "V"})
 CODE = re.compile(rf"[{ALPHABET}]{{12}}")
-SIGNATURE_CHARACTERS = 16
 TOKEN_CHARACTERS = 26
-QR_PREFIX = "OW1"
+QR_PREFIX = "OW2"
 
 
 def new_ticket_code() -> str:
@@ -51,7 +51,7 @@ class Presented:
 def qr_payload(key: bytes, event_id: UUID, code: str) -> str:
     """Return the text of a ticket's QR code, in the character set that makes QR codes small."""
     plain = code.replace("-", "")
-    return f"{QR_PREFIX}.{plain}.{_sign(key, f'ticket:{event_id}:{plain}')}"
+    return f"{QR_PREFIX}.{plain}.{ticket_signatures.sign(key, event_id, plain)}"
 
 
 def read_presented(key: bytes, event_id: UUID, text: str) -> Presented | None:
@@ -63,7 +63,7 @@ def read_presented(key: bytes, event_id: UUID, text: str) -> Presented | None:
         code = read_code(plain)
         if code is None:
             return None
-        genuine = _is_signed(key, f"ticket:{event_id}:{code.replace('-', '')}", signature.upper())
+        genuine = ticket_signatures.is_signed(key, event_id, code.replace("-", ""), signature.upper())
         return Presented(code, True, genuine)
     code = read_code(text)
     return None if code is None else Presented(code, False, False)
@@ -74,12 +74,12 @@ def order_token(key: bytes, checkout_id: UUID, version: int) -> str:
 
     It ends with the version of the order's links: a higher version revokes all tokens before it.
     """
-    return _sign(key, f"order:{checkout_id}:{version}", TOKEN_CHARACTERS) + str(version)
+    return _sign(key, f"order:{checkout_id}:{version}") + str(version)
 
 
 def is_order_token(key: bytes, checkout_id: UUID, version: int, token: str) -> bool:
     signature = token[:TOKEN_CHARACTERS]
-    is_signed = _is_signed(key, f"order:{checkout_id}:{version}", signature, TOKEN_CHARACTERS)
+    is_signed = _is_signed(key, f"order:{checkout_id}:{version}", signature)
     return is_signed and has_version(token, version)
 
 
@@ -90,11 +90,39 @@ def has_version(token: str, version: int) -> bool:
 
 def holder_token(key: bytes, ticket_id: UUID) -> str:
     """Return the token of the person who received one ticket by transfer. Each transfer creates a ticket with a new id."""
-    return _sign(key, f"holder:{ticket_id}", TOKEN_CHARACTERS)
+    return _sign(key, f"holder:{ticket_id}")
 
 
 def is_holder_token(key: bytes, ticket_id: UUID, token: str) -> bool:
-    return _is_signed(key, f"holder:{ticket_id}", token, TOKEN_CHARACTERS)
+    return _is_signed(key, f"holder:{ticket_id}", token)
+
+
+def door_token(key: bytes, door_id: UUID) -> str:
+    """Return the token of a door: with it, a device admits guests of the door's event and does nothing else."""
+    return _sign(key, f"door:{door_id}")
+
+
+def is_door_token(key: bytes, door_id: UUID, token: str) -> bool:
+    return _is_signed(key, f"door:{door_id}", token)
+
+
+def waitlist_token(key: bytes, entry_id: UUID) -> str:
+    """Return the token of somebody who waits: with it they see their place in the line, take the offer, or leave."""
+    return _sign(key, f"waitlist:{entry_id}")
+
+
+def is_waitlist_token(key: bytes, entry_id: UUID, token: str) -> bool:
+    return _is_signed(key, f"waitlist:{entry_id}", token)
+
+
+def waitlist_basket(key: bytes, entry_id: UUID) -> str:
+    """Return the basket that holds the places of an offer."""
+    return _sign(key, f"basket of waitlist:{entry_id}")
+
+
+def code_digest(event_id: UUID, code: str) -> str:
+    """Return what a door keeps of a ticket code, to recognise it without a network: nobody can print a ticket from it."""
+    return sha256(f"{event_id}:{code.replace('-', '')}".encode()).hexdigest()[:32]
 
 
 def new_basket() -> str:
@@ -107,13 +135,11 @@ def basket_name(token: str) -> str:
     return sha256(token.encode()).hexdigest()[:32]
 
 
-def _is_signed(ring: bytes, text: str, signature: str, characters: int = SIGNATURE_CHARACTERS) -> bool:
+def _is_signed(ring: bytes, text: str, signature: str) -> bool:
     """Return whether a key of the ring has made this signature."""
-    return any(
-        hmac.compare_digest(_sign(key, text, characters).encode(), signature.encode()) for key in ring_keys(ring)
-    )
+    return any(hmac.compare_digest(_sign(key, text).encode(), signature.encode()) for key in ring_keys(ring))
 
 
-def _sign(ring: bytes, text: str, characters: int = SIGNATURE_CHARACTERS) -> str:
+def _sign(ring: bytes, text: str) -> str:
     digest = int.from_bytes(hmac.new(ring_keys(ring)[0], text.encode(), sha256).digest(), "big")
-    return "".join(ALPHABET[(digest >> (5 * n)) & 31] for n in range(characters))
+    return "".join(ALPHABET[(digest >> (5 * n)) & 31] for n in range(TOKEN_CHARACTERS))

@@ -34,6 +34,9 @@ EventArgument = Annotated[UUID, typer.Argument(metavar="EVENT", help="Id of the 
 
 
 def register(cli: typer.Typer) -> None:
+    from onceward_apps.ticketing import door_commands
+
+    door_commands.add_to(group)
     cli.add_typer(group, name="ticketing")
 
 

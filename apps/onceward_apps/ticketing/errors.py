@@ -13,7 +13,8 @@ TicketingError
 ├── CheckoutClosed    the checkout can no longer be paid, changed or abandoned
 ├── NotPayable        the payment service refused the payment or is unavailable
 │   └── CurrencyNotTaken   the payment service does not accept the currency of the event
-└── NotRefundable     the tickets are void, used, or belong to another order
+├── NotRefundable     the tickets are void, used, or belong to another order
+└── NotUndone         the scan cannot be taken back
 """
 
 from __future__ import annotations
@@ -81,6 +82,10 @@ class CurrencyNotTaken(NotPayable):
 
 class NotRefundable(TicketingError):
     pass
+
+
+class NotUndone(TicketingError):
+    """The scan cannot be taken back. The message says why."""
 
 
 class Invalid(TicketingError):

@@ -42,6 +42,11 @@ class Details:
     hold_s: int
     checkout_s: int
     alert_percent: int
+    doors_open_at: datetime | None
+    doors_close_at: datetime | None
+    has_reentry: bool
+    offer_s: int
+    has_resale: bool
 
 
 async def details_of(tx: Tx, event_id: UUID) -> Details | None:
@@ -58,6 +63,7 @@ async def edit(tx: Tx, event_id: UUID, *, actor: str, **changed: Any) -> Any:
     after = replace(before, **changed)
     if not after.name.strip():
         raise Invalid("name is empty: an event needs a name")
+    _check_door_times(after)
     if after != before:
         names = [field.name for field in fields(Details)]
         try:
@@ -76,6 +82,15 @@ async def edit(tx: Tx, event_id: UUID, *, actor: str, **changed: Any) -> Any:
             actor=actor,
         )
     return await setup.event(tx, event_id)
+
+
+def _check_door_times(details: Details) -> None:
+    for name in ("doors_open_at", "doors_close_at"):
+        if (at := getattr(details, name)) is not None:
+            check_offset(name, at)
+    opens, closes = details.doors_open_at, details.doors_close_at
+    if opens is not None and closes is not None and closes <= opens:
+        raise Invalid(f"doors_close_at {closes.isoformat()} must be after doors_open_at {opens.isoformat()}")
 
 
 def _details(event: Any) -> Details:
@@ -175,7 +190,19 @@ async def duplicate(
         support_contact=event["support_contact"],
     )
     lasts = event["ends_at"] - event["starts_at"]
-    return [await add_event(tx, replace(copy, starts_at=start, ends_at=start + lasts), actor=actor) for start in starts]
+    made = [await add_event(tx, replace(copy, starts_at=start, ends_at=start + lasts), actor=actor) for start in starts]
+    if event["doors_open_at"] or event["doors_close_at"] or event["has_reentry"]:
+        return [await _copy_door(tx, event, each, actor) for each in made]
+    return made
+
+
+async def _copy_door(tx: Tx, event: Any, copy: Any, actor: str) -> Any:
+    """Give a copy the door times of the original, as long before its start."""
+    times = {
+        name: None if event[name] is None else event[name] + (copy["starts_at"] - event["starts_at"])
+        for name in ("doors_open_at", "doors_close_at")
+    }
+    return await edit(tx, copy["id"], actor=actor, has_reentry=event["has_reentry"], **times)
 
 
 async def _copied(tx: Tx, event_id: UUID, section: Any) -> Section:

@@ -7,7 +7,7 @@ from uuid import UUID
 from onceward import Job, Permanent, Tx
 from onceward_apps.ticketing import documents
 from onceward_apps.ticketing.app import app
-from onceward_apps.ticketing.store import invoices, keys, sales, views
+from onceward_apps.ticketing.store import keys, sales, views
 
 
 @app.job(name="ticketing.generate_qr", max_attempts=5, timeout=30, outside=True)
@@ -33,5 +33,7 @@ async def record_purchase(tx: Tx, *, checkout_id: UUID) -> None:
 
 @app.job(name="ticketing.number_invoices", queue="invoices", batch=100, timeout=30)
 async def number_invoices(jobs: list[Job], tx: Tx) -> None:
-    """Give invoice numbers to the sales of one organization. A repeat changes nothing: a sale has one number."""
-    await invoices.add(tx, [UUID(job.args["checkout_id"]) for job in jobs])
+    """Issue invoices of sales, credit notes of refunds and corrections of one organization. A repeat issues nothing twice."""
+    from onceward_apps.ticketing import invoice_book  # which asks for this job
+
+    await invoice_book.issue(tx, [job.args for job in jobs])

@@ -18,3 +18,7 @@ REFUSED = counter(
     ("reason",),
 )
 HOLDS_REFUSED = counter("ticketing_holds_refused_total", "Holds refused because one client address exceeded its limit.")
+LET_IN_WRONGLY = counter(
+    "ticketing_let_in_wrongly_total",
+    "Guests whom a device without a network let in although their ticket did not admit, for example because it was used.",
+)

@@ -10,7 +10,7 @@ from onceward import Tx
 from onceward.capacity import release
 from onceward.ledger import Entry, Part, reverse
 from onceward.payments import Payment, Refund
-from onceward_apps.ticketing import notices
+from onceward_apps.ticketing import jobs, notices
 from onceward_apps.ticketing.app import CHECKOUT, app
 from onceward_apps.ticketing.model import Share, other_entries, rounded, total_share
 from onceward_apps.ticketing.store import refunds, sales
@@ -48,6 +48,8 @@ async def follow_refund(refund: Refund, tx: Tx) -> None:
         tickets = await _refunded_elsewhere(tx, checkout, refund)
     if not refund.was_done:
         await _reverse_others(tx, checkout, refund, tickets)
+        credit = {"checkout_id": checkout["id"], "refund_id": refund.id, "amount_cents": refund.amount.amount}
+        await tx.enqueue(jobs.number_invoices, **credit)
     await _publish(
         tx,
         "checkout.refunded",

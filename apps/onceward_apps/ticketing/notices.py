@@ -11,7 +11,7 @@ from onceward import Engine, Tx
 from onceward.payments import Payment, Refund
 from onceward_apps.ticketing import metrics
 from onceward_apps.ticketing.app import app
-from onceward_apps.ticketing.codes import holder_token, order_token
+from onceward_apps.ticketing.codes import holder_token, order_token, waitlist_token
 from onceward_apps.ticketing.model import AUDIENCE, Occupancy, Reason
 from onceward_apps.ticketing.store import keys, sales
 
@@ -111,6 +111,55 @@ async def payment_refused(tx: Tx, checkout: Any, payment: Payment, reason: Reaso
             "currency": payment.amount.currency,
             "support_contact": checkout["support_contact"],
         },
+    )
+
+
+def waitlist_url(engine: Engine, entry: Any) -> str:
+    token = waitlist_token(keys.key_of(engine, entry), entry["id"])
+    return f"{app.services.settings.url}/waitlist/{entry['id']}?access={token}"
+
+
+async def waitlist_joined(tx: Tx, entry: Any) -> None:
+    """Tell somebody that they wait for places, with the link by which they leave the line."""
+    await tx.send(
+        "waitlist-joined",
+        to=buyer_of(entry),
+        key=f"waitlist:{entry['id']}:joined",
+        data={
+            "name": entry["name"],
+            "event": entry["event_name"],
+            "starts_at": entry["starts_at"],
+            "seats": entry["seats"],
+            "url": waitlist_url(tx.engine, entry),
+        },
+    )
+
+
+async def waitlist_offered(tx: Tx, entry: Any) -> None:
+    """Offer places to somebody who waited, until the offer ends."""
+    await tx.send(
+        "waitlist-offered",
+        to=buyer_of(entry),
+        key=f"waitlist:{entry['id']}:offered",
+        data={
+            "name": entry["name"],
+            "event": entry["event_name"],
+            "starts_at": entry["starts_at"],
+            "seats": entry["places"],
+            "until": entry["offer_until"],
+            "url": waitlist_url(tx.engine, entry),
+        },
+    )
+
+
+async def let_in_wrongly(tx: Tx, event_id: UUID, gate: str, outcome: str) -> None:
+    """Tell the staff that a door without a network let a guest in whose ticket does not admit."""
+    tx.after_commit(metrics.LET_IN_WRONGLY.inc)
+    await tx.notify_admins(
+        "LET_IN_WRONGLY",
+        "warn",
+        "A door without a network let a guest in whose ticket did not admit",
+        {"event": str(event_id), "gate": gate, "outcome": outcome},
     )
 
 

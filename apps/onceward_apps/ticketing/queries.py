@@ -8,8 +8,9 @@ from uuid import UUID
 from onceward import Query
 from onceward.live import Caller
 from onceward_apps.ticketing.app import SIGNING_KEY, app
-from onceward_apps.ticketing.codes import has_version, is_order_token
+from onceward_apps.ticketing.codes import has_version, is_door_token, is_order_token
 from onceward_apps.ticketing.model import Occupancy
+from onceward_apps.ticketing.store.doors import COUNTS, is_open
 from onceward_apps.ticketing.store.sales import OCCUPANCY, occupancy_of
 from onceward_apps.ticketing.store.views import STATUS_FOR_BUYER, links_work
 
@@ -75,6 +76,21 @@ async def bearer(caller: Caller) -> bool | UUID:
     return row["organization_id"] if is_valid else False
 
 
+async def at_door(caller: Caller) -> bool | UUID:
+    """Allow the device that has the link of a door, as long as the door is open."""
+    door_id = caller.arguments["door_id"]
+    row = await caller.db.fetchrow(
+        "select d.organization_id, d.ended_at, e.ends_at, onceward.clock() as now, k.key"
+        " from ticketing.doors d join ticketing.events e on e.id = d.event_id"
+        " join ticketing.signing_keys k on k.organization_id = d.organization_id where d.id = $1",
+        door_id,
+    )
+    if row is None or not is_open(row):
+        return False
+    key = caller.unseal(SIGNING_KEY, row["key"], row=row["organization_id"])
+    return row["organization_id"] if is_door_token(key, door_id, str(caller.arguments["token"])) else False
+
+
 @app.query(name="ticketing.seats", allow=anyone)
 async def seats(q: Query, *, event_id: UUID) -> dict[str, Any]:
     """Return the state of every seat (f free, h held, s sold, x blocked) and the places left in sections without seats."""
@@ -125,3 +141,18 @@ async def order(q: Query, *, checkout_id: UUID, token: str = "") -> dict[str, An
         return {"status": "unknown", "tickets": []}
     shown = {name: value for name, value in dict(checkout).items() if name != "link_version"}
     return {**shown, "tickets": [dict(row) for row in await q.fetch(TICKETS, checkout_id)]}
+
+
+@app.query(name="ticketing.door", allow=at_door)
+async def door(q: Query, *, door_id: UUID, token: str) -> dict[str, Any]:
+    """Return how many guests have entered and are inside, for the devices at the doors."""
+    event_id = await q.fetchval("select event_id from ticketing.doors where id = $1 and ended_at is null", door_id)
+    if event_id is None:
+        return {"is_open": False, "entered": 0, "inside": 0, "sold": 0}
+    q.watch("ticketing.door_counts", event_id=event_id)
+    q.ignore("onceward.capacity_groups", "onceward.capacity_totals", "onceward.capacity_claims", "ticketing.events")
+    q.ignore("ticketing.doors")
+    q.stale_after(30)
+    row = await q.fetchrow(COUNTS, event_id)
+    assert row is not None
+    return {"is_open": True, "entered": row["entered"], "inside": row["inside"], "sold": row["sold"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onceward import Run, Tx
-from onceward_apps.ticketing import baskets
+from onceward_apps.ticketing import baskets, waitlist
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.store import baskets as rows
 
@@ -16,6 +16,10 @@ select distinct organization_id, organization_id as id
 DUE_CHECKOUTS = """
 select id, organization_id from ticketing.checkouts
  where status in ('started', 'failed') and expires_at <= onceward.now() order by expires_at limit 5000
+"""
+WITH_WAITLIST = """
+select distinct w.event_id as id, w.organization_id
+  from ticketing.waitlist w where w.status in ('waiting', 'offered') order by 1 limit 5000
 """
 
 
@@ -38,3 +42,13 @@ async def expire_checkouts(run: Run) -> None:
 
 async def expire_checkout(row: Any, tx: Tx) -> None:
     await baskets.end(tx, row["id"], "expired", of=("started", "failed"))
+
+
+@app.every(30, name="ticketing.offer_waitlist")
+async def offer_waitlist(run: Run) -> None:
+    """Offer places that became free to those who wait, and end offers whose time is over."""
+    await run.each(await run.fetch(WITH_WAITLIST), offer_places)
+
+
+async def offer_places(row: Any, tx: Tx) -> None:
+    await waitlist.offer_next(tx, row["id"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from tests.trust.crosswise.routes import NOTHING, WHY, Ask
 
 D = "/dashboard"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 LISTS = {
     "learning": (
         *("cohorts", "sessions", "items", "students", "enrolments", "waitlist", "refunds", "disputes"),
         *("discounts", "seats", "submissions", "chat"),
     ),
-    "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons"),
+    "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons", "doors", "invoices", "waitlist"),
     "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
     "engagement": ("users", "runs"),
     "coursegen": ("courses", "calls"),
@@ -19,6 +20,8 @@ EMPTY = (
     "learning/disputes",
     "learning/discounts",
     "ticketing/entries",
+    "ticketing/invoices",
+    "ticketing/waitlist",
     "engagement/runs",
     "engagement/users",
     "coursegen/calls",
@@ -37,6 +40,7 @@ ROWS = {
     "ticketing/events": "$event",
     "ticketing/orders": "$checkout",
     "ticketing/tickets": "$ticket",
+    "ticketing/doors": "$door",
     "clinic/appointments": "$appointment",
     "clinic/patients": "$patient",
     "clinic/doctors": "$doctor",
@@ -59,8 +63,9 @@ ASKING = {
     "learning/enrolments/do/refund_a_part": "$enrollment",
     "ticketing/events/do/open_sale": "$event",
     "ticketing/events/do/close": "$event",
-    **{f"ticketing/events/do/{name}": "$event" for name in ("edit", "move", "duplicate", "cancel")},
-    **{f"ticketing/orders/do/{name}": "$checkout" for name in ("resend", "correct", "refund")},
+    **{f"ticketing/events/do/{name}": "$event" for name in ("edit", "move", "duplicate", "cancel", "open_door")},
+    **{f"ticketing/doors/do/{name}": "$door" for name in ("show_link", "end_door")},
+    **{f"ticketing/orders/do/{name}": "$checkout" for name in ("resend", "correct", "refund", "set_company")},
     "ticketing/sections/do/change_section": "$section",
     "ticketing/coupons/do/change_coupon": "$coupon",
     "ticketing/tickets/do/void": "$ticket",
@@ -105,6 +110,9 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/enrolments/do/move"): Ask(query={"ids": "$enrollment"}, shows="nothing"),
     ("GET", f"{D}/learning/refunds/do/repeat"): Ask(query={"ids": "$course_refund"}, shows="nothing"),
     ("GET", f"{D}/ticketing/coupons/do/add_coupon"): NOTHING,
+    ("GET", f"{D}/ticketing/invoices/do/set_seller"): NOTHING,
+    ("GET", f"{D}/ticketing/invoices/row/{{id}}"): Ask(fill={"id": "999"}, refused=True),
+    ("GET", f"{D}/ticketing/entries/do/undo_scan"): Ask(query={"ids": UNKNOWN}, shows="nothing"),
     ("GET", f"{D}/clinic/patients/do/add_patient"): NOTHING,
     ("GET", f"{D}/clinic/doctors/do/add_doctor"): NOTHING,
     ("GET", f"{D}/clinic/appointments/do/move"): Ask(query={"ids": "$visit"}, blank=True),
@@ -150,6 +158,12 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/ticketing/sections/do/change_section"): Ask(
         form={"ids": "$section", "step": "try", "price": "10", "price.currency": "EUR"}, blank=True
     ),
+    ("POST", f"{D}/ticketing/invoices/do/set_seller"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/ticketing/orders/do/set_company"): attempt("$checkout", company="x"),
+    ("POST", f"{D}/ticketing/events/do/open_door"): attempt("$event", name="x"),
+    ("POST", f"{D}/ticketing/doors/do/show_link"): attempt("$door"),
+    ("POST", f"{D}/ticketing/doors/do/end_door"): attempt("$door"),
+    ("POST", f"{D}/ticketing/entries/do/undo_scan"): Ask(form={"ids": UNKNOWN, "step": "try"}, shows="nothing"),
     ("POST", f"{D}/ticketing/coupons/do/change_coupon"): attempt("$coupon", most_uses="9"),
     ("POST", f"{D}/ticketing/orders/do/resend"): attempt("$checkout"),
     ("POST", f"{D}/ticketing/orders/do/correct"): attempt("$checkout", email="x@example.org"),

@@ -50,6 +50,9 @@ CHECKOUT = {"checkout_id": "$checkout"}
 EVENT = {"event_id": "$event"}
 TICKET = {"ticket_id": "$ticket"}
 HELD = {"ticket_id": "$held"}
+DOOR = {"door_id": "$door"}
+NO_PLACE = {"entry_id": "00000000-0000-4000-8000-000000000009"}
+AT_DOOR = {"Authorization": "Bearer @door_token"}
 BUYER = {"email": "buyer@example.org"}
 PUSH = {"endpoint": "https://push.example/x", "keys": {"p256dh": "B" * 87, "auth": "a" * 22}}
 NEW_EVENT = {
@@ -158,8 +161,31 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", "/orders/{checkout_id}"): Ask(fill=CHECKOUT, query=ACCESS),
     ("GET", "/tickets/{ticket_id}"): Ask(fill=HELD, query={"access": "@holder_token"}),
     ("GET", "/tickets/{ticket_id}/qr.png"): Ask(fill=HELD, query={"access": "@holder_token"}, blank=True),
-    ("GET", "/scan/{event_id}"): Ask(fill=EVENT, shows="nothing"),
-    ("GET", "/ticketing/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
+    ("GET", "/orders/{checkout_id}/tickets.pdf"): Ask(fill=CHECKOUT, query=ACCESS, blank=True),
+    ("GET", "/orders/{checkout_id}/invoices"): Ask(fill=CHECKOUT, query=ACCESS, blank=True),
+    ("GET", "/orders/{checkout_id}/invoices/{number}.pdf"): Ask(
+        fill={**CHECKOUT, "number": "999"}, query=ACCESS, refused=True
+    ),
+    ("GET", "/orders/{checkout_id}/tickets/{ticket_id}/wallet/{kind}"): Ask(
+        fill={**CHECKOUT, **TICKET, "kind": "apple"}, query=ACCESS, refused=True
+    ),
+    ("GET", "/tickets/{ticket_id}/ticket.pdf"): Ask(fill=HELD, query={"access": "@holder_token"}, blank=True),
+    ("GET", "/tickets/{ticket_id}/wallet/{kind}"): Ask(
+        fill={**HELD, "kind": "google"}, query={"access": "@holder_token"}, refused=True
+    ),
+    ("GET", f"{TICKETING}/invoices/{{number}}.pdf"): Ask(fill={"number": "999"}, refused=True),
+    ("GET", f"{TICKETING}/seller"): Ask(blank=True),
+    # Only mails have these links, and nobody waits in these organizations.
+    ("GET", "/waitlist/{entry_id}"): Ask(fill=NO_PLACE, shows="nothing", refused=True),
+    ("GET", "/waitlist/{entry_id}/offer"): Ask(fill=NO_PLACE, shows="nothing", refused=True),
+    ("GET", "/doors/worker.js"): NOTHING,
+    ("GET", "/doors/{door_id}"): Ask(fill=DOOR, shows="nothing"),
+    ("GET", f"{TICKETING}/events/{{event_id}}/doors"): Ask(fill=EVENT),
+    ("GET", f"{TICKETING}/doors/{{door_id}}/link"): Ask(fill=DOOR, blank=True),
+    ("GET", f"{TICKETING}/doors/{{door_id}}/link.png"): Ask(fill=DOOR, blank=True),
+    ("GET", f"{TICKETING}/door/{{door_id}}"): Ask(fill=DOOR, headers=AT_DOOR),
+    ("GET", f"{TICKETING}/door/{{door_id}}/tickets"): Ask(fill=DOOR, headers=AT_DOOR),
+    ("GET", "/ticketing/static/{name:path}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
 }
 
 CHANGING: dict[tuple[str, str], Ask] = {
@@ -298,6 +324,30 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{TICKETING}/orders/{{checkout_id}}/revoke-links"): Ask(
         fill={"checkout_id": "$started"}, json={"link_version": 1}, blank=True
     ),
+    ("POST", f"{PUBLIC}/events/{{event_id}}/waitlist"): Ask(
+        fill=EVENT, json={"email": "waits@example.org"}, shows="nothing", refused=True
+    ),
+    ("POST", "/waitlist/{entry_id}/leave"): Ask(fill=NO_PLACE, json={"token": "x"}, shows="nothing", refused=True),
+    ("POST", "/orders/{checkout_id}/tickets/{ticket_id}/resell"): Ask(
+        fill={**CHECKOUT, **TICKET}, json={"token": "@order_token"}, refused=True
+    ),
+    ("PUT", f"{TICKETING}/seller"): Ask(json={"name": "Seller"}, blank=True),
+    ("POST", "/orders/{checkout_id}/billing"): Ask(
+        fill=CHECKOUT, json={"token": "@order_token", "company": "Acme"}, blank=True
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/doors"): Ask(fill=EVENT, json={"name": "Theirs"}),
+    ("POST", f"{TICKETING}/door/{{door_id}}/scans"): Ask(
+        fill=DOOR,
+        headers=AT_DOOR,
+        json={"scans": [{"presented": "$code", "scan_id": "00000000-0000-4000-8000-000000000002"}]},
+    ),
+    ("POST", f"{TICKETING}/door/{{door_id}}/undo"): Ask(
+        fill=DOOR, headers=AT_DOOR, json={"scan_id": "00000000-0000-4000-8000-000000000002"}, refused=True
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/scans/{{scan_id}}/undo"): Ask(
+        fill={**EVENT, "scan_id": "00000000-0000-4000-8000-000000000009"}, refused=True
+    ),
+    ("POST", f"{TICKETING}/doors/{{door_id}}/end"): Ask(fill=DOOR, blank=True),
     ("POST", f"{TICKETING}/scan"): Ask(
         json={**EVENT, "presented": "$code", "scan_id": "00000000-0000-4000-8000-000000000001"}
     ),

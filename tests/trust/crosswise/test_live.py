@@ -24,6 +24,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "clinic.inbox": {},
     "ticketing.seats": {"event_id": "$event"},
     "ticketing.occupancy": {"event_id": "$event"},
+    "ticketing.door": {"door_id": "$door", "token": "@door_token"},
     "ticketing.order": {"checkout_id": "$checkout", "token": "@order_token"},
     **coursegen.QUERIES,
     "learning.enrollment_count": {"cohort_id": "$cohort"},

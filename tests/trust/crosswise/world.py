@@ -285,6 +285,8 @@ class World:
         link = await self.db.fetchval(mail, f"ticket:{moved['ticket_id']}:transferred")
         org.ids |= {"held": moved["ticket_id"], "holder_token": link.partition("access=")[2]}
         org.ids |= {"ticket": str(ticket["id"]), "code": ticket["ticket_code"]}
+        door = await self.own(org, "POST", f"/api/v1/ticketing/events/{event_id}/doors", json={"name": org.private})
+        org.ids |= {"door": door["id"], "door_token": door["url"].partition("#")[2]}
         for name in ("failed_refund", "unpaid_refund"):
             org.ids[name] = str(await self.db.fetchval(FAILED_REFUND, UUID(sold["id"]), org.private))
 

@@ -27,6 +27,10 @@ class EventForm(BaseModel):
     refund_policy: Annotated[str, LongText()] = Field("", title="Refunds", max_length=2000)
     support_contact: str = Field("", title="Contact for questions", max_length=200)
     most_per_order: int = Field(title="Tickets per order at most", ge=1, le=100)
+    doors_open_at: datetime | None = Field(None, title="Doors open", description="Nobody is admitted before.")
+    doors_close_at: datetime | None = Field(None, title="Doors close", description="Nobody is admitted after it.")
+    has_reentry: bool = Field(False, title="Guests who were scanned on their way out may come back")
+    has_resale: bool = Field(False, title="Buyers may give tickets back while somebody waits for places")
 
 
 class MoveForm(BaseModel):

@@ -23,6 +23,11 @@ ENTRY = {
     "wrong_event": "Other event",
     "forged": "Forged",
     "frozen": "Payment disputed",
+    "readmitted": "Came back",
+    "left": "Went out",
+    "not_inside": "Was not inside",
+    "too_early": "Before the doors opened",
+    "too_late": "After the doors closed",
 }
 BUYER = "coalesce(nullif(r.name, ''), r.email)"
 HOLDER = "coalesce(nullif(r.holder_name, ''), r.holder_email, 'Nobody')"
@@ -107,6 +112,22 @@ SECTIONS = Listing(
     ),
     empty="An event has at least one section.",
 )
+DOORS = Listing(
+    name="doors",
+    title="Doors",
+    noun="door",
+    rows="ticketing.doors r join ticketing.events e on e.id = r.event_id",
+    order="-created_at",
+    roles=("manager",),
+    columns=(
+        Column("name", "Name"),
+        Column("event", "Event", sql="e.name"),
+        Column("seen_at", "Device seen", kind="time"),
+        Column("created_at", "Opened", kind="time", sort=True),
+        Column("ended_at", "Ended", kind="time"),
+    ),
+    empty="Open a door on the page of an event: its link turns a phone into a scanner.",
+)
 EVENTS = desk.listing(
     Listing(
         name="events",
@@ -147,11 +168,21 @@ EVENTS = desk.listing(
             Column("moved_from", "Moved from", kind="time"),
             Column("refund_until", "Buyers may take their money back until", kind="time"),
             Column("blocked", "Blocked seats", kind="number"),
+            Column("doors_open_at", "Doors open", kind="time"),
+            Column("doors_close_at", "Doors close", kind="time"),
+            Column("has_reentry", "Guests may come back", kind="yes"),
+            Column(
+                "entered",
+                "Entered",
+                sql="(select c.entered || ', ' || c.inside || ' inside' from ticketing.door_counts c"
+                " where c.event_id = r.id)",
+            ),
         ),
         related=(
             Related(SECTIONS, by="r.event_id"),
             Related(ORDERS, by="r.event_id"),
             Related(TICKETS, by="r.event_id"),
+            Related(DOORS, by="r.event_id"),
         ),
         also=("Event",),
         words={
@@ -164,11 +195,21 @@ EVENTS = desk.listing(
             "section_changed": "Price or places changed",
             "seats_blocked": "Seats blocked",
             "seats_unblocked": "Seats unblocked",
+            "door_added": "Door opened",
+            "door_ended": "Door ended",
         },
         documents="select 'Page of the shop' as title, '/events/' || $1 as path",
     ),
 )
 desk.listing(SECTIONS)
+desk.listing(
+    DOORS,
+    detail=Detail(
+        title="r.name || ', ' || e.name",
+        documents="select 'QR code of the link' as title, '/api/v1/ticketing/doors/' || id || '/link.png' as path"
+        " from ticketing.doors where id = $1::text::uuid and ended_at is null",
+    ),
+)
 desk.listing(
     ORDERS,
     detail=Detail(
@@ -181,7 +222,7 @@ desk.listing(
             Column(
                 "invoice",
                 "Invoice number",
-                sql="(select i.number from ticketing.invoices i where i.checkout_id = r.id)",
+                sql="(select max(i.number) from ticketing.invoices i where i.checkout_id = r.id and i.kind = 'invoice')",
                 kind="number",
             ),
         ),
@@ -217,7 +258,7 @@ desk.listing(
         " from ticketing.scans where ticket_id = $1::text::uuid",
     ),
 )
-desk.listing(
+ENTRIES = desk.listing(
     Listing(
         name="entries",
         title="Entries",
@@ -233,9 +274,90 @@ desk.listing(
             Column("outcome", "Outcome", words=ENTRY, filter=True, tones={"admitted": "good", "forged": "bad"}),
             Column("gate", "Gate", filter=True),
             Column("scanned_at", "When", kind="time", sort=True, filter=True),
+            Column("was_offline", "Without a network", kind="yes", wide=True),
+            Column("let_in", "Let in", kind="yes", wide=True),
+            Column("undone_at", "Undone", kind="time", wide=True),
+            Column(
+                "report",
+                "Report",
+                sql="case when r.let_in and r.outcome not in ('admitted', 'readmitted') then 'wrong' else 'right' end",
+                words={"wrong": "Let in wrongly", "right": "As it should be"},
+                tones={"wrong": "bad"},
+                filter=True,
+                wide=True,
+            ),
         ),
         empty="Scan a ticket at the door, and it appears here.",
     )
+)
+desk.listing(
+    Listing(
+        name="waitlist",
+        title="Waitlist",
+        noun="place in the line",
+        plural="places in the line",
+        rows="ticketing.waitlist r join ticketing.events e on e.id = r.event_id",
+        order="-created_at",
+        roles=("manager",),
+        columns=(
+            Column("email", "Email"),
+            Column("name", "Name"),
+            Column("event", "Event", sql="e.name"),
+            Column("seats", "Places", kind="number"),
+            Column(
+                "status",
+                "State",
+                words={
+                    "waiting": "Waits",
+                    "offered": "Has an offer",
+                    "bought": "Bought",
+                    "expired": "Offer ran out",
+                    "left": "Left",
+                },
+                tones={"offered": "busy", "bought": "good"},
+                filter=True,
+            ),
+            Column("offer_until", "Offer until", kind="time"),
+            Column("created_at", "Joined", kind="time", sort=True),
+        ),
+        empty="People join the waitlist on the page of an event that is sold out.",
+    )
+)
+INVOICES = desk.listing(
+    Listing(
+        name="invoices",
+        title="Invoices",
+        noun="invoice",
+        rows="ticketing.invoices r join ticketing.checkouts c on c.id = r.checkout_id",
+        id="r.number",
+        id_type="bigint",
+        order="-issued_at",
+        roles=("manager",),
+        columns=(
+            Column("text", "Number", sql="r.document->>'number'"),
+            Column("kind", "Kind", words={"invoice": "Invoice", "credit_note": "Credit note"}, filter=True),
+            Column(
+                "buyer",
+                "Buyer",
+                sql="coalesce(nullif(r.document->'buyer'->>'company', ''), r.document->'buyer'->>'name')",
+            ),
+            Column(
+                "total_cents",
+                "Total",
+                sql="(r.document->>'total_cents')::bigint * case r.kind when 'invoice' then 1 else -1 end",
+                kind="money",
+                currency="r.document->>'currency'",
+            ),
+            Column("cancels", "About", sql="r.cancels", kind="number", wide=True),
+            Column("issued_at", "Issued", kind="time", sort=True, filter=True),
+        ),
+        presets=(("Credit notes", "kind=credit_note"),),
+        empty="The first paid order gets the first invoice.",
+    ),
+    detail=Detail(
+        title="r.document->>'number'",
+        documents="select 'PDF' as title, '/api/v1/ticketing/invoices/' || $1 || '.pdf' as path",
+    ),
 )
 COUPONS = desk.listing(
     Listing(
@@ -276,6 +398,17 @@ desk.figure(
         listing="orders",
         query="status=failed",
         note="in 24 hours",
+        warn_above=0,
+    )
+)
+desk.figure(
+    DeskFigure(
+        title="Let in wrongly",
+        sql="select count(*) from ticketing.scans where let_in and outcome not in ('admitted', 'readmitted')"
+        " and scanned_at > onceward.now() - interval '7 days'",
+        listing="entries",
+        query="report=wrong",
+        note="without a network, in 7 days",
         warn_above=0,
     )
 )

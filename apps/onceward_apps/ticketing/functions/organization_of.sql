@@ -1,4 +1,4 @@
--- Return the organization of an event, order or ticket. Buyers belong to no organization, so row-level security shows them
+-- Return the organization of an event, order, ticket, door or place in a waitlist. Buyers belong to no organization, so row-level security shows them
 -- nothing before this lookup.
 -- Ids are random, and the function reveals only the id of an organization. A draft is not found: buyers see an event from its
 -- first day of sale on.
@@ -9,7 +9,9 @@ begin
         when 'event' then return (select organization_id from ticketing.events where id = p_id and status <> 'draft');
         when 'checkout' then return (select organization_id from ticketing.checkouts where id = p_id);
         when 'ticket' then return (select organization_id from ticketing.tickets where id = p_id);
-        else raise exception 'kind % is none of event, checkout, ticket', p_kind;
+        when 'door' then return (select organization_id from ticketing.doors where id = p_id);
+        when 'waitlist' then return (select organization_id from ticketing.waitlist where id = p_id);
+        else raise exception 'kind % is none of event, checkout, ticket, door, waitlist', p_kind;
     end case;
 end
 $$;

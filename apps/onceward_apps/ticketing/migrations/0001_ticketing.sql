@@ -63,8 +63,15 @@ create table ticketing.events (
     move_reason text,
     refund_until timestamptz,                   -- until when buyers from before the change may take their money back
     date_version int not null default 0,        -- how often its date was changed: the version of calendar entries
+    doors_open_at timestamptz,                  -- before it nobody is admitted; null: at any time
+    doors_close_at timestamptz,                 -- after it nobody is admitted
+    has_reentry boolean not null default false, -- whether guests who were scanned on their way out may come back
+    has_waitlist boolean not null default false, -- whether somebody waits: then places are held for those who wait only
+    has_resale boolean not null default false,  -- whether buyers may give tickets back while somebody waits
+    offer_s int not null default 43200 check (offer_s between 900 and 604800),  -- how long an offer of the waitlist lasts
     created_at timestamptz not null default onceward.now(),
     check (ends_at > starts_at),
+    check (doors_close_at > doors_open_at),
     unique (venue_id, name, starts_at),
     unique (id, organization_id),
     foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
@@ -262,6 +269,7 @@ create table ticketing.tickets (
     purchased_at timestamptz not null default onceward.now(),
     scanned_at timestamptz,
     scanned_gate text,
+    outside_at timestamptz,                     -- since when its holder, who had entered, has been outside again
     frozen_at timestamptz,                      -- since when a dispute about its payment has been open
     void_reason text,
     refunded_at timestamptz,                    -- since when its money goes back; a ticket may be void without that
@@ -278,7 +286,7 @@ create index tickets_newest on ticketing.tickets (organization_id, purchased_at,
 create index tickets_words on ticketing.tickets using gin (to_tsvector('simple',
     coalesce(coalesce(nullif(holder_name, ''), holder_email, 'Nobody'), '') || ' ' || coalesce(ticket_code, '')));
 create index tickets_by_checkout on ticketing.tickets (checkout_id);
-create index tickets_by_event on ticketing.tickets (event_id);
+create index tickets_by_event on ticketing.tickets (event_id, updated_at);
 comment on index ticketing.tickets_one_per_seat is 'No seat has two valid tickets, whichever path sold them.';
 select onceward.protect('ticketing.tickets');
 
@@ -289,30 +297,126 @@ create table ticketing.invoice_counters (
     last_number bigint not null default 0 check (last_number >= 0)
 );
 select onceward.protect('ticketing.invoice_counters');
+-- Invoices and credit notes as they were issued. `document` has all that they say; rows never change.
 create table ticketing.invoices (
     organization_id uuid not null default onceward.organization(),
     number bigint not null check (number > 0),
-    checkout_id uuid not null unique,
+    kind text not null check (kind in ('invoice', 'credit_note')),
+    checkout_id uuid not null,
+    version int not null default 0,             -- of the company that the invoice is for; 0 without one
+    cancels bigint,                             -- the number of the invoice that a credit note is about
+    refund_id uuid,                             -- the refund that caused a credit note; null: a correction
+    document jsonb not null,
     issued_at timestamptz not null default onceward.now(),
+    check ((kind = 'credit_note') = (cancels is not null)),
     primary key (organization_id, number),
-    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id),
+    foreign key (organization_id, cancels) references ticketing.invoices (organization_id, number)
 );
+create unique index invoices_one_per_version on ticketing.invoices (checkout_id, kind, version) where refund_id is null;
+create unique index invoices_one_per_refund on ticketing.invoices (refund_id) where refund_id is not null;
+create index invoices_by_checkout on ticketing.invoices (checkout_id, number);
+create index invoices_newest on ticketing.invoices (organization_id, issued_at, number);
 select onceward.protect('ticketing.invoices');
 revoke update, delete on ticketing.invoices from onceward_app, onceward_engine;
 
+-- Who sells, as it stands on invoices. Without a row: the name of the organization.
+create table ticketing.sellers (
+    organization_id uuid primary key default onceward.organization(),
+    name text not null check (length(name) between 1 and 200),
+    address text not null default '',
+    tax_id text not null default '',
+    prefix text not null default '',
+    footer text not null default ''
+);
+select onceward.protect('ticketing.sellers');
+
+-- The company that an invoice is for, of orders whose buyer gave one.
+create table ticketing.billing (
+    checkout_id uuid primary key,
+    organization_id uuid not null default onceward.organization(),
+    company text not null check (length(company) between 1 and 200),
+    address text not null default '',
+    tax_id text not null default '',
+    version int not null default 1,             -- how often it was given
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+);
+select onceward.protect('ticketing.billing');
+
+-- A door admits the guests of one event. Its link is the credential of the device there; ending the door revokes it.
+create table ticketing.doors (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    name text not null check (length(name) between 1 and 60),
+    created_at timestamptz not null default onceward.now(),
+    ended_at timestamptz,
+    seen_at timestamptz,                        -- when a device there fetched its list last
+    unique (id, organization_id),
+    foreign key (event_id, organization_id) references ticketing.events (id, organization_id)
+);
+create unique index doors_by_name on ticketing.doors (event_id, name) where ended_at is null;
+create index doors_newest on ticketing.doors (organization_id, created_at, id);
+select onceward.protect('ticketing.doors');
+
+-- One row for each scan. A scan without a network is judged by the device and recorded later: `let_in` says what happened at
+-- the door, `outcome` what was true. The two differ when a ticket was used at two doors.
 create table ticketing.scans (
     id uuid primary key,
     organization_id uuid not null default onceward.organization(),
     ticket_id uuid,
     event_id uuid,
-    outcome text not null check (outcome in ('admitted', 'already_used', 'void', 'unknown', 'wrong_event', 'forged', 'frozen')),
+    door_id uuid,
+    outcome text not null check (outcome in ('admitted', 'readmitted', 'left', 'not_inside', 'already_used', 'void', 'unknown',
+        'wrong_event', 'forged', 'frozen', 'too_early', 'too_late')),
     gate text not null default '',
     scanned_by text not null,
-    scanned_at timestamptz not null default onceward.now()
+    scanned_at timestamptz not null default onceward.now(),
+    recorded_at timestamptz not null default onceward.clock(),
+    was_offline boolean not null default false,
+    let_in boolean not null default false,
+    undone_at timestamptz,
+    undone_by text
 );
 create index scans_newest on ticketing.scans (organization_id, scanned_at, id);
 create index scans_by_ticket on ticketing.scans (ticket_id);
+create index scans_wrongly_let_in on ticketing.scans (organization_id, scanned_at)
+    where let_in and outcome not in ('admitted', 'readmitted');
 select onceward.protect('ticketing.scans');
+
+-- How many guests have entered and are inside, so that counters at the doors need not count scans.
+create table ticketing.door_counts (
+    event_id uuid primary key,
+    organization_id uuid not null default onceward.organization(),
+    entered bigint not null default 0,          -- tickets that were used
+    inside bigint not null default 0,           -- of those, not outside again
+    foreign key (event_id, organization_id) references ticketing.events (id, organization_id)
+) with (fillfactor = 50);
+select onceward.protect('ticketing.door_counts');
+
+-- Who waits for places of a sold-out event, in the order in which they came.
+create table ticketing.waitlist (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    email text not null,
+    name text not null default '',
+    locale text,
+    seats int not null check (seats between 1 and 100),
+    status text not null default 'waiting' check (status in ('waiting', 'offered', 'bought', 'expired', 'left')),
+    basket text,                                -- holds the places that are offered
+    places int,                                 -- how many are offered
+    offered_at timestamptz,
+    offer_until timestamptz,
+    ended_at timestamptz,
+    created_at timestamptz not null default onceward.clock(),
+    foreign key (event_id, organization_id) references ticketing.events (id, organization_id)
+);
+create unique index waitlist_once on ticketing.waitlist (event_id, lower(email)) where status in ('waiting', 'offered');
+create index waitlist_line on ticketing.waitlist (event_id, created_at, id) where status = 'waiting';
+create index waitlist_open on ticketing.waitlist (event_id) where status in ('waiting', 'offered');
+create index waitlist_newest on ticketing.waitlist (organization_id, created_at, id);
+select onceward.protect('ticketing.waitlist');
 
 -- The sales funnel: one row per event and day. A job writes it, and a failure of the job does no harm.
 create table ticketing.sales_funnel (
@@ -340,3 +444,4 @@ select onceward.watch('ticketing.seat_holds', 'event_id');
 select onceward.watch('ticketing.tickets', 'checkout_id');
 select onceward.watch('ticketing.tickets', 'event_id');
 select onceward.watch('ticketing.checkouts', 'id');
+select onceward.watch('ticketing.door_counts', 'event_id');

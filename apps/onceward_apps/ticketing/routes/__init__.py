@@ -1,7 +1,18 @@
 """HTTP: organizers under `/api/v1/ticketing`, buyers under `/api/tickets` and on pages, staff at the door."""
 
 from onceward_apps.ticketing.app import app
-from onceward_apps.ticketing.routes import buyers, changes, door, holders, orders, organizers, pages, refunds
+from onceward_apps.ticketing.routes import (
+    buyers,
+    changes,
+    door,
+    holders,
+    orders,
+    organizers,
+    pages,
+    papers,
+    refunds,
+    waitlist,
+)
 
-for module in (organizers, changes, refunds, buyers, orders, holders, door, pages):
+for module in (organizers, changes, refunds, buyers, orders, papers, waitlist, holders, door, pages):
     app.routes(module.router)

@@ -29,6 +29,14 @@ class DetailsIn(BaseModel):
     hold_s: int | None = Field(None, ge=30, le=3600)
     checkout_s: int | None = Field(None, ge=60, le=7200)
     alert_percent: int | None = Field(None, ge=1, le=100)
+    doors_open_at: datetime | None = None
+    doors_close_at: datetime | None = None
+    has_reentry: bool | None = None
+    offer_s: int | None = Field(None, ge=900, le=604_800)
+    has_resale: bool | None = None
+
+
+CAN_BE_NULL = ("doors_open_at", "doors_close_at")
 
 
 class MoveIn(BaseModel):
@@ -66,7 +74,8 @@ class CouponChangeIn(BaseModel):
 async def edit(engine: EngineHere, who: Operator, event_id: UUID, changes: DetailsIn) -> dict[str, Any]:
     """Change texts and limits of an event."""
     async with acting(engine, who.organization) as tx:
-        changed = changes.model_dump(exclude_none=True)
+        given = changes.model_dump(exclude_unset=True)
+        changed = {name: value for name, value in given.items() if value is not None or name in CAN_BE_NULL}
         return dict(await event_changes.edit(tx, event_id, actor=who.actor, **changed))
 
 

@@ -70,7 +70,7 @@ async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: 
 async def calendar(engine: EngineHere, checkout_id: UUID, user: User, access: str = "") -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         order = await order_for(tx, checkout_id, access, user)
-    return _private(documents.calendar(order, url=notices.order_url(engine, order)), "text/calendar", "event.ics")
+    return private(documents.calendar(order, url=notices.order_url(engine, order)), "text/calendar", "event.ics")
 
 
 @router.get("/orders/{checkout_id}/receipt.pdf")
@@ -82,7 +82,7 @@ async def receipt(engine: EngineHere, checkout_id: UUID, user: User, access: str
             raise CheckoutClosed("this order is not paid, so it has no receipt")
         items = await views.items(tx, checkout_id)
     content = await asyncio.to_thread(documents.receipt, order, items)
-    return _private(content, "application/pdf", f"receipt-{checkout_id}.pdf")
+    return private(content, "application/pdf", f"receipt-{checkout_id}.pdf")
 
 
 @router.post("/orders/{checkout_id}/resend", status_code=202)
@@ -150,10 +150,10 @@ def _ticket(row: Any) -> dict[str, Any]:
 async def qr_image(engine: Engine, ticket: Any) -> Response:
     """Return the stored image, or draw it now if it is not stored yet."""
     image = await app.services.files.get(documents.qr_path(ticket)) if ticket["qr_code_url"] else None
-    return _private(image or documents.qr_png(keys.key_of(engine, ticket), ticket), "image/png")
+    return private(image or documents.qr_png(keys.key_of(engine, ticket), ticket), "image/png")
 
 
-def _private(content: bytes, media_type: str, name: str | None = None) -> Response:
+def private(content: bytes, media_type: str, name: str | None = None) -> Response:
     headers = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
     if name is not None:
         headers["Content-Disposition"] = f'attachment; filename="{name}"'

@@ -15,7 +15,7 @@ from onceward.look import Brand, public_templates
 from onceward.money import exponent
 from onceward.web import ANYBODY, exposed
 from onceward_apps.ticketing import after_sale, checkout_payments
-from onceward_apps.ticketing.app import HERE
+from onceward_apps.ticketing.app import HERE, TicketingSettings, app
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.documents import money
 from onceward_apps.ticketing.errors import NotFound, TicketingError
@@ -30,7 +30,7 @@ from onceward_apps.ticketing.routes.requests import (
     problem,
     remember_basket,
 )
-from onceward_apps.ticketing.store import keys, setup, views
+from onceward_apps.ticketing.store import invoices, keys, sales, setup, views
 
 router = APIRouter(include_in_schema=False)
 
@@ -38,7 +38,7 @@ STATIC: Path = HERE / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws: wss:; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; media-src 'self' blob:"
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; media-src 'self' blob:; worker-src 'self'; manifest-src 'self'"
 )
 
 
@@ -83,11 +83,13 @@ async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Resp
         async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
             event = await setup.event(tx, event_id)
             sections = await setup.sections(tx, event_id)
+            occupancy = await sales.occupancy(tx, event_id)
     except Exception as error:
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="event")
-    response = page("event.html", event=event, sections=sections, brand=organizer(event))
+    is_sold_out = event["status"] == "on_sale" and (event["has_waitlist"] or occupancy.available == 0)
+    response = page("event.html", event=event, sections=sections, is_sold_out=is_sold_out, brand=organizer(event))
     if basket_of(request) is None:
         remember_basket(request, response, new_basket())
     return response
@@ -101,6 +103,7 @@ async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Requ
         async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
             row = await order_for(tx, checkout_id, access, user)
             items = await views.items(tx, checkout_id)
+            papers = await invoices.issued(tx, checkout_id)
             if "paid" in request.query_params and row["status"] in ("started", "failed", "expired"):
                 await checkout_payments.look_up(tx, checkout_id)
     except Exception as error:
@@ -110,22 +113,54 @@ async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Requ
     token = order_token(
         keys.key_of(engine, row), checkout_id, row["link_version"]
     )  # the page's own requests cannot send a JWT
-    may_take_back = after_sale.may_take_back(row)
-    return page("order.html", order=row, items=items, token=token, may_take_back=may_take_back, brand=organizer(row))
+    return page(
+        "order.html",
+        order=row,
+        items=items,
+        token=token,
+        may_take_back=after_sale.may_take_back(row),
+        papers=papers,
+        wallets=wallet_kinds(),
+        may_resell=after_sale.may_resell(row),
+        brand=organizer(row),
+    )
 
 
-@router.get("/scan/{event_id}")
+@router.get("/doors/worker.js")
 @exposed(credential=ANYBODY)
-async def scanner(event_id: UUID) -> Response:
-    """Show the scanner for staff. The page holds no data: the scan endpoint authenticates each scan."""
-    return page("scan.html", event_id=event_id, camera=True)
+async def door_worker() -> Response:
+    """Return the service worker of the doors, which keeps their page for the time without a network."""
+    return FileResponse(
+        STATIC / "door_worker.js",
+        media_type="text/javascript",
+        headers={"Cache-Control": "no-cache", "Content-Security-Policy": POLICY},
+    )
 
 
-@router.get("/ticketing/static/{name}")
+@router.get("/doors/{door_id}")
+@exposed(credential=ANYBODY)
+async def door(door_id: UUID) -> Response:
+    """Show the page of a door. It holds no data: its token is behind `#`, and its requests send it."""
+    return page("door.html", camera=True, door_id=door_id)
+
+
+@router.get("/ticketing/static/{name:path}")
 @exposed(credential=ANYBODY)
 async def static(name: str) -> Response:
     path = STATIC / name
-    if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():
+    if path not in _files() or path.suffix not in TYPES:
         error: TicketingError = NotFound(f"this app has no file {name[:60]!r}")
         raise problem(error)
     return FileResponse(path, media_type=TYPES[path.suffix], headers={"Cache-Control": "max-age=300"})
+
+
+def wallet_kinds() -> list[str]:
+    """Return the wallets for which passes can be made here."""
+    settings = app.settings(TicketingSettings)
+    has_google = settings.google_wallet_issuer is not None and settings.google_wallet_key is not None
+    return [*(["apple"] if settings.apple_pass_pem is not None else []), *(["google"] if has_google else [])]
+
+
+@cache
+def _files() -> frozenset[Path]:
+    return frozenset(path for path in STATIC.rglob("*") if path.is_file())

@@ -44,6 +44,7 @@ BASKET_HEADER = "x-basket"
 COUPONS_PER_HOUR = 60
 ORDER_LINK = "link of the order, or token of its user"
 TICKET_LINK = "link of the ticket"
+DOOR_LINK = "link of the door"
 
 
 def acting(engine: Engine, organization: UUID | None) -> AbstractAsyncContextManager[Tx]:

@@ -4,7 +4,8 @@ import { LiveClient } from "/live/client.js";
 import { call, element, Refused, showMoney, showTimes } from "./shared.js";
 
 const main = document.querySelector("main");
-const { checkout, token, event } = main.dataset;
+const { checkout, token, event, wallets } = main.dataset;
+const WALLETS = { apple: "Add to Apple Wallet", google: "Add to Google Wallet" };
 const state = document.getElementById("state");
 const POLL_MS = 2000;
 const POLL_FOR_MS = 300_000;
@@ -33,6 +34,20 @@ function ticket(found) {
     : element("span", { class: "wait" }, "QR code is being made…");
   const words = { active: "Valid", scanned: "Used", void: "No longer valid", transferred: "Transferred to somebody else" }[found.status];
   const text = element("div", {}, element("strong", {}, found.place), element("div", { class: "code" }, found.ticket_code), element("div", {}, words));
+  if (["active", "scanned"].includes(found.status)) {
+    for (const kind of wallets.split(" ").filter(Boolean)) {
+      const href = `/orders/${checkout}/tickets/${found.id}/wallet/${kind}?access=${encodeURIComponent(token)}`;
+      text.append(element("div", {}, element("a", { href }, WALLETS[kind])));
+    }
+  }
+  if (found.status === "active" && main.dataset.resale) {
+    const button = element("button", { type: "button", class: "plain" }, "Give back for the waitlist");
+    button.addEventListener("click", () => {
+      if (!confirm("Give this ticket back and get its price refunded? It goes to the next in the line.")) return;
+      act(button, `/orders/${checkout}/tickets/${found.id}/resell`, { token }, () => { state.textContent = "The ticket goes to the next in the line, and your money is on its way."; });
+    });
+    text.append(element("div", {}, button));
+  }
   return element("li", { "data-status": found.status, "data-ticket": found.id }, image, text);
 }
 
@@ -65,6 +80,13 @@ live.subscribe("ticketing.order", { checkout_id: checkout, token }, ({ data }) =
 setTimeout(poll, POLL_MS);
 document.getElementById("resend").addEventListener("click", (clicked) =>
   act(clicked.target, `/orders/${checkout}/resend`, { token }, () => { state.textContent = "The email is on its way."; }));
+document.getElementById("billing")?.addEventListener("submit", (submitted) => {
+  submitted.preventDefault();
+  const form = submitted.target;
+  act(form.querySelector("button"), `/orders/${checkout}/billing`, { token, ...Object.fromEntries(new FormData(form)) }, () => {
+    state.textContent = "The company will be on the invoice. Open this page again in a minute to get it.";
+  });
+});
 document.getElementById("takeback")?.addEventListener("click", (clicked) => {
   if (!confirm("Cancel your tickets and get your money back? This cannot be undone.")) return;
   act(clicked.currentTarget, `/orders/${checkout}/refund`, { token }, () => { state.textContent = "Your tickets are cancelled, and your money is on its way."; });

@@ -47,7 +47,8 @@ LOCK_EVENT = "select * from ticketing.events where id = $1 for no key update"
 EDIT = """
 update ticketing.events
    set name = $2, description = $3, refund_policy = $4, support_contact = $5, most_per_order = $6, hold_s = $7,
-       checkout_s = $8, alert_percent = $9
+       checkout_s = $8, alert_percent = $9, doors_open_at = $10, doors_close_at = $11, has_reentry = $12,
+       offer_s = $13, has_resale = $14
  where id = $1
 """
 # Waits for sales that are being committed: their mails have the old date, and the workflow finds their orders.
@@ -55,7 +56,8 @@ LOCK_EVENT_WHOLE = "select *, onceward.now() as now from ticketing.events where 
 MOVE = """
 update ticketing.events
    set moved_at = onceward.now(), moved_from = starts_at, starts_at = $2, ends_at = $3, move_reason = $4,
-       refund_until = $5, date_version = date_version + 1
+       refund_until = $5, date_version = date_version + 1, doors_open_at = doors_open_at + ($2 - starts_at),
+       doors_close_at = doors_close_at + ($2 - starts_at)
  where id = $1 returning date_version
 """
 LOCK_SECTION = """

@@ -25,19 +25,19 @@ select t.*, k.key as sealed_key, s.label, x.name as section, e.name as event_nam
  where t.id = $1
 """
 SET_QR = """
-update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now(), updated_at = onceward.now() where id = $1
+update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now() where id = $1
 """
 ORDER = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact,
-       e.moved_at, e.moved_from, e.move_reason, e.refund_until, e.date_version, v.name as venue_name,
-       v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key, i.number as invoice_number,
+       e.has_waitlist, e.has_resale, e.offer_s, e.moved_at, e.moved_from, e.move_reason, e.refund_until, e.date_version, v.name as venue_name,
+       v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key,
+       (select max(i.number) from ticketing.invoices i where i.checkout_id = c.id and i.kind = 'invoice') as invoice_number,
        onceward.clock() as now
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
   join onceward.organizations o on o.organization_id = c.organization_id
   join ticketing.signing_keys k on k.organization_id = c.organization_id
-  left join ticketing.invoices i on i.checkout_id = c.id
  where c.id = $1
 """
 # A ticket that was transferred belongs to its new holder: the order shows where it was, but not its new code.
@@ -77,25 +77,6 @@ select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.curre
    and ($4::uuid is null
         or (c.started_at, c.id) < (select b.started_at, b.id from ticketing.checkouts b where b.id = $4))
  order by c.started_at desc, c.id desc limit $3
-"""
-SCAN_TICKET = """
-select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.void_reason, t.frozen_at, t.holder_name,
-       coalesce(s.label, x.name) as place, e.status = 'cancelled' as is_cancelled
-  from ticketing.tickets t
-  join ticketing.events e on e.id = t.event_id
-  join ticketing.sections x on x.id = t.section_id
-  left join ticketing.seats s on s.id = t.seat_id
- where t.ticket_code = $1
-   for update of t
-"""
-ADMIT = """
-update ticketing.tickets set status = 'scanned', scanned_at = onceward.clock(), scanned_gate = $2, updated_at = onceward.now()
- where id = $1 and status = 'active' returning scanned_at
-"""
-SCAN = "select * from ticketing.scans where id = $1"
-ADD_SCAN = """
-insert into ticketing.scans (id, ticket_id, event_id, outcome, gate, scanned_by) values ($1, $2, $3, $4, $5, $6)
-on conflict (id) do nothing
 """
 
 
@@ -139,20 +120,3 @@ async def checkouts(tx: Tx, event_id: UUID, status: str | None, limit: int, befo
 async def free_seats(tx: Tx, event_id: UUID) -> list[UUID]:
     """Return the seats that can be held now, in the order of the seat map."""
     return [row["id"] for row in await tx.fetch(FREE_SEATS, event_id)]
-
-
-async def ticket_to_scan(tx: Tx, code: str) -> Any:
-    """Lock and return a ticket: if two gates scan it at the same moment, one admits."""
-    return await tx.fetchrow(SCAN_TICKET, code)
-
-
-async def admit(tx: Tx, ticket_id: UUID, gate: str) -> Any:
-    return await tx.fetchval(ADMIT, ticket_id, gate)
-
-
-async def scan(tx: Tx, scan_id: UUID) -> Any:
-    return await tx.fetchrow(SCAN, scan_id)
-
-
-async def add_scan(tx: Tx, *values: Any) -> None:
-    await tx.execute(ADD_SCAN, *values)
