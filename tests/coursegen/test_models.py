@@ -13,6 +13,7 @@ import pytest
 
 from onceward.integrations.anthropic import AnthropicSimulator
 from onceward.schedules import run_here
+from onceward.services import service_settings
 from onceward_apps.coursegen import app, course_views, export_pages, models
 from onceward_apps.coursegen.app import plan
 from onceward_apps.coursegen.errors import AtLimit
@@ -164,6 +165,8 @@ async def test_caps_of_user_and_organization_hold_and_the_forecast_refuses_befor
 
 @pytest.mark.acceptance("004-H usage")
 async def test_an_estimate_is_corrected_by_what_the_service_counted(school: School) -> None:
+    account = service_settings("openai", api_key="sk-1", model="gpt-simulated", admin_key="sk-admin-1")
+    app.services.configure(app.services.settings.using(account))
     school.configure(call_tries=2)
     school.openai.break_stream()
     course_id = await school.generate()

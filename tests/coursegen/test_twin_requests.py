@@ -157,7 +157,7 @@ async def tier(stage: Stage) -> Case:
 
 async def chosen_models(stage: Stage) -> Case:
     staff = {"authorization": f"Bearer {stage.server.key}"}
-    return Case("/api/v1/coursegen/models", {"models": "*=openai"}, [{"models": "*=anthropic"}], staff)
+    return Case("/api/v1/coursegen/models", {"models": f"*=openai/{uuid4()}"}, [{"models": "*=anthropic"}], staff)
 
 
 CASES: Cases[Stage] = {

@@ -21,7 +21,7 @@ INTEGRATION = Integration(
             "Admin key that may read the usage of the account, to compare it with what was booked.",
             secret=True,
             required=False,
-            simulated="sk-admin-simulated",
+            simulated=None,
         ),
     ),
     settings="onceward.integrations.openai.settings:OpenAISettings",

@@ -74,20 +74,21 @@ async def set_models(engine: EngineHere, who: Operator, requested: ModelsIn) -> 
     if who.organization is None:
         raise Problem(422, "choose an organization with the header X-Organization")
     async with engine.transaction(organization=who.organization) as tx:
-        await spending.set_own(
+        changed = await spending.set_own(
             tx,
             models=requested.models,
             prices=requested.prices,
             monthly_cap_micros=_micros(requested.monthly_cap),
             user_cap_micros=_micros(requested.user_monthly_cap),
         )
-        await tx.audit(
-            "coursegen.models_set",
-            entity_type="organization",
-            entity_id=who.organization,
-            changes=requested.model_dump(),
-            actor=who.actor,
-        )
+        if changed:
+            await tx.audit(
+                "coursegen.models_set",
+                entity_type="organization",
+                entity_id=who.organization,
+                changes=requested.model_dump(),
+                actor=who.actor,
+            )
     return requested.model_dump()
 
 

@@ -18,6 +18,9 @@ values (onceward.organization(), $1, $2, $3, $4)
 on conflict (organization_id) do update
     set models = excluded.models, prices = excluded.prices, monthly_cap_micros = excluded.monthly_cap_micros,
         user_cap_micros = excluded.user_cap_micros, updated_at = onceward.now()
+  where (s.models, s.prices, s.monthly_cap_micros, s.user_cap_micros)
+        is distinct from (excluded.models, excluded.prices, excluded.monthly_cap_micros, excluded.user_cap_micros)
+returning true
 """
 SPENT = """
 -- The sums of this month and the reservations of calls that are being made: at most as many as there are slots.
@@ -47,8 +50,9 @@ async def own_settings(reader: Reader) -> Any:
 
 async def set_own(
     tx: Tx, *, models: str, prices: str, monthly_cap_micros: int | None, user_cap_micros: int | None
-) -> None:
-    await tx.execute(SET_OWN, models, prices, monthly_cap_micros, user_cap_micros)
+) -> bool:
+    """Store what the organization has of its own. False: it has that already."""
+    return bool(await tx.fetchval(SET_OWN, models, prices, monthly_cap_micros, user_cap_micros))
 
 
 async def lock(tx: Tx) -> None:
