@@ -1,4 +1,5 @@
-"""Write docs/settings.md, docs/cli.md, docs/sqlstates.md, docs/metrics.md and docs/alerts.yml from the code: `make docs`. A test compares them."""
+"""Write docs/settings.md, docs/cli.md, docs/sqlstates.md, docs/metrics.md and docs/alerts.yml from the code:
+`make docs`. A test compares them."""
 
 from __future__ import annotations
 
@@ -141,8 +142,8 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "`GET /metrics`, in the text format of Prometheus, or in OpenMetrics if the reader accepts it. Label values are closed sets or names from code and configuration, never",
-        "texts from outside. [Alert rules](alerts.yml) for Prometheus use them; an app's metrics are there where it runs.",
+        "`GET /metrics`, in the text format of Prometheus, or in OpenMetrics if the reader accepts it. Label values are",
+        "closed sets or names from code and configuration, never texts from outside. [Alert rules](alerts.yml) for Prometheus use them; an app's metrics are there where it runs.",
         "",
         "`onceward_queue_depth` and `onceward_queue_oldest_due_seconds` are read every 15 seconds. They are exact up to 10,000 rows of",
         "each queue and state (10,000 dead letters of all queues together) and never larger, so that they cost the same with ten rows",

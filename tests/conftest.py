@@ -45,7 +45,8 @@ def thorough(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def prepared_when_called() -> Iterator[None]:
-    """Let `CliRunner` prepare the command that is called, as `onceward` does: to prepare all takes longer than most commands run."""
+    """Let `CliRunner` prepare the command that is called, as `onceward` does: to prepare all takes longer than most
+    commands run."""
 
     def get_command(line: typer.Typer) -> Any:
         return index(line) if line.registered_groups else typer.main.get_command(line)

@@ -51,7 +51,8 @@ def register(cli: typer.Typer) -> None:
 
 
 def types(app: AppArgument = None) -> None:
-    """Print TypeScript types of the app: live queries, event types, webhooks that it handles, jobs and workflows with `over_http=True`."""
+    """Print TypeScript types of the app: live queries, event types, webhooks that it handles, jobs and workflows with
+    `over_http=True`."""
     typer.echo(type_declarations(load_app(app)), nl=False)
 
 

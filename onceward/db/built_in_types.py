@@ -1,6 +1,7 @@
 """A connection that looks up PostgreSQL's own types once per process, not once per connection.
 
-asyncpg does not know arrays such as uuid[] and bigint[]. It would look up each of them again on every connection, with a
+asyncpg does not know arrays such as uuid[] and bigint[]. It would look up each of them again on every connection,
+with a
 query that takes the server longer than to open the connection.
 """
 
@@ -15,7 +16,8 @@ import asyncpg
 FIRST_OTHER_TYPE = 10_000
 """PostgreSQL assigns smaller ids to its own types by hand. They are the same in every database and never change."""
 NO_STATEMENT = SimpleNamespace(name="none")
-"""In place of the statement that looked types up: none was sent, so asyncpg need not prepare its own statement again."""
+"""In place of the statement that looked types up: none was sent, so asyncpg need not prepare its own statement
+again."""
 
 
 class LearnedConnection(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]

@@ -1,4 +1,5 @@
-"""The names of time zones. Python searches all files of the zones at each call of `available_timezones`: tens of milliseconds."""
+"""The names of time zones. Python searches all files of the zones at each call of `available_timezones`: tens of
+milliseconds."""
 
 from __future__ import annotations
 

@@ -96,7 +96,8 @@ class Group:
 class InlineGroups:
     """Decides which requests begin, wait and join. One per process.
 
-    Requests whose handlers wait for each other's row locks begin two at a time (`work/contention.py`): the others wait, and join.
+    Requests whose handlers wait for each other's row locks begin two at a time (`work/contention.py`): the others
+    wait, and join.
     """
 
     def __init__(self, db: Database, open_tx: Opener) -> None:

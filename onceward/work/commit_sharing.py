@@ -90,7 +90,8 @@ class Experience:
         self.line = Line(task, least=least)
         self.mean_s: float | None = None
         self.joined_s: float | None = None
-        """How long handlers took that joined a group, if the caller notes it. They do not wait for locks that the group has."""
+        """How long handlers took that joined a group, if the caller notes it. They do not wait for locks that the
+        group has."""
         self.failures = 0.0
         """The share of attempts that failed lately."""
         self._most = float(MOST)
@@ -124,7 +125,8 @@ class Experience:
         self.failures += (failed - self.failures) * FORGETS
 
     def met_a_lock(self, now: float, *, surely: bool = True) -> None:
-        """Let fewer groups run at once; if that is done already, halve them. They grow again after a pause that doubles each time.
+        """Let fewer groups run at once; if that is done already, halve them. They grow again after a pause that
+        doubles each time.
 
         `surely`: it was a lock, and not perhaps a slow handler.
         """

@@ -1,8 +1,11 @@
 """Let fewer groups of a task run at the same time while their handlers wait for each other's row locks.
 
-Handlers that lock the same few rows gain nothing from many transactions at once: most of them wait, each holds the rows that it has
-locked until its group commits, and two that lock rows in different orders stop each other. One group at a time takes more members. The
-next one begins when the commit of the one before begins: a group that commits locks nothing more, so waiting for it is short and safe.
+Handlers that lock the same few rows gain nothing from many transactions at once: most of them wait, each holds the
+rows that it has
+locked until its group commits, and two that lock rows in different orders stop each other. One group at a time takes
+more members. The
+next one begins when the commit of the one before begins: a group that commits locks nothing more, so waiting for it
+is short and safe.
 """
 
 from __future__ import annotations
@@ -185,7 +188,8 @@ async def observe(db: Database, lines: Iterable[Line], now: float) -> None:
 
 
 def count_held_up(sessions: Iterable[int], blocked: Mapping[int, Sequence[int]]) -> int:
-    """Return how many of the sessions wait for each other, and not for a session outside: fewer at once would not help those."""
+    """Return how many of the sessions wait for each other, and not for a session outside: fewer at once would not
+    help those."""
     own = set(sessions)
     return sum(1 for each in own if each in blocked and not _waits_for_others(each, own, blocked))
 

@@ -1,4 +1,5 @@
-"""Several models and providers: choice by step and organization, fallback, long texts, caps, forecast, usage, exports."""
+"""Several models and providers: choice by step and organization, fallback, long texts, caps, forecast, usage,
+exports."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from onceward_apps.coursegen.app import plan
 from onceward_apps.coursegen.errors import AtLimit
 from onceward_apps.coursegen.forecast import forecast
 from onceward_apps.coursegen.simulated_author import write_course
-from onceward_apps.coursegen.store import courses, spending
+from onceward_apps.coursegen.store import costs, courses
 from tests.coursegen.school import School, retry_now
 
 
@@ -35,7 +36,7 @@ async def claude(school: School) -> AsyncIterator[AnthropicSimulator]:
 async def set_own(school: School, **values: Any) -> None:
     async with school.engine.transaction(organization=school.organization) as tx:
         own: dict[str, Any] = {"models": "", "prices": "", "monthly_cap_micros": None, "user_cap_micros": None}
-        await spending.set_own(tx, **{**own, **values})
+        await costs.set_own(tx, **{**own, **values})
 
 
 @pytest.mark.acceptance("004-H models")

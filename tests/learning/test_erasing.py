@@ -214,7 +214,8 @@ async def test_a_mail_that_was_being_queued_during_the_erasure_is_not_sent(schoo
 
 
 def test_every_mail_to_a_student_goes_through_the_module_that_knows_who_was_erased() -> None:
-    """Only mails to operators, to the contact of a company, and to an address that a booking names, are sent without it."""
+    """Only mails to operators, to the contact of a company, and to an address that a booking names, are sent without
+    it."""
     folder = Path(inspect.getfile(student_mails)).parent
     sending = {path.name for path in folder.rglob("*.py") if re.search(r"tx\.send(_many)?\(", path.read_text())}
     assert sending == {"student_mails.py", "refund_jobs.py", "analytics.py", "bookings.py", "seats.py"}

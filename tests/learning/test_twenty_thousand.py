@@ -32,8 +32,10 @@ with added as (
     select $1, p.id, 1, 'user:' || a.id, 'sold', now()
       from added a cross join onceward.capacity_pools p where p.key = 'cohort:' || $2::uuid returning id, holder
 )
-insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, claim_id, access_expires_at)
-select $1, a.id, $2, 0, 'EUR', p.id, now() + interval '365 days' from added a join places p on p.holder = 'user:' || a.id
+insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, claim_id,
+       access_expires_at)
+select $1, a.id, $2, 0, 'EUR', p.id, now() + interval '365 days' from added a join places p on p.holder = 'user:' ||
+       a.id
 """
 
 

@@ -1,4 +1,5 @@
-"""Pages in another language: every text of the desk kit and of the desks has a Portuguese one, and data are left alone."""
+"""Pages in another language: every text of the desk kit and of the desks has a Portuguese one, and data are left
+alone."""
 
 from __future__ import annotations
 

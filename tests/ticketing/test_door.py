@@ -1,4 +1,5 @@
-"""The door: its link scans one event only, undo, re-entry, door times, by name, counters, and scans without a network."""
+"""The door: its link scans one event only, undo, re-entry, door times, by name, counters, and scans without a
+network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Groups of a task whose handlers wait for each other's row locks run one at a time; waits for others change nothing."""
+"""Groups of a task whose handlers wait for each other's row locks run one at a time; waits for others change
+nothing."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from onceward_apps.coursegen.errors import AtLimit, NotAccepted, NotFound, NotPo
 from onceward_apps.coursegen.forecast import Forecast, forecast
 from onceward_apps.coursegen.jobs import generate
 from onceward_apps.coursegen.metrics import ACCEPTED
-from onceward_apps.coursegen.store import courses, spending, waiting_line
+from onceward_apps.coursegen.store import costs, courses, waiting_line
 
 WAITS_S = (0.1, 0.2)
 """Waits between the tries of one request: 3 tries."""
@@ -101,7 +101,7 @@ async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: 
     async def read() -> Any:
         async with engine.transaction(organization=organization) as tx:
             found = await courses.candidate(tx, course_id, user_id, limit_key=key, tiers=names)
-            chosen = plan(await spending.own_settings(tx))
+            chosen = plan(await costs.own_settings(tx))
             return found, await forecast(tx, found, chosen) if found is not None and chosen.has_caps else None
 
     (course, expected), _ = await _tried(engine, user_id, course_id, read)

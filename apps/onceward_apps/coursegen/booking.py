@@ -12,7 +12,7 @@ from onceward_apps.coursegen.errors import GenerationFailed
 from onceward_apps.coursegen.generation import Generation
 from onceward_apps.coursegen.metrics import CALLS, COST
 from onceward_apps.coursegen.models import ModelRef
-from onceward_apps.coursegen.store import calls, spending
+from onceward_apps.coursegen.store import calls, costs
 
 LEAST_TOKENS = 64
 """A call that can afford fewer output tokens is not made: its answer would be cut."""
@@ -57,8 +57,8 @@ async def begin(
         left = generation.course["budget_micros"] - await generation.spent_micros(tx)
         code: model.ErrorCode = "budget_exceeded"
         if generation.plan.has_caps:
-            await spending.lock(tx)
-            cap_left = await spending.left(tx, generation.plan, generation.course["user_id"])
+            await costs.lock(tx)
+            cap_left = await costs.left(tx, generation.plan, generation.course["user_id"])
             if cap_left is not None and cap_left < left:
                 left, code = cap_left, "monthly_cap"
         affordable = prices.affordable_tokens(left, prompt_tokens)

@@ -9,7 +9,7 @@ from typing import Any
 from onceward import Query, Tx
 from onceward_apps.coursegen import model
 from onceward_apps.coursegen.models import Plan
-from onceward_apps.coursegen.store import courses, spending
+from onceward_apps.coursegen.store import costs, courses
 
 LEAST_CALLS = 5
 """With fewer calls of its own, the forecast of a step uses the numbers below."""
@@ -40,7 +40,7 @@ async def forecast(reader: Tx | Query, course: Any, plan: Plan, *, restart: bool
     for step, number in wanted.items():
         names = [ref.name for ref in plan.models_of(step)]
         expected += number * plan.prices_of(names[0]).cost(*await _tokens(reader, step, course["lesson_count"]))
-    cap_left = await spending.left(reader, plan, course["user_id"])
+    cap_left = await costs.left(reader, plan, course["user_id"])
     limits = [course["budget_micros"], *([] if cap_left is None else [cap_left])]
     return Forecast(
         calls=sum(wanted.values()), expected_micros=expected, most_micros=min(limits), cap_left_micros=cap_left
@@ -57,7 +57,7 @@ def _calls(lesson_count: int, lessons: Sequence[Any]) -> dict[int, int]:
 
 
 async def _tokens(reader: Tx | Query, step: int, lesson_count: int) -> tuple[int, int]:
-    seen = await spending.typical(reader, step)
+    seen = await costs.typical(reader, step)
     if seen["calls"] >= LEAST_CALLS:
         return round(seen["prompt_tokens"]), round(seen["completion_tokens"])
     question, answer = TYPICAL[step]

@@ -15,7 +15,7 @@ from onceward_apps.coursegen.app import CoursegenSettings, app, plan, tiers
 from onceward_apps.coursegen.errors import AccountRefused, GenerationFailed, Halted
 from onceward_apps.coursegen.generation import Generation
 from onceward_apps.coursegen.steps import load_steps
-from onceward_apps.coursegen.store import calls, courses, spending, waiting_line
+from onceward_apps.coursegen.store import calls, costs, courses, waiting_line
 
 FAILED_WAIT_S = 5.0
 """A run that failed unexpectedly gets no slot before this time."""
@@ -134,7 +134,7 @@ async def _started(tx: Tx, job: Job, course: Any) -> tuple[Generation, bool, int
         version=await courses.version(tx, course_id, course["attempt"]),
         tier=course["tier"],
         settings=app.settings(CoursegenSettings),
-        plan=plan(await spending.own_settings(tx)),
+        plan=plan(await costs.own_settings(tx)),
         progress=dict(progress),
         is_probe=await waiting_line.paused(tx) is not None,
     )

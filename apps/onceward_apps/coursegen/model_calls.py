@@ -1,7 +1,8 @@
 """Ask the language model, and record every call before it is made and when it has ended.
 
 The result of a call and the record that it is paid are one commit, so a crash repeats at most the call in flight. If a
-model refuses, is away or has no account, the next model of the step is asked. A text that reaches the limit of tokens is
+model refuses, is away or has no account, the next model of the step is asked. A text that reaches the limit of tokens
+is
 kept and continued by the next call.
 """
 

@@ -17,7 +17,7 @@ from onceward.services import ChatError, NotSet, Usage
 from onceward.telemetry import get_logger
 from onceward_apps.coursegen.app import app, plan
 from onceward_apps.coursegen.models import PROVIDERS
-from onceward_apps.coursegen.store import calls, spending
+from onceward_apps.coursegen.store import calls, costs
 
 COMPLETE_AFTER = timedelta(days=2)
 """The service counts with a delay; by then a day is complete."""
@@ -60,7 +60,8 @@ async def _counted(provider: str, owner: UUID | None, day: date) -> Mapping[str,
 
 
 async def _correct(run: Run, day: date, rows: Sequence[Any], counted: Mapping[str, Usage]) -> int:
-    """Give the unreported calls of each model of one account their part of what the service counted beyond the others."""
+    """Give the unreported calls of each model of one account their part of what the service counted beyond the
+    others."""
     done = 0
     by_model: dict[str, list[Any]] = defaultdict(list)
     for row in rows:
@@ -74,7 +75,7 @@ async def _correct(run: Run, day: date, rows: Sequence[Any], counted: Mapping[st
         booked = sum(row["estimated_micros"] for row in parts)
         for row in parts:
             async with run.transaction(organization=row["organization_id"]) as tx:
-                own = await spending.own_settings(tx)
+                own = await costs.own_settings(tx)
                 cost = plan(own).prices_of(name).cost(rest_prompt, rest_answer)
                 # More than was booked: the account is used for other things too. A booking is the most a call can cost.
                 share = 1.0 if booked == 0 else min(1.0, cost / booked)

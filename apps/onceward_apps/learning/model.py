@@ -62,7 +62,8 @@ def access_end(ends_at: datetime, access_days: int) -> datetime:
 
 @cache
 def time_zones() -> frozenset[str]:
-    """Return the names of all time zones. Python searches their files at each call, which takes tens of milliseconds."""
+    """Return the names of all time zones. Python searches their files at each call, which takes tens of
+    milliseconds."""
     return frozenset(available_timezones())
 
 

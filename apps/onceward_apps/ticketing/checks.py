@@ -154,11 +154,13 @@ limit $1
 
 # Tickets that were void or transferred after they were used keep their scans.
 DOORS = """
-select format('event %s counts %s entered and %s inside, its scans say %s and %s', c.event_id, c.entered, c.inside, s.entered, s.inside)
+select format('event %s counts %s entered and %s inside, its scans say %s and %s', c.event_id, c.entered, c.inside,
+       s.entered, s.inside)
   from ticketing.door_counts c
  cross join lateral (
     select count(*) filter (where outcome = 'admitted') as entered,
-           count(*) filter (where outcome in ('admitted', 'readmitted')) - count(*) filter (where outcome = 'left') as inside
+           count(*) filter (where outcome in ('admitted', 'readmitted')) - count(*) filter (where outcome = 'left') as
+                  inside
       from ticketing.scans s where s.event_id = c.event_id and s.undone_at is null) s
  where (c.entered, c.inside) <> (s.entered, s.inside)
 limit $1

@@ -1,6 +1,7 @@
 """Ticket codes, payloads of their QR codes, and tokens of order pages and doors.
 
-All are random or signed, so nobody can guess them. QR codes are signed with a private key (`ticket_signatures`): devices at
+All are random or signed, so nobody can guess them. QR codes are signed with a private key (`ticket_signatures`):
+devices at
 the door check them with the public key, and cannot make tickets.
 """
 
@@ -121,7 +122,8 @@ def waitlist_basket(key: bytes, entry_id: UUID) -> str:
 
 
 def code_digest(event_id: UUID, code: str) -> str:
-    """Return what a door keeps of a ticket code, to recognise it without a network: nobody can print a ticket from it."""
+    """Return what a door keeps of a ticket code, to recognise it without a network: nobody can print a ticket from
+    it."""
     return sha256(f"{event_id}:{code.replace('-', '')}".encode()).hexdigest()[:32]
 
 

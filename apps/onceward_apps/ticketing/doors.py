@@ -1,4 +1,5 @@
-"""The doors of an event. Each has a link, which the staff opens on a phone: it admits guests of this event and nothing else."""
+"""The doors of an event. Each has a link, which the staff opens on a phone: it admits guests of this event and
+nothing else."""
 
 from __future__ import annotations
 

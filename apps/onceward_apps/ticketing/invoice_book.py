@@ -1,6 +1,7 @@
 """Invoices and credit notes: frozen when they are issued, with numbers without gaps, one series per organization.
 
-A job issues them after the sale, so that sales do not wait for each other's numbers. Nothing changes a document afterwards:
+A job issues them after the sale, so that sales do not wait for each other's numbers. Nothing changes a document
+afterwards:
 a refund adds a credit note, and a corrected address adds a credit note and a new invoice.
 """
 
@@ -89,14 +90,16 @@ async def set_billing(tx: Tx, checkout_id: UUID, billing: Billing, *, actor: str
 
 
 async def has_billing(tx: Tx, checkout_id: UUID, billing: Billing) -> bool:
-    """Return whether the order has this company already. Locks the order: a request at the same time comes before or after."""
+    """Return whether the order has this company already. Locks the order: a request at the same time comes before or
+    after."""
     await sales.lock(tx, checkout_id)
     before = await invoices.billing(tx, checkout_id)
     return before is not None and all(before[name] == value for name, value in asdict(billing).items())
 
 
 async def issue(tx: Tx, wanted: Sequence[Mapping[str, Any]]) -> int:
-    """Issue what the jobs ask for: invoices of sales, credit notes of refunds, corrections. Return how many were issued.
+    """Issue what the jobs ask for: invoices of sales, credit notes of refunds, corrections. Return how many were
+    issued.
 
     The counter stays locked until the commit: two batches of one organization follow each other, and a batch that rolls
     back uses up no number. A repeat issues nothing twice.
@@ -156,7 +159,8 @@ def _row(number: int, kind: str, order: Any, content: dict[str, Any], **more: An
 
 
 def document(order: Any, seller: Seller) -> dict[str, Any]:
-    """Return an invoice as it is frozen: everything that it says, so that later changes of the event do not change it."""
+    """Return an invoice as it is frozen: everything that it says, so that later changes of the event do not change
+    it."""
     lines = [
         Line(
             f"{order['event_name']}: {item['place']}",

@@ -33,7 +33,8 @@ async def record_purchase(tx: Tx, *, checkout_id: UUID) -> None:
 
 @app.job(name="ticketing.number_invoices", queue="invoices", batch=100, timeout=30)
 async def number_invoices(jobs: list[Job], tx: Tx) -> None:
-    """Issue invoices of sales, credit notes of refunds and corrections of one organization. A repeat issues nothing twice."""
+    """Issue invoices of sales, credit notes of refunds and corrections of one organization. A repeat issues nothing
+    twice."""
     from onceward_apps.ticketing import invoice_book  # which asks for this job
 
     await invoice_book.issue(tx, [job.args for job in jobs])

@@ -58,7 +58,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The result shown to the staff at the door. `used_at` and `used_gate` say when and where the ticket was used before.
+    """The result shown to the staff at the door. `used_at` and `used_gate` say when and where the ticket was used
+    before.
 
     `was_let_in`: the guest is inside although the ticket does not admit, because the device had no network.
     """

@@ -1,6 +1,7 @@
 """Signatures of QR codes, which a device at the door checks without a network: ECDSA with P-256 and SHA-256.
 
-Every browser knows this algorithm. The private key is derived from the organization's signing key, so there is nothing more
+Every browser knows this algorithm. The private key is derived from the organization's signing key, so there is
+nothing more
 to store; a device gets the public keys only.
 """
 

@@ -1,6 +1,7 @@
 """The waitlist of a sold-out event. Places that become free are offered to the next in line, for a limited time.
 
-While somebody waits, nobody else can hold places of the event: `events.has_waitlist` says so, which every hold reads anyway.
+While somebody waits, nobody else can hold places of the event: `events.has_waitlist` says so, which every hold reads
+anyway.
 An offer is a basket that holds the places until the offer ends; its link opens the shop with that basket.
 """
 

@@ -1,6 +1,7 @@
 """Passes for Apple Wallet and Google Wallet, in the formats of both.
 
-Apple: a ZIP file with `pass.json`, images, a manifest of SHA-1 hashes, and a detached PKCS #7 signature of the manifest by the
+Apple: a ZIP file with `pass.json`, images, a manifest of SHA-1 hashes, and a detached PKCS #7 signature of the
+manifest by the
 certificate of the pass type. Google: a link with a JWT that a service account has signed; it has the pass inside.
 """
 

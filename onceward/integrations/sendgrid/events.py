@@ -16,7 +16,8 @@ VERSION: Final = "Event Webhook"
 
 
 class MailEvent(Payload):
-    """One event of one mail: `processed`, `delivered`, `bounce`, `dropped`, `deferred`, `open`, `click`, `spamreport`."""
+    """One event of one mail: `processed`, `delivered`, `bounce`, `dropped`, `deferred`, `open`, `click`,
+    `spamreport`."""
 
     event: str
     email: str

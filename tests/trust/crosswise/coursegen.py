@@ -24,7 +24,8 @@ insert into coursegen.course_lessons (organization_id, course_id, attempt, posit
 values ($1, $2, 1, 1, $3, $3, $3, '[]')
 """
 CALL = """
-insert into coursegen.llm_calls (organization_id, course_id, user_id, attempt, job_id, step, item, request_id, tier, model, state,
+insert into coursegen.llm_calls (organization_id, course_id, user_id, attempt, job_id, step, item, request_id, tier,
+       model, state,
                                  reserved_micros, cost_micros)
 values ($1, $2, gen_random_uuid(), 1, 1, 2, $3, gen_random_uuid(), 'PREMIUM', 'm', 'done', 1, 1)
 """

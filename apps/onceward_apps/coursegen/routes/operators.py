@@ -13,7 +13,7 @@ from onceward_apps.coursegen.app import tiers
 from onceward_apps.coursegen.model import MICROS
 from onceward_apps.coursegen.models import parse_models, parse_prices
 from onceward_apps.coursegen.routes.requests import EngineHere, Operator
-from onceward_apps.coursegen.store import courses, spending
+from onceward_apps.coursegen.store import costs, courses
 
 router = APIRouter(prefix="/api/v1/coursegen", tags=["coursegen: operators"])
 
@@ -74,7 +74,7 @@ async def set_models(engine: EngineHere, who: Operator, requested: ModelsIn) -> 
     if who.organization is None:
         raise Problem(422, "choose an organization with the header X-Organization")
     async with engine.transaction(organization=who.organization) as tx:
-        changed = await spending.set_own(
+        changed = await costs.set_own(
             tx,
             models=requested.models,
             prices=requested.prices,

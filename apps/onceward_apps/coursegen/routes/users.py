@@ -19,7 +19,7 @@ from onceward_apps.coursegen.app import CoursegenSettings, app, plan
 from onceward_apps.coursegen.errors import BadRequest, NotPossible
 from onceward_apps.coursegen.routes.owned import locale_of, owned
 from onceward_apps.coursegen.routes.requests import EngineHere, Person, User, problems, read_body
-from onceward_apps.coursegen.store import courses, spending
+from onceward_apps.coursegen.store import costs, courses
 
 router = APIRouter(prefix="/api/coursegen", tags=["coursegen: users"])
 
@@ -207,7 +207,7 @@ async def forecast(
     with problems(request):
         async with engine.transaction(organization=user.organization) as tx:
             course = await owned(tx, course_id, user)
-            expected = await forecasts.forecast(tx, course, plan(await spending.own_settings(tx)), restart=restart)
+            expected = await forecasts.forecast(tx, course, plan(await costs.own_settings(tx)), restart=restart)
     return {**asdict(expected), "budget_micros": course["budget_micros"], "fits": expected.fits}
 
 

@@ -26,7 +26,8 @@ with ended as (
     returning organization_id, user_id, tier, cost_micros
 ), of_user as (
     insert into coursegen.user_costs as u (organization_id, month, user_id, cost_micros)
-    select e.organization_id, date_trunc('month', onceward.now() at time zone 'utc')::date, e.user_id, e.cost_micros from ended e
+    select e.organization_id, date_trunc('month', onceward.now() at time zone 'utc')::date, e.user_id, e.cost_micros
+           from ended e
     on conflict (organization_id, user_id, month) do update set cost_micros = u.cost_micros + excluded.cost_micros
 )
 insert into coursegen.tier_costs as t (organization_id, month, tier, cost_micros, calls)
@@ -62,7 +63,8 @@ select organization_id, model,
        coalesce(sum(cost_micros) filter (where estimated and reconciled_at is null), 0)::bigint as estimated_micros,
        count(*) filter (where estimated and reconciled_at is null)::int as estimated_calls
   from coursegen.llm_calls
- where finished_at >= $1::date::timestamp at time zone 'utc' and finished_at < ($1::date + 1)::timestamp at time zone 'utc'
+ where finished_at >= $1::date::timestamp at time zone 'utc' and finished_at < ($1::date + 1)::timestamp at time zone
+        'utc'
    and exists (select from coursegen.llm_calls e where e.estimated and e.reconciled_at is null
                   and e.finished_at >= $1::date::timestamp at time zone 'utc'
                   and e.finished_at < ($1::date + 1)::timestamp at time zone 'utc')
@@ -73,13 +75,15 @@ SCALE = """
 with old as (
     select id, cost_micros from coursegen.llm_calls
      where organization_id = onceward.organization() and model = $2 and estimated and reconciled_at is null
-       and finished_at >= $1::date::timestamp at time zone 'utc' and finished_at < ($1::date + 1)::timestamp at time zone 'utc'
+       and finished_at >= $1::date::timestamp at time zone 'utc' and finished_at < ($1::date + 1)::timestamp at time
+              zone 'utc'
        for update
 ), corrected as (
     update coursegen.llm_calls c
        set cost_micros = round(c.cost_micros * $3::float8)::bigint, reconciled_at = onceward.now()
       from old where c.id = old.id
-    returning c.organization_id, c.user_id, c.tier, date_trunc('month', c.finished_at at time zone 'utc')::date as month,
+    returning c.organization_id, c.user_id, c.tier, date_trunc('month', c.finished_at at time zone 'utc')::date as
+           month,
               old.cost_micros - c.cost_micros as less
 ), of_tier as (
     update coursegen.tier_costs t set cost_micros = t.cost_micros - x.less

@@ -18,7 +18,8 @@ values (onceward.organization(), $1, $2, $3, $4, $5, $6) returning *
 """
 CANDIDATE = """
 -- Everything that decides about a request to generate, in one round trip. $4 are the known tiers, the smallest first.
-select c.id, c.user_id, c.status, c.job_id, c.language, c.lesson_count, c.budget_micros, t.tier, onceward.limit_count($3) as user_jobs, g.at_most as global_limit,
+select c.id, c.user_id, c.status, c.job_id, c.language, c.lesson_count, c.budget_micros, t.tier,
+       onceward.limit_count($3) as user_jobs, g.at_most as global_limit,
        g.held as global_jobs, n.everybody as waiting, n.own as user_waiting, onceward.now() as now,
        coalesce(m.cost_micros, 0) as month_micros
   from coursegen.courses c

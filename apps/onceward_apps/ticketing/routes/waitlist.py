@@ -1,4 +1,5 @@
-"""The waitlist of a sold-out event: join it, see one's place, take an offer, leave; give a ticket back for those who wait."""
+"""The waitlist of a sold-out event: join it, see one's place, take an offer, leave; give a ticket back for those who
+wait."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ OPEN_AFTER = timedelta(days=2)
 ADD = "insert into ticketing.doors (event_id, name) values ($1, $2) on conflict do nothing returning *"
 OF_EVENT = "select * from ticketing.doors where event_id = $1 order by created_at, id limit 500"
 DOOR = """
-select d.*, k.key as sealed_key, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.doors_open_at,
+select d.*, k.key as sealed_key, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at,
+       e.doors_open_at,
        e.doors_close_at, e.has_reentry, v.name as venue_name, v.timezone, onceward.clock() as now
   from ticketing.doors d
   join ticketing.events e on e.id = d.event_id
@@ -24,10 +25,12 @@ select d.*, k.key as sealed_key, e.name as event_name, e.status as event_status,
 """
 END = "update ticketing.doors set ended_at = onceward.now() where id = $1 and ended_at is null returning event_id"
 SEEN = "update ticketing.doors set seen_at = onceward.now() where id = $1"
-# In the order of their changes, which an index has. A change that commits late is found by the next request: it asks again
+# In the order of their changes, which an index has. A change that commits late is found by the next request: it asks
+# again
 # for the last minutes.
 LISTED = """
-select t.id, t.ticket_code, t.status, t.frozen_at is not null as is_frozen, t.holder_name as holder, t.scanned_at, t.scanned_gate,
+select t.id, t.ticket_code, t.status, t.frozen_at is not null as is_frozen, t.holder_name as holder, t.scanned_at,
+       t.scanned_gate,
        t.outside_at, coalesce(s.label, x.name) as place, t.updated_at
   from ticketing.tickets t
   join ticketing.sections x on x.id = t.section_id
@@ -36,7 +39,8 @@ select t.id, t.ticket_code, t.status, t.frozen_at is not null as is_frozen, t.ho
  order by t.updated_at, t.id limit $4
 """
 TO_SCAN = """
-select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.outside_at, t.frozen_at, t.holder_name,
+select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.outside_at, t.frozen_at,
+       t.holder_name,
        coalesce(s.label, x.name) as place, e.status = 'cancelled' as is_cancelled, e.doors_open_at, e.doors_close_at,
        e.has_reentry
   from ticketing.tickets t
@@ -50,12 +54,14 @@ BY_CODE = TO_SCAN.format("t.ticket_code")
 BY_ID = TO_SCAN.format("t.id")
 ADMIT = """
 update ticketing.tickets
-   set status = 'scanned', scanned_at = $3, scanned_gate = $2, outside_at = null, updated_at = onceward.clock() where id = $1
+   set status = 'scanned', scanned_at = $3, scanned_gate = $2, outside_at = null, updated_at = onceward.clock() where
+          id = $1
 """
 SET_OUTSIDE = "update ticketing.tickets set outside_at = $2, updated_at = onceward.clock() where id = $1"
 TAKE_BACK = """
 update ticketing.tickets
-   set status = 'active', scanned_at = null, scanned_gate = null, outside_at = null, updated_at = onceward.clock() where id = $1
+   set status = 'active', scanned_at = null, scanned_gate = null, outside_at = null, updated_at = onceward.clock()
+          where id = $1
 """
 SCAN = "select * from ticketing.scans where id = $1"
 ADD_SCAN = """

@@ -15,7 +15,8 @@ LOCK_COUNTER = "select last_number from ticketing.invoice_counters where organiz
 ADVANCE_COUNTER = "update ticketing.invoice_counters set last_number = last_number + $2 where organization_id = $1"
 # What an invoice says, read after the counter was locked, so that it sees the documents of every earlier batch.
 ORDERS = """
-select c.id as checkout_id, c.name, c.email, c.currency, c.provider, c.completed_at, c.fee_paid_by, c.platform_fee_cents,
+select c.id as checkout_id, c.name, c.email, c.currency, c.provider, c.completed_at, c.fee_paid_by,
+       c.platform_fee_cents,
        c.tax_included, e.tax_bps, e.name as event_name, e.starts_at, v.name as venue_name, to_jsonb(b) as billing,
        coalesce(b.version, 0) as version, i.items
   from ticketing.checkouts c
@@ -24,7 +25,8 @@ select c.id as checkout_id, c.name, c.email, c.currency, c.provider, c.completed
   left join ticketing.billing b on b.checkout_id = c.id
  cross join lateral (
     select jsonb_agg(jsonb_build_object('place', coalesce(s.label, x.name), 'price_cents', i.price_cents,
-                                        'discount_cents', i.discount_cents, 'tax_cents', i.tax_cents) order by i.position) as items
+                                        'discount_cents', i.discount_cents, 'tax_cents', i.tax_cents) order by
+                                               i.position) as items
       from ticketing.checkout_items i
       join ticketing.sections x on x.id = i.section_id
       left join ticketing.seats s on s.id = i.seat_id

@@ -29,9 +29,11 @@ update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now() 
 """
 ORDER = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact,
-       e.has_waitlist, e.has_resale, e.offer_s, e.moved_at, e.moved_from, e.move_reason, e.refund_until, e.date_version, v.name as venue_name,
+       e.has_waitlist, e.has_resale, e.offer_s, e.moved_at, e.moved_from, e.move_reason, e.refund_until,
+              e.date_version, v.name as venue_name,
        v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key,
-       (select max(i.number) from ticketing.invoices i where i.checkout_id = c.id and i.kind = 'invoice') as invoice_number,
+       (select max(i.number) from ticketing.invoices i where i.checkout_id = c.id and i.kind = 'invoice') as
+              invoice_number,
        onceward.clock() as now
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id

@@ -17,7 +17,8 @@ ENTRY = """
 select w.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, v.timezone, o.name as organizer,
        k.key as sealed_key, onceward.clock() as now,
        (select count(*) from ticketing.waitlist b
-         where b.event_id = w.event_id and b.status = 'waiting' and (b.created_at, b.id) <= (w.created_at, w.id)) as position
+         where b.event_id = w.event_id and b.status = 'waiting' and (b.created_at, b.id) <= (w.created_at, w.id)) as
+                position
   from ticketing.waitlist w
   join ticketing.events e on e.id = w.event_id
   join ticketing.venues v on v.id = e.venue_id
@@ -30,14 +31,16 @@ WAITING = """
 select * from ticketing.waitlist where event_id = $1 and status = 'waiting' order by created_at, id limit 200 for update
 """
 OFFER = """
-update ticketing.waitlist set status = 'offered', basket = $2, offered_at = onceward.clock(), offer_until = $3, places = $4
+update ticketing.waitlist set status = 'offered', basket = $2, offered_at = onceward.clock(), offer_until = $3, places
+       = $4
  where id = $1
 """
 SET_STATUS = "update ticketing.waitlist set status = $2, ended_at = onceward.clock() where id = $1"
 # Offers that were paid for, or whose time is over while nobody is paying for them.
 SETTLE = """
 update ticketing.waitlist w
-   set status = case when exists (select from ticketing.checkouts c where c.basket = w.basket and c.event_id = w.event_id
+   set status = case when exists (select from ticketing.checkouts c where c.basket = w.basket and c.event_id =
+          w.event_id
                                      and c.status in ('completed', 'refunded')) then 'bought' else 'expired' end,
        ended_at = onceward.clock()
  where w.event_id = $1 and w.status = 'offered'

@@ -36,7 +36,8 @@ select (open.organization + coalesce((select sum(cost_micros) from coursegen.tie
 """
 TYPICAL = """
 -- The tokens of the last answers of one step.
-select count(*)::int as calls, avg(prompt_tokens)::float8 as prompt_tokens, avg(completion_tokens)::float8 as completion_tokens
+select count(*)::int as calls, avg(prompt_tokens)::float8 as prompt_tokens, avg(completion_tokens)::float8 as
+       completion_tokens
   from (select prompt_tokens, completion_tokens from coursegen.llm_calls
          where organization_id = onceward.organization() and step = $1 and state = 'done' and not estimated
          order by id desc limit 50) last
