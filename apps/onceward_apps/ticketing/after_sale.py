@@ -72,7 +72,8 @@ async def refund_moved(tx: Tx, checkout_id: UUID) -> Refund | None:
 async def resell(tx: Tx, checkout_id: UUID, ticket_id: UUID) -> Refund | None:
     """Refund a ticket of its buyer at the price that was paid, because somebody waits for its place.
 
-    Whoever is next gets the offer in the next run of `ticketing.offer_waitlist`. Nobody else can hold the place meanwhile.
+    The next person in line gets the offer in the next run of `ticketing.offer_waitlist`. Nobody else can hold the place
+    meanwhile.
     """
     checkout = await sales.lock(tx, checkout_id)
     order = await views.order(tx, checkout_id)

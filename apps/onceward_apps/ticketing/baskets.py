@@ -248,7 +248,7 @@ async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
     starts a checkout.
     """
     last = min(row["created_at"] for row in holds) + timedelta(seconds=event["hold_s"] + event["checkout_s"])
-    # The holds of an offer of the waitlist last longer: whoever begins in time has the time to pay.
+    # The holds of an offer of the waitlist last longer: a buyer who begins in time has the time to pay.
     last = max(last, min(row["held_until"] for row in holds))
     usual = timedelta(seconds=event["checkout_s"])
     is_over = NothingHeld("the time for these seats is over: choose seats again")
