@@ -198,6 +198,20 @@ async def a_session_in_our_transaction(world: World) -> None:
     await assert_sent(world.engine, "receipt", to="ada@example.com", count=1)
 
 
+@scene("docs/integrations/README.md", "Event[Charge]")
+async def a_charge_is_validated_as_the_model_of_its_sender(world: World) -> None:
+    await world.db.execute(
+        "alter table orders add payment text, add paid_cents int; update orders set payment = 'pi_1' where id = 1"
+    )
+    await world.run()
+    charge = {"data.object.payment_intent": "pi_1", "data.object.amount": 4200}
+    async with world.inbox("stripe") as inbox:
+        answer = await inbox.trigger("charge.succeeded", source="stripe", **charge)
+        assert answer.status == 200
+    await drain(world.engine, "events")
+    assert await world.db.fetchval("select paid_cents from orders where id = 1") == 4200
+
+
 @scene("docs/ledger.md", "open_account(tx")
 async def a_sale_is_posted_and_reversed(world: World) -> None:
     school = await world.organization()

@@ -11,4 +11,6 @@ GROWTH: dict[str, str] = {
     "coursegen.drafts": "deleted when the lesson is stored or the generation ends",
     "coursegen.llm_calls": "kept for ever: costs, also of courses that were deleted",
     "coursegen.tier_costs": "kept: one row for each organization, month and tier",
+    "coursegen.user_costs": "kept: one row for each user and month, until the user is erased",
+    "coursegen.organization_settings": "kept: one row for each organization that has chosen settings",
 }

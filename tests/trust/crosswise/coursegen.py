@@ -39,7 +39,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/courses"): Ask(headers=USER),
     ("GET", f"{API}/courses/{{course_id}}"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/content"): Ask(fill=DRAFT, headers=USER),
-    ("GET", f"{API}/courses/{{course_id}}/forecast"): Ask(fill=DRAFT, headers=USER),
+    ("GET", f"{API}/courses/{{course_id}}/forecast"): Ask(fill=DRAFT, headers=USER, blank=True),
     ("GET", f"{API}/courses/{{course_id}}/export"): Ask(fill=DRAFT, headers=USER),
     ("GET", f"{API}/courses/{{course_id}}/versions"): Ask(
         fill={"course_id": "$done_course"}, headers=USER, shows="nothing"

@@ -89,6 +89,15 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", "/preferences/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing", refused=True),
     ("GET", "/unsubscribe/{token}"): Ask(fill={"token": "$unsubscribe"}, shows="nothing"),
     ("GET", "/templates/{name}"): Ask(fill={"name": "order-confirmation"}, shows="nothing"),
+    ("GET", "/look/public.css"): NOTHING,
+    ("GET", "/look/icon.svg"): NOTHING,
+    # Colour and logo are for every visitor of the public pages; these organizations have chosen none.
+    ("GET", "/look/organizations/{organization}.css"): Ask(
+        fill={"organization": "$organization"}, shows="public", blank=True
+    ),
+    ("GET", "/look/organizations/{organization}/logo"): Ask(
+        fill={"organization": "$organization"}, shows="public", refused=True
+    ),
     ("GET", f"{API}/sources"): Ask(),
     ("GET", f"{API}/sources/{{source}}"): Ask(fill=SOURCE),
     ("GET", f"{API}/events"): Ask(query={"source": "$source"}),

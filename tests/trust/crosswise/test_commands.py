@@ -113,7 +113,7 @@ COMMANDS: dict[str, str | None] = {
     "learning revoke-certificate": "$enrollment --reason test",
     "learning reissue-certificate": None,
     "learning domain": None,
-    "learning status": "$cohort CANCELLED",
+    "learning status": "$cohort CANCELLED --yes",
     "endpoints rm": "$endpoint",
     "export": "--person $message_key",
     "erase": "--person $message_key --yes",
