@@ -72,6 +72,7 @@ def type_declarations(app: Onceward) -> str:
         [f"  {json.dumps(each.name)}: {_task(writer, each)};" for each in offered if each.kind == kind]
         for kind in ("job", "workflow")
     )
+    webhooks = _webhooks(writer, app)
     blocks = [
         HEAD,
         *writer.named.values(),
@@ -80,7 +81,7 @@ def type_declarations(app: Onceward) -> str:
         + "".join(f"{line}\n" for line in events)
         + "}\n",
         "/** The data of the webhooks that the app handles, by source or sender and type. */\nexport interface Webhooks {\n"
-        + "".join(f"{line}\n" for line in _webhooks(writer, app))
+        + "".join(f"{line}\n" for line in webhooks)
         + "}\n",
         "/** Jobs for `POST /api/v1/jobs`, by the name of the task. */\nexport interface Jobs {\n"
         + "".join(f"{line}\n" for line in jobs)

@@ -35,6 +35,8 @@ async def test_every_page_answers_and_carries_nothing_that_the_policy_forbids(wo
         noun[name] = await world.runtime.database.fetchval(f"select max(id) from onceward.{table}")
     for name in ("payment", "refund"):
         noun[f"desk-payments-{name}s-row"] = await world.runtime.database.fetchval(MONEY[name])
+    one = "select organization_id from onceward.organizations limit 1"
+    noun["desk-look-organizations-row"] = await world.runtime.database.fetchval(one)
     for page in PAGES:
         path = page.path.replace("{code:path}", "cash")
         path = path.format(id=noun.get(page.name, ids["event"]), name="expire_holds", currency="EUR")

@@ -16,6 +16,7 @@ from tests.demo.walking import NO_PAGE, Walker, token_of, walk, walkers
 LOOKS: tuple[tuple[int, str], ...] = ((1280, "light"), (390, "dark"))
 
 
+@pytest.mark.slow  # about 90 seconds
 async def test_no_link_of_the_demo_is_dead_for_anybody(demo: Process) -> None:
     everybody = walkers()
     walks = [await walk(demo, each) for each in everybody]

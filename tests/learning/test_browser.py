@@ -73,7 +73,7 @@ async def test_two_people_chat_in_two_browsers(server: Server) -> None:
             heard = bob.locator("#messages li", has_text="Hello Bob")
             await heard.wait_for()
             assert HTML in await heard.inner_text()
-            assert await bob.title() == "Chat Course"
+            assert await bob.title() == "Chat Course · Riverside School"
 
             await bob.get_by_label("Message", exact=True).fill("Hello Ada")
             await bob.get_by_role("button", name="Send").click()

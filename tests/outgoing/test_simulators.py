@@ -16,7 +16,7 @@ SECRET = "whsec_" + "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 async def test_all_simulators_start_on_separate_ports() -> None:
     async with Simulators() as sims:
         urls = {simulator.url for simulator in sims.over_http}
-        assert len(urls) == len(sims.over_http) == 17
+        assert len(urls) == len(sims.over_http) == 19
         assert sims.smtp.port
     with pytest.raises(RuntimeError, match="not been started"):
         _ = sims.smtp.port

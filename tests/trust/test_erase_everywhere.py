@@ -228,6 +228,8 @@ def _filler(type_: str) -> Any:
         return str(next(numbers)).encode()
     if type_ == "timestamp with time zone":
         return datetime.now(UTC)
+    if type_ == "date":
+        return datetime.now(UTC).date()
     if type_ == "xid8":
         return next(numbers)
     return f"filler-{next(numbers)}"

@@ -108,10 +108,8 @@ UNSEARCHED: dict[str, str] = {
     "ticketing.tickets.payment_reference": "the payment service's id",
     "ticketing.tickets.scanned_gate": CODE,
     "ticketing.scans.gate": CODE,
-    "ticketing.scans.outcome": "a closed set",
     "ticketing.doors.*": CODE,
     "ticketing.waitlist.locale": "a language",
     "ticketing.waitlist.basket": "random",
-    "ticketing.invoices.kind": "a closed set",
     "ticketing.sellers.*": "what the organization publishes about itself",
 }

@@ -67,6 +67,8 @@ async def set_seller(tx: Tx, seller: Seller, *, actor: str) -> bool:
 async def seller_of(tx: Tx) -> Seller:
     """Return who sells: what the organization has set, or else its name."""
     row = await invoices.seller(tx)
+    if row is None:
+        raise NotFound("no organization was chosen: use the key of an organization")
     return Seller(**{name: row[name] for name in Seller.__slots__})
 
 

@@ -26,6 +26,9 @@ class Simulators:
         self._made: dict[str, Any] = {
             each.name: integrations().load(each.name, "simulator")() for each in integrations().having("simulator")
         }
+        for name, each in self._made.items():
+            if isinstance(each, Simulator):
+                each.name = name
 
     def __getattr__(self, name: str) -> Any:
         try:

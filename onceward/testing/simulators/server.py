@@ -65,6 +65,8 @@ class Simulator(ABC):
 
     def __init__(self) -> None:
         self.received: list[Received] = []
+        self.name = ""
+        """The name of its integration: two integrations may use one class."""
         self._faults: deque[_Fault] = deque()
         self._refusal: int | str | None = None
         self._runner: web.AppRunner | None = None
@@ -76,7 +78,7 @@ class Simulator(ABC):
 
     def keep_in(self, folder: Path) -> None:
         """Keep the state in a file of this folder. Call it before `start`."""
-        self._state_file = folder / f"{self.__class__.__name__.removesuffix('Simulator').lower()}.json"
+        self._state_file = folder / f"{self.name or self.__class__.__name__.removesuffix('Simulator').lower()}.json"
 
     @property
     def url(self) -> str:

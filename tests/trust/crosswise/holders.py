@@ -38,7 +38,8 @@ CALENDAR = ("GET", "/learn/calendars/{token}.ics")
 INVITE, SIGN_IN = ("GET", "/learn/invites/{token}"), ("GET", "/learn/sign-in/{token}")
 UNSUBSCRIBE, LOGIN = ("POST", "/unsubscribe/{token}"), ("POST", "/login")
 PREFERENCES = ("GET", "/preferences/{token}")
-LINKS = {EXTENSION, CALENDAR, INVITE, SIGN_IN, UNSUBSCRIBE, PREFERENCES, LOGIN}
+SEATS = ("GET", "/learn/seats/{token}")
+LINKS = {EXTENSION, CALENDAR, INVITE, SEATS, SIGN_IN, UNSUBSCRIBE, PREFERENCES, LOGIN}
 """Routes whose credential is the token of a link, in the path or in the form."""
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 STAFF = {EVENTS, KEYS, DASHBOARD, REPLAY}
@@ -183,6 +184,20 @@ class Holders:
                 await tx.execute(f"update learning.waitlist_invites set {end} where id = $1", invite)
 
         return Held({INVITE}, finish, token=token)
+
+    async def seats(self) -> Held:
+        """The link with which people of a company take their seats. It ends when another one is sent."""
+        token = link_tokens.new_token()
+        change = "update learning.seat_blocks set token_hash = $2 where id = $1"
+        block = UUID(self.a.ids["seats"])
+        async with self.engine.transaction(organization=self.a.id) as tx:
+            await tx.execute(change, block, link_tokens.hash_token(token))
+
+        async def replace() -> None:
+            async with self.engine.transaction(organization=self.a.id) as tx:
+                await tx.execute(change, block, link_tokens.hash_token(link_tokens.new_token()))
+
+        return Held({SEATS}, replace, token=token)
 
     async def sign_in_link(self) -> Held:
         """A student's link, which ends when it was used."""

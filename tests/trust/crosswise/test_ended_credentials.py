@@ -94,6 +94,7 @@ async def test_a_credential_opens_its_own_routes_until_it_ends_and_no_others(
         "link of an extension": await make.enrollment_link(monkeypatch, "extension", EXTENSION),
         "link of a calendar": await make.enrollment_link(monkeypatch, "ics", CALENDAR),
         "invite of a waitlist, expired": await make.invite("expires_at = now() - interval '1 second'"),
+        "seats of a company, link replaced": await make.seats(),
         "invite of a waitlist, withdrawn": await make.invite("status = 'REVOKED'"),
         "sign-in link of a student": await make.sign_in_link(),
         "login link": await make.login_link(),

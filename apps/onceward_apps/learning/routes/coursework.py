@@ -30,7 +30,10 @@ INSTRUCTOR = ("learning.instructor",)
 class AnswersIn(BaseModel):
     """The chosen options of each question, counted from 0. `key` is the browser's own key of the attempt."""
 
-    answers: Annotated[dict[str, Annotated[list[int], AtMost(quizzes.MOST_OPTIONS)]], AtMost(quizzes.MOST_QUESTIONS)]
+    answers: Annotated[
+        dict[str, Annotated[list[Annotated[int, Field(ge=0, le=quizzes.MOST_OPTIONS)]], AtMost(quizzes.MOST_OPTIONS)]],
+        AtMost(quizzes.MOST_QUESTIONS),
+    ]
     key: str | None = Field(None, min_length=8, max_length=64)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import orjson
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.responses import RedirectResponse
 
@@ -34,6 +34,7 @@ from onceward_apps.ticketing.store import invoices, keys, views
 
 router = APIRouter(tags=["ticketing: papers"])
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)]
+InvoiceNumber = Annotated[int, Path(ge=1, lt=2**63)]
 Short = Annotated[str, StringConstraints(strip_whitespace=True, max_length=60)]
 
 
@@ -113,7 +114,9 @@ async def order_invoices(engine: EngineHere, checkout_id: UUID, user: User, acce
 
 @router.get("/orders/{checkout_id}/invoices/{number}.pdf")
 @exposed(credential=ORDER_LINK)
-async def order_invoice(engine: EngineHere, checkout_id: UUID, number: int, user: User, access: str = "") -> Response:
+async def order_invoice(
+    engine: EngineHere, checkout_id: UUID, number: InvoiceNumber, user: User, access: str = ""
+) -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         await order_for(tx, checkout_id, access, user)
         row = await _issued(tx, number)
@@ -133,7 +136,7 @@ async def set_billing(engine: EngineHere, checkout_id: UUID, user: User, given: 
 
 
 @router.get("/api/v1/ticketing/invoices/{number}.pdf")
-async def invoice(engine: EngineHere, who: Viewer, number: int) -> Response:
+async def invoice(engine: EngineHere, who: Viewer, number: InvoiceNumber) -> Response:
     """Return an invoice or credit note of the organization as it was issued."""
     async with acting(engine, who.organization) as tx:
         row = await _issued(tx, number)
