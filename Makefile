@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DEMO   := $(VENV)/.demo
 # One more than there are processors: tests wait for processes and clocks a good part of their time.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
@@ -13,28 +14,23 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock audit clean
+.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock release audit clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
 
 install: $(READY) ## create .venv from PYTHON (default python3) and install the locked dependencies
 
-# uv installs in seconds what takes pip a minute; where uv is missing or fails, pip installs the same from the same lock.
 $(READY): requirements.lock pyproject.toml apps/pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1); Onceward needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || true
-	@{ test -x $(BIN)/uv && \
-	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock && \
-	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps -e . -e apps ; } || { \
-	  echo "installing with pip, which takes about a minute"; \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . -e apps ; }
+	@PYTHON=$(PYTHON) VENV=$(VENV) tools/install requirements.lock
+	@touch $@ $(DEMO)
+
+# What the demo needs is a fifth of what development needs. In an environment for development it is there already.
+$(DEMO): requirements-demo.lock pyproject.toml apps/pyproject.toml
+	@PYTHON=$(PYTHON) VENV=$(VENV) tools/install requirements-demo.lock
 	@touch $@
 
-demo: $(READY) ## run everything in one process on an embedded PostgreSQL; Ctrl-C ends it
+demo: $(if $(wildcard $(READY)),$(READY),$(DEMO)) ## run everything in one process on an embedded PostgreSQL; Ctrl-C ends it
 	@exec $(BIN)/onceward up onceward_apps.demo:app
 
 test: $(READY) ## run the tests on a real PostgreSQL
@@ -106,14 +102,20 @@ bench-shared: $(READY) ## measure everything that shared commits change, next to
 bench-peers: $(READY) ## install what we measure ourselves against, each in its own directory below .bench
 	@if [ -x benchmarks/install-peers ]; then benchmarks/install-peers; else echo "no peers to install"; fi
 
-lock: $(READY) ## resolve the dependencies anew into requirements.lock, and those of the image into deploy/requirements.lock
+lock: $(READY) ## resolve the dependencies anew into requirements.lock, requirements-demo.lock and deploy/requirements.lock (of the image)
 	@$(BIN)/uv pip compile pyproject.toml apps/pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --no-emit-package onceward --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml apps/pyproject.toml --extra testing --extra desk --extra files --extra mail --extra push --universal \
+	  --python-version 3.11 --no-emit-package onceward --constraints requirements.lock --generate-hashes --no-header --no-annotate --quiet \
+	  -o requirements-demo.lock
 	@echo 'hatchling>=1.25' | $(BIN)/uv pip compile pyproject.toml apps/pyproject.toml - --extra files --extra mail --extra otel --extra push \
 	  --universal --python-version 3.11 \
 	  --no-emit-package onceward --constraints requirements.lock --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
 
 # The tools come from the package index each time and are not part of the environment.
+release: $(READY) ## build and check what is published, into dist/: VERSION=0.1.0, and ARGS=--dry-run from a tree with changes
+	@$(BIN)/python tools/release.py build $(VERSION) $(ARGS)
+
 audit: $(READY) ## check the dependencies against known vulnerabilities, write an SBOM to artifacts/sbom.json, search the files for secrets; needs the internet
 	@$(BIN)/python tools/find_secrets.py
 	@mkdir -p artifacts

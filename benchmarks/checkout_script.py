@@ -137,6 +137,7 @@ def _row(n: int, organization: UUID, checkout: Any, items: Any) -> tuple[Any, ..
     shares = [Share(f"event_revenue:{show}", checkout["total_cents"] - FEE_CENTS), Share("platform_fee", FEE_CENTS)]
     paid = {
         "id": checkout["payment_id"],
+        "service": "stripe",
         "received": checkout["total_cents"],
         "fee": 0,
         "booked_fee": 0,

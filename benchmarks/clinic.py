@@ -8,6 +8,8 @@ and compare the time to the answer with its budget:
     meta-slow     the share of WhatsApp's webhooks above 1 s, less than 1 %
     twilio        the slowest of Twilio's webhooks, less than 15 s
     webhook-p95   the p95 of all webhooks of the four providers, less than 200 ms
+
+`reminders-1m` and `reminders-idle-1m` are runs of the reminders with a million appointments (clinic_reminders.py).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from uuid import UUID, uuid4
 import aiohttp
 from pydantic import SecretStr
 
+from benchmarks import clinic_reminders
 from benchmarks.measure import Measurement, Size, compare
 from onceward import Engine, Job, Onceward, Tx
 from onceward.db import Database, migrate
@@ -39,7 +42,7 @@ from onceward.webhooks.registry import get_provider
 from onceward.work import Worker, WorkerOptions
 from onceward_apps.clinic import app
 
-CASES = ("statuses", "meta-median", "meta-slow", "twilio", "webhook-p95")
+CASES = ("statuses", "meta-median", "meta-slow", "twilio", "webhook-p95", *clinic_reminders.CASES)
 CONCURRENCY = 8
 """Places of the worker that drains the backlog."""
 AT_ONCE = 8
@@ -83,7 +86,9 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
                 results.append(await rig.statuses(size.pick(100_000, 10_000, 50), size.turns()))
             finally:
                 await rig.close()
-        if only != "statuses":
+        if only is None or only in clinic_reminders.CASES:
+            results += await clinic_reminders.measure(db, size, only=only)
+        if only != "statuses" and only not in clinic_reminders.CASES:
             results += await _answers(db, url, size.pick(2_000, 500, 10), only)
         return results
     finally:
@@ -133,9 +138,7 @@ async def _judge(case: str, unit: str, value: float, limit: float) -> Measuremen
 async def _measure(db: Database, url: str, count: int, names: list[str]) -> dict[str, list[float]]:
     """Start a process with the clinic, and return the milliseconds of each webhook by source."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            database_url=SecretStr(url), data_dir=Path(folder), port=0, pool_min=2, pool_max=10, log_level="error"
-        )
+        settings = Settings(database_url=SecretStr(url), data_dir=Path(folder), port=0, pool_max=10, log_level="error")
         whole = Onceward("bench")  # a process adds its own parts to its app
         whole.include(app)
         process = Process(whole, settings, FEATURES)

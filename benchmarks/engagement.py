@@ -1,7 +1,9 @@
 """Measure the daily and the weekly run of engagement, for ten thousand and for a million users, and their memory.
 
 In `daily-10k` every user gets a goodbye, which is the worst day: each moves, is audited and gets a message. In the cases with
-a million users 5 % are due. A run ends when its messages are queued; sending has a pace of its own.
+a million users 5 % are due, and reading one of the tables without an index fails the case. A run ends when its messages
+are queued; sending has a pace of its own. `dashboard-1m` loads the page, `send-1m` queues a message to one user, finds it
+under the names of the specification, and records an answer.
 """
 
 from __future__ import annotations
@@ -9,22 +11,29 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Self
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psutil
 
 from benchmarks.measure import Measurement, Size, compare
+from benchmarks.scans import full_scans
 from onceward import Engine
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
 from onceward.schedules import RunReport, Scheduler, run_here
 from onceward.trust import create_organization
-from onceward_apps.engagement import app
+from onceward_apps.engagement import QueuedMessage, activity, app, queue_message
 from onceward_apps.engagement.app import EngagementSettings
+from onceward_apps.engagement.overview import overview, returned
+from onceward_apps.engagement.store import views
 
-CASES = ("daily-10k", "weekly-10k", "daily-1m", "weekly-1m", "memory-1m")
+CASES = ("daily-10k", "weekly-10k", "daily-1m", "weekly-1m", "memory-1m", "dashboard-1m", "send-1m")
+TABLES = ("engagement.user_profiles", "engagement.user_engagement_states", "engagement.transactions")
 
+PAGE_MS = 100.0
 USERS = """
 with users as (
     insert into engagement.user_profiles (organization_id, user_id, whatsapp_jid, locale)
@@ -43,7 +52,7 @@ select organization_id, user_id, onceward.now() - interval '6 days' * random()
 """
 CLEAR = """
 truncate engagement.user_profiles, engagement.user_engagement_states, engagement.transactions, engagement.transitions,
-    engagement.job_runs, engagement.job_errors, onceward.messages, onceward.work, onceward.jobs, onceward.run_items,
+    onceward.run_parts, onceward.messages, onceward.work, onceward.jobs, onceward.run_items,
     onceward.runs, onceward.audit_pending cascade
 """
 # What a script without any guarantee would do: one UPDATE, one INSERT of the messages.
@@ -90,6 +99,8 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
                 results.append(await house.case(case, name, users, share, bare, size.turns() if users <= small else 1))
         if only in (None, "memory-1m"):
             results.append(await house.memory(large))
+        if only in (None, "dashboard-1m", "send-1m"):
+            results += await house.pages(large, only)
         return results
     finally:
         await db.close()
@@ -141,9 +152,10 @@ class _House:
     async def case(self, case: str, name: str, users: int, share: float, bare: str, turns: int) -> Measurement:
         async def ours() -> float:
             await self._fill(users, share)
-            began = time.perf_counter()
-            report = await self._run(name)
-            taken = time.perf_counter() - began
+            async with full_scans(self._db, TABLES, most=users):
+                began = time.perf_counter()
+                report = await self._run(name)
+                taken = time.perf_counter() - began
             assert report.status == "success", report
             assert report.processed > 0, report
             return taken
@@ -186,6 +198,61 @@ class _House:
             baseline="a limit of 64 MiB",
             theirs=theirs,
             turns=1,
+            smaller_is_better=True,
+        )
+
+    async def pages(self, users: int, only: str | None) -> list[Measurement]:
+        """Measure the dashboard and one message beside this number of users, after a daily run."""
+        await self._fill(users, 0.05)
+        await self._run("engagement-daily")
+        await self._run("engagement-counts")
+        user, number = await self._anybody()
+
+        async def dashboard() -> float:
+            began = time.perf_counter()
+            await overview(self._db, self._organization)
+            await views.runs(self._db, self._organization, limit=10)
+            await returned(self._db, self._organization)
+            await views.unreachable(self._db, self._organization, limit=20)
+            return (time.perf_counter() - began) * 1000
+
+        async def send() -> float:
+            message = QueuedMessage(user_id=user, message_type="goodbye", idempotency_key=f"bench:{uuid4()}")
+            began = time.perf_counter()
+            async with self._engine.transaction(organization=self._organization) as tx:
+                queued = await queue_message(tx, message)
+                assert await views.queued_messages(tx, [queued.id])
+                await activity.record_reply(tx, [number], None, at=datetime.now(UTC))
+            return (time.perf_counter() - began) * 1000
+
+        results: list[Measurement] = []
+        for case, ours in (("dashboard-1m", dashboard), ("send-1m", send)):
+            if only in (None, case):
+                await ours()  # plans and pages of the first time
+                async with full_scans(self._db, TABLES, most=users):
+                    results.append(await self._within(case, ours, PAGE_MS))
+        return results
+
+    async def _anybody(self) -> tuple[UUID, str]:
+        row = await self._db.fetchrow(
+            "select user_id, whatsapp_jid from engagement.user_profiles where organization_id = $1 order by user_id limit 1",
+            self._organization,
+        )
+        assert row is not None
+        return row["user_id"], row["whatsapp_jid"]
+
+    async def _within(self, case: str, ours: Callable[[], Awaitable[float]], limit_ms: float) -> Measurement:
+        async def theirs() -> float:
+            return limit_ms
+
+        return await compare(
+            "engagement",
+            case,
+            ours,
+            unit="ms",
+            baseline=f"a limit of {limit_ms:g} ms",
+            theirs=theirs,
+            turns=3,
             smaller_is_better=True,
         )
 

@@ -66,8 +66,8 @@ class Onceward:
         self,
         name: str,
         *,
-        migrations: Path | None = None,
-        functions: Path | None = None,
+        migrations: Path | str | None = None,
+        functions: Path | str | None = None,
         settings: type[FeatureSettings] | None = None,
         commands: Sequence[Reference] = (),
         pages: Reference | None = None,
@@ -83,14 +83,15 @@ class Onceward:
 
         `migrations`: the folder of numbered SQL files. `functions`: the folder of repeatable files with SQL functions.
         `settings`: fields of the model become `ONCEWARD_<NAME>_<FIELD>`. `commands`: functions that add commands to a
-        Typer application. `alerts`: a file with Prometheus alert rules. `sealed`: the columns with encrypted values, see
-        docs/trust.md#encrypted-columns-of-an-app. docs/features.md explains `pages`, `checks`, `erasers`, `traced`, `growth`.
+        Typer application. `alerts`: a file with Prometheus alert rules. `sealed`: the columns with encrypted values,
+        see docs/trust.md#encrypted-columns-of-an-app. docs/features.md explains `pages`, `checks`, `erasers`, `traced`,
+        `growth`.
         """
         self.name = name
         self._own = Feature(
             name=name,
-            migrations=migrations,
-            functions=functions,
+            migrations=None if migrations is None else Path(migrations),
+            functions=None if functions is None else Path(functions),
             settings=settings,
             commands=tuple(commands),
             pages=pages,
@@ -287,7 +288,8 @@ class Onceward:
 
     @property
     def job(self) -> JobDecorator:
-        """Register a function as a job: `@app.job` or `@app.job(queue="mail", ...)`; `JobDecorator` lists the options."""
+        """Register a function as a job: `@app.job` or `@app.job(queue="mail", ...)`; `JobDecorator` lists the
+        options."""
         return JobDecorator(self.registry)
 
     # -- workflows -------------------------------------------------------------------------------------------------
@@ -321,7 +323,8 @@ class Onceward:
         return register
 
     def on_message_end(self, function: MessageEndFunction, /) -> MessageEndFunction:
-        """Run `async def (tx: Tx, end: MessageEnd)` when the sending of a message ends in any way, in the same commit."""
+        """Run `async def (tx: Tx, end: MessageEnd)` when the sending of a message ends in any way, in the same
+        commit."""
         require_async("on_message_end", function)
         self.registry.message_hooks.append(MessageHook(ENDED, None, function))
         return function
@@ -342,7 +345,8 @@ class Onceward:
         tz: str = "UTC",
         **options: Unpack[ScheduleOptions],
     ) -> Callable[[ScheduleFunction], ScheduleFunction]:
-        """Run the function at the times of a cron expression in a time zone. `ScheduleOptions` describes the options."""
+        """Run the function at the times of a cron expression in a time zone. `ScheduleOptions` describes the
+        options."""
         return self._schedule(Cron(expression, tz), options)
 
     def every(

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from onceward.inbox.store import MOST_CONNECTIONS as INBOX_MOST
 from onceward.work.claim_connections import MOST as CLAIMS_MOST
 
+SCHEDULER_POOL = 5
+"""A process that only schedules runs short statements: it needs no larger pool."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionBudget:
@@ -38,7 +41,7 @@ def connection_budget(
     """
     worker, web = "worker" in roles, "web" in roles
     return ConnectionBudget(
-        pool=pool_max,
+        pool=pool_max if worker or web else min(pool_max, SCHEDULER_POOL),
         claims=CLAIMS_MOST if worker else 0,
         heartbeat=1 if worker else 0,
         listen=0 if pgbouncer else 1,

@@ -48,7 +48,8 @@ ScheduleFunction = TypeVar("ScheduleFunction", bound=Callable[[Run], Awaitable[A
 
 
 class WorkflowDecorator:
-    """`@app.workflow` registers a function as a workflow; `@app.workflow(name="...", max_steps=50)` does so with options."""
+    """`@app.workflow` registers a function as a workflow; `@app.workflow(name="...", max_steps=50)` does so with
+    options."""
 
     __slots__ = ("_options", "_registry")
 

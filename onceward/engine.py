@@ -196,7 +196,8 @@ class Engine:
         user_id: UUID | None = None,
         subject: str | None = None,
     ) -> T:
-        """Run a function in a transaction, and again after a transient error (deadlock, no connection), with growing pauses.
+        """Run a function in a transaction, and again after a transient error (deadlock, no connection), with growing
+        pauses.
 
         After the last attempt nothing was written: `rpc_retry_exhausted` and `job_rollback` are recorded in
         `system_metrics` with the user and the subject, and the last error is raised. A commit whose outcome is unknown is not tried again.

@@ -1,4 +1,5 @@
-"""The handlers of an app's webhooks: one per task, with the jobs that follow it, and the engine's own where the app has none."""
+"""The handlers of an app's webhooks: one per task, with the jobs that follow it, and the engine's own where the app
+has none."""
 
 from __future__ import annotations
 

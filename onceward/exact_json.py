@@ -23,7 +23,8 @@ MOST_DIGITS_AFTER_POINT: Final = 16_383
 
 
 def loads(text: str | bytes) -> Any:
-    """Read JSON. A number that does not fit a double becomes `int`, or `Decimal` if it has a fraction or too many digits.
+    """Read JSON. A number that does not fit a double becomes `int`, or `Decimal` if it has a fraction or too many
+    digits.
 
     Raise ValueError or RecursionError if the text is not JSON.
     """

@@ -14,7 +14,7 @@ from typing import Literal
 
 from onceward.errors import OncewardError
 
-Extra = Literal["desk", "embedded", "files", "mail", "otel", "push", "testing"]
+Extra = Literal["desk", "embedded", "files", "mail", "mcp", "otel", "push", "testing"]
 """The extras of the distribution, as pyproject.toml has them."""
 
 
@@ -48,7 +48,8 @@ def require(name: Extra, module: str, what: str) -> None:
 
 
 def find_library(module: str) -> ModuleSpec | None:
-    """Return where a module is, or None if it is not installed. The packages above it are imported, the module is not."""
+    """Return where a module is, or None if it is not installed. The packages above it are imported, the module is
+    not."""
     try:
         return find_spec(module)
     except (ModuleNotFoundError, ValueError):  # a package above it is missing, or it has no spec

@@ -16,6 +16,7 @@ server, configure them there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from onceward import __version__
 from onceward.app import Onceward
 from onceward.engine import Engine
 from onceward.errors import OncewardError
@@ -30,6 +32,7 @@ from onceward.feature import EVERY_ROLE, Role
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings, load_settings
+from onceward.telemetry import configure_logging
 from onceward.tx import Tx
 
 __all__ = [
@@ -67,6 +70,9 @@ class Mounted:
     async def lifespan(self, api: FastAPI) -> AsyncGenerator[None]:
         """Open the database, apply pending migrations and start the parts; stop them at the end."""
         settings = self._settings or load_settings(FEATURES.plus(self._app.features()).settings)
+        if not logging.getLogger().handlers:  # the application has not configured any
+            identity = {"service": settings.service, "environment": settings.environment, "version": __version__}
+            configure_logging(level=settings.log_level, format=settings.log_format, **identity)
         process = Process(self._app, settings, FEATURES, listens=False)
         await process.start(self._roles)
         self._process = process

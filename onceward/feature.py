@@ -69,7 +69,8 @@ class Part:
 
 NOBODY = "'00000000-0000-0000-0000-000000000000'::uuid"
 OWNERS = f"(array(select o.organization_id from onceward.organizations o) || onceward.organization() || {NOBODY})"
-"""The organizations that the caller may see. Keys are unique per organization, so each index on a key begins with it."""
+"""The organizations that the caller may see. Keys are unique per organization, so each index on a key begins with
+it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ class AlsoKnownAs:
 
 
 def unique_key(column: str = "key") -> AlsoKnownAs:
-    """Name a row by a key that is unique per organization, with an index on (coalesce(organization_id, nobody), key)."""
+    """Name a row by a key that is unique per organization, with an index on (coalesce(organization_id, nobody),
+    key)."""
     return AlsoKnownAs(f"coalesce(r.organization_id, {NOBODY}) = any({OWNERS}) and r.{column} = $1")
 
 
@@ -154,7 +156,8 @@ class Feature:
     settings: type[Any] | Reference | None = None
     """A `FeatureSettings` model; its fields become `ONCEWARD_<NAME>_<FIELD>`, or begin with the prefix of the model."""
     further_settings: Reference | None = None
-    """A function that returns further settings models, each with the name in its variables: those of the integrations."""
+    """A function that returns further settings models, each with the name in its variables: those of the
+    integrations."""
     parts: tuple[Part, ...] = ()
     commands: tuple[Reference, ...] = ()
     """Functions that add commands to a Typer application."""
@@ -179,7 +182,8 @@ class Feature:
     traced: tuple[Traced, ...] = ()
     sealed: tuple[SealedColumn, ...] = ()
     move_back: str | None = None
-    """The SQL function `onceward.move_back_<name>`, which moves the package's times back after the database's clock did."""
+    """The SQL function `onceward.move_back_<name>`, which moves the package's times back after the database's clock
+    did."""
     metrics: str | None = None
     """The module that declares the package's metrics."""
     alerts: Path | None = None

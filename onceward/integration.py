@@ -1,8 +1,9 @@
-"""The contract between a service and the rest of Onceward: an `Integration` lists everything that its folder contributes.
+"""The contract between a service and the rest of Onceward: an `Integration` lists everything that its folder
+contributes.
 
-Each folder of `onceward/integrations` declares one in its `integration.py`; another distribution declares one as an entry point
-of the group `onceward.integrations`. This module names no service. Everything heavy is a reference (`package.module:name`) that
-is imported when it is first needed, so that `onceward --help` imports no service.
+Each folder of `onceward/integrations` declares one in its `integration.py`; another distribution declares one as an
+entry point of the group `onceward.integrations`. This module names no service. Everything heavy is a reference
+(`package.module:name`) that is imported when it is first needed, so that `onceward --help` imports no service.
 
 A folder that only has a `sender.py` is a sender of webhooks and nothing else. It is known by the name of its
 folder, and imported when a source uses it: a process starts as fast with two hundred senders as with ten.
@@ -62,7 +63,8 @@ class Integration:
 
     # -- what the service sends to us
     webhooks: Reference | None = None
-    """What verifies and reads its webhooks: a class or value (`onceward.webhooks.Provider`, `onceward.webhooks.sender.Sender`)."""
+    """What verifies and reads its webhooks: a class or value (`onceward.webhooks.Provider`,
+    `onceward.webhooks.sender.Sender`)."""
     kept_headers: tuple[str, ...] = ()
     """Further headers that are stored with an event. They must contain neither credentials nor personal data."""
     reports: Reference | None = None
@@ -74,10 +76,11 @@ class Integration:
     account: tuple[AccountField, ...] = ()
     """The fields of an account at the service."""
     settings: Reference | None = None
-    """A `FeatureSettings` model with settings that are not part of an account; its fields become `ONCEWARD_<NAME>_<FIELD>`."""
+    """A `FeatureSettings` model with settings that are not part of an account; its fields become
+    `ONCEWARD_<NAME>_<FIELD>`."""
     client: Reference | None = None
-    """The class that calls the service: `connect(http, account)` makes one. If the service has a harmless call that needs valid
-    credentials, `await check()` makes it (`onceward services check NAME`)."""
+    """The class that calls the service: `connect(http, account)` makes one. If the service has a harmless call that
+    needs valid credentials, `await check()` makes it (`onceward services check NAME`)."""
 
     payments: Reference | None = None
     """The class that takes payments through the service (`onceward.payments.service.PaymentService`)."""
@@ -117,7 +120,8 @@ CAPABILITIES = ("webhooks", "reports", "account_events", "client", "payments", "
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """An integration, the distribution that it comes from, and the folder that declares it, with `README.md` and `samples`."""
+    """An integration, the distribution that it comes from, and the folder that declares it, with `README.md` and
+    `samples`."""
 
     integration: Integration
     distribution: str
@@ -175,7 +179,8 @@ class Integrations(Mapping[str, Integration]):
         return [self[name] for name in self.names_having(capability)]
 
     def distribution_of(self, name: str) -> str:
-        """Return the name of the distribution that an integration comes from, with its version if it is not this one."""
+        """Return the name of the distribution that an integration comes from, with its version if it is not this
+        one."""
         return HERE if name in self._senders else self._by_name[name].distribution
 
     def folder_of(self, name: str) -> Path:

@@ -105,7 +105,8 @@ def format_number(amount_minor: int, currency: str) -> str:
 
 @cache
 def _pattern(name: str, digits: int) -> tuple[Locale, NumberPattern]:
-    """Return a locale and its currency pattern with our number of decimals: CLDR omits decimals that are rarely used."""
+    """Return a locale and its currency pattern with our number of decimals: CLDR omits decimals that are rarely
+    used."""
     from babel import Locale
 
     parsed_locale = Locale.parse(name.replace("-", "_"))

@@ -12,10 +12,12 @@ from onceward.ledger.feature import FEATURE as ledger
 from onceward.limits.feature import FEATURE as limits
 from onceward.live.feature import FEATURE as live
 from onceward.look.feature import FEATURE as look
+from onceward.mcp.feature import FEATURE as mcp
 from onceward.messages.feature import FEATURE as messages
 from onceward.outbox.feature import FEATURE as outbox
 from onceward.payments.feature import FEATURE as payments
 from onceward.process.feature import FEATURE as process
+from onceward.rehearsal.feature import FEATURE as rehearsal
 from onceward.schedules.feature import FEATURE as schedules
 from onceward.services.feature import FEATURE as services
 from onceward.trust.feature import FEATURE as trust
@@ -41,8 +43,10 @@ FEATURES = Features.of(
         ledger,
         payments,
         workflows,
+        rehearsal,
         web,
         desk,
         look,
+        mcp,
     )
 )

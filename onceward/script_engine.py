@@ -25,7 +25,7 @@ async def open_engine(app: Any, settings: Settings | None = None) -> AsyncGenera
     """
     settings = settings or load_settings()
     features: Features = resolve(ENGINE_FEATURES).plus(app.features())
-    opening = ConfiguredDatabase(settings.model_copy(update={"pool_min": 1}), features.migrations)
+    opening = ConfiguredDatabase(settings, features.migrations)
     try:
         database = await opening.open()
         await _check_schema(opening)

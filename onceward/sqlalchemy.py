@@ -38,7 +38,8 @@ class SessionRolledBack(OncewardError):
 
 
 class HandlerDialect(PGDialect_asyncpg):
-    """SQLAlchemy's dialect for asyncpg, for a connection that belongs to a handler: it is neither changed nor closed."""
+    """SQLAlchemy's dialect for asyncpg, for a connection that belongs to a handler: it is neither changed nor
+    closed."""
 
     supports_statement_cache = True
 

@@ -1,4 +1,5 @@
-"""The transaction of a handler. Everything that a handler causes is written through it and takes effect at its commit."""
+"""The transaction of a handler. Everything that a handler causes is written through it and takes effect at its
+commit."""
 
 from __future__ import annotations
 
@@ -284,7 +285,8 @@ class Tx(Transaction):
         reason: str | None = None,
         actor: str | None = None,
     ) -> None:
-        """Write one audit entry for each entity, in one statement. `changes` maps the id of an entity to its changes."""
+        """Write one audit entry for each entity, in one statement. `changes` maps the id of an entity to its
+        changes."""
         await trust.record_many(self, action, entity_type=entity_type, changes=changes, reason=reason, actor=actor)
 
     async def post(

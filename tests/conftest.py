@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from zlib import crc32
 
 import hypothesis
 import pytest
@@ -25,6 +27,17 @@ gc.set_threshold(50_000, 20, 100)
 # How long an example takes says something about the machine, not about us.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("ours")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`ONCEWARD_TEST_SHARD=1/3` runs the first third: whole files, so that what the tests of a file share is made once."""
+    shard = os.environ.get("ONCEWARD_TEST_SHARD")
+    if shard is None:
+        return
+    number, _, shards = shard.partition("/")
+    others = [item for item in items if crc32(item.nodeid.partition("::")[0].encode()) % int(shards) != int(number) - 1]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in set(others)]
 
 
 def pytest_collection_finish() -> None:

@@ -164,11 +164,6 @@ def test_a_key_set_comes_over_https_or_from_this_machine() -> None:
         assert load_settings(DECLARED, jwt_jwks_url=url).of(WebSettings).jwt_jwks_url == url
 
 
-def test_pool_must_be_a_range() -> None:
-    with pytest.raises(SettingsError, match="ONCEWARD_POOL_MIN=30 is above ONCEWARD_POOL_MAX=20"):
-        load_settings(pool_min=30)
-
-
 def test_wrong_database_url_is_refused_without_showing_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", "mysql://root:hunter2@host/db")
     with pytest.raises(SettingsError) as caught:

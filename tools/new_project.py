@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 STEP_TIMEOUT_S = 240
 SYSTEM_PYTHON = "/usr/bin/python3"
+FIRST_WEBHOOK = ("pip install", "onceward new", "onceward dev", "onceward trigger")
+"""What a user types between an empty environment and a handled webhook."""
 CHANGE = "# A change that `onceward dev` must notice.\n"
 
 
@@ -125,6 +127,10 @@ class Trial:
             try:
                 wait_until_ready(port, log_path=self.folder / "dev.log", starts=1)
                 self.pay(port, "o-1")
+                seconds, commands = time.monotonic() - began, ", ".join(FIRST_WEBHOOK)
+                print(
+                    f"first webhook handled {seconds:.1f} s after `onceward dev`; {len(FIRST_WEBHOOK)} commands: {commands}"
+                )
                 with (self.project / "shop" / "app.py").open("a") as source:
                     source.write(CHANGE)
                 wait_until_ready(port, log_path=self.folder / "dev.log", starts=2)

@@ -43,7 +43,8 @@ DEMOS = (TicketingDemo, EngagementDemo, CoursegenDemo, ClinicDemo, LearningDemo)
 
 
 class SimulatedServices:
-    """Opens the simulated services of all demos before a worker runs: work that an earlier run left must not call the real ones."""
+    """Opens the simulated services of all demos before a worker runs: work that an earlier run left must not call
+    the real ones."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -1,4 +1,5 @@
-"""PDF pages with fonts for most of the world's alphabets: Latin, Greek, Cyrillic, Arabic, Hebrew, Thai, Devanagari, Georgian.
+"""PDF pages with fonts for most of the world's alphabets: Latin, Greek, Cyrillic, Arabic, Hebrew, Thai, Devanagari,
+Georgian.
 
 The library is imported at first use: it would take a quarter of the start time. Chinese, Japanese and Korean are not
 covered; their characters appear as empty boxes.

@@ -1,7 +1,7 @@
 """The start page of the demo: what runs, where to look, what to try, and every message that was sent.
 
-Only the demo serves these pages. They log in without a password and show every message, so they answer only requests from
-this machine.
+Only the demo serves these pages. They log in without a password and show every message, so they answer only requests
+from this machine.
 """
 
 from __future__ import annotations

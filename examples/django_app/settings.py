@@ -10,6 +10,7 @@ SECRET_KEY = "only for this example"
 USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS: list[str] = []
+TEST_RUNNER = "runner.Runner"
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",

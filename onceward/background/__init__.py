@@ -1,4 +1,5 @@
-"""Everything that a process does in the background: loops under a supervisor, and short tasks whose failure is logged."""
+"""Everything that a process does in the background: loops under a supervisor, and short tasks whose failure is
+logged."""
 # pyright: reportUnusedImport=false
 
 from typing import TYPE_CHECKING

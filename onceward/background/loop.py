@@ -26,7 +26,8 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 LONGEST_PAUSE_OF_SLOW_LOOPS_S = 60.0
 TOLERATED_S = 15.0
-"""A loop keeps failing if no step has succeeded for this time, or for three intervals of the loop if they are longer."""
+"""A loop keeps failing if no step has succeeded for this time, or for three intervals of the loop if they are
+longer."""
 LONGEST_STEP_S = 60.0
 LONGEST_STEP_OF_SLOW_LOOPS_S = 900.0
 """A loop that runs every 30 seconds or less often does upkeep, which may take long on large tables."""
@@ -35,7 +36,8 @@ WORKS_AFTER_S = 10.0
 
 
 class Loop:
-    """Calls `step` every `every_s` seconds. Without `every_s` it calls `step` again at once: the step waits by itself."""
+    """Calls `step` every `every_s` seconds. Without `every_s` it calls `step` again at once: the step waits by
+    itself."""
 
     def __init__(
         self,

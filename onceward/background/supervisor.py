@@ -40,7 +40,8 @@ class Supervisor:
     def __init__(
         self, *, count: Callable[[str], None] = _uncounted, count_hung: Callable[[str], None] = _uncounted
     ) -> None:
-        """`count(name)` is called at each failure of a loop or a background task, `count_hung(name)` when a loop hangs."""
+        """`count(name)` is called at each failure of a loop or a background task, `count_hung(name)` when a loop
+        hangs."""
         self.count = count
         self._count_hung = count_hung
         self._loops: list[Loop] = []
@@ -71,7 +72,8 @@ class Supervisor:
         return any(loop.task is task for loop in self.loops)
 
     def failing(self) -> dict[str, str]:
-        """Return the names of the loops that keep failing, each with the type of its last error, and of those that hang."""
+        """Return the names of the loops that keep failing, each with the type of its last error, and of those that
+        hang."""
         hung = {loop.name: HUNG for loop in self.loops if loop in self.hung}
         return {loop.name: loop.error for loop in self.loops if loop.keeps_failing} | hung
 

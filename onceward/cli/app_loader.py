@@ -111,8 +111,13 @@ def load_app(path: str | None) -> Onceward:
     raise NoSuchApp(f"module {module_name!r} {what} {attribute!r}; {hint}")
 
 
-def _installed_apps() -> str:
+def app_paths() -> dict[str, str]:
+    """Return the paths of the apps that installed packages name, by their names."""
     from importlib.metadata import entry_points
 
-    apps = sorted(each.value for each in entry_points(group=APP_ENTRY_POINTS))
+    return {each.name: each.value for each in entry_points(group=APP_ENTRY_POINTS)}
+
+
+def _installed_apps() -> str:
+    apps = sorted(app_paths().values())
     return f". Installed: {', '.join(apps)}" if apps else ""

@@ -23,6 +23,8 @@ from typer.main import (
 )
 from typer.models import CommandInfo, TyperInfo
 
+from onceward.cli.app_loader import APP_VARIABLE, app_paths
+
 Entry = CommandInfo | TyperInfo
 
 
@@ -67,6 +69,10 @@ class CommandIndex(TyperGroup):
         if self.get_command(ctx, args[0]) is None:  # the message suggests names from `commands`
             for name in self.list_commands(ctx):
                 self.get_command(ctx, name)
+            if ctx.parent is None and (path := app_paths().get(args[0])) is not None:
+                ctx.fail(
+                    f"{args[0]!r} is an app, whose commands exist while {APP_VARIABLE} names it: {APP_VARIABLE}={path}"
+                )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -68,12 +68,14 @@ def slow_collector() -> None:
 
 
 def pause_collector() -> None:
-    """Switch the garbage collector off until the process is up: a collection takes 50 ms then and finds almost nothing."""
+    """Switch the garbage collector off until the process is up: a collection takes 50 ms then and finds almost
+    nothing."""
     gc.disable()
 
 
 def process_age_s() -> float | None:
-    """Return for how long this process has existed, interpreter and imports included. None if the system does not say."""
+    """Return for how long this process has existed, interpreter and imports included. None if the system does not
+    say."""
     try:
         with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
             started = int(file.read().rpartition(")")[2].split()[19])  # field 22: ticks after the boot

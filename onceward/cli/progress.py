@@ -15,7 +15,8 @@ AT_MOST_EVERY_S = 0.1
 
 @contextmanager
 def progress() -> Generator[Callable[[str], None]]:
-    """Return a function that replaces the line. The line is on stderr, and is removed at the end. It needs a terminal."""
+    """Return a function that replaces the line. The line is on stderr, and is removed at the end. It needs a
+    terminal."""
     if not sys.stderr.isatty():
         yield lambda _text: None
         return

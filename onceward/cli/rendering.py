@@ -116,6 +116,11 @@ def complain(text: str) -> None:
     _print(f"{typer.style('error: ', fg='red', bold=True)}{text}", err=True)
 
 
+def warn(text: str) -> None:
+    """Print a line about something that is probably a mistake, on stderr."""
+    _print(f"{typer.style('warning: ', fg='yellow', bold=True)}{text}", err=True)
+
+
 def _print(text: str, *, err: bool = False) -> None:
     """Print a line. A terminal gets it with its colours unless NO_COLOR is set; a pipe gets it without."""
     typer.echo(text, err=err, color=False if os.environ.get("NO_COLOR") else None)

@@ -75,7 +75,6 @@ class ConfiguredDatabase:
         settings = self.settings
         database = await Database.open(
             url,
-            min_size=settings.pool_min,
             max_size=settings.pool_max,
             pgbouncer=settings.pgbouncer and not (self.as_owner and settings.migration_url is not None),
             application_name=settings.service,

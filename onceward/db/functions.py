@@ -97,7 +97,8 @@ def read_functions(line: Migrations) -> list[FunctionFile]:
 
 
 async def create_unchecked(conn: asyncpg.Connection[Any], files: Iterable[FunctionFile]) -> None:
-    """Run the files without checking bodies, so that functions can call each other and use tables that do not exist yet."""
+    """Run the files without checking bodies, so that functions can call each other and use tables that do not exist
+    yet."""
     await conn.execute("set local check_function_bodies = off")
     for file in files:
         existing = {name: await conn.fetchval(SIGNATURES, *name) for name in file.created}
@@ -109,7 +110,8 @@ async def create_unchecked(conn: asyncpg.Connection[Any], files: Iterable[Functi
 
 
 async def create_checked(conn: asyncpg.Connection[Any], files: Sequence[FunctionFile]) -> None:
-    """Run the files again with all bodies checked, and record them. The second run also shows that they are repeatable."""
+    """Run the files again with all bodies checked, and record them. The second run also shows that they are
+    repeatable."""
     await conn.execute("set local check_function_bodies = on")
     for file in files:
         await _run(conn, file)

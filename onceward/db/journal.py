@@ -1,7 +1,8 @@
-"""Commands of several steps that were interrupted. Each notes itself before its first change and its note is removed after the last.
+"""Commands of several steps that were interrupted. Each notes itself before its first change and its note is removed
+after the last.
 
-A start that finds a note finishes the command, or refuses and says what to do. Commands on the files of the embedded server use
-`FileJournal`; commands on the database use the table of `onceward.trust.journal`.
+A start that finds a note finishes the command, or refuses and says what to do. Commands on the files of the embedded
+server use `FileJournal`; commands on the database use the table of `onceward.trust.journal`.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ class Patience:
 
 @dataclass(slots=True)
 class LockWaits:
-    """Runs a step again and again until it gets its locks. `connect` opens the session that looks up who is in the way."""
+    """Runs a step again and again until it gets its locks. `connect` opens the session that looks up who is in the
+    way."""
 
     patience: Patience = field(default_factory=Patience)
     connect: Connect | None = None

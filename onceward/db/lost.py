@@ -52,5 +52,6 @@ def is_gone(conn: Closable) -> bool:
 
 
 def ended_the_session(error: BaseException) -> bool:
-    """Return whether the error is FATAL or PANIC: PostgreSQL then closes the session, even if we have not seen it yet."""
+    """Return whether the error is FATAL or PANIC: PostgreSQL then closes the session, even if we have not seen it
+    yet."""
     return isinstance(error, asyncpg.PostgresError) and getattr(error, "severity_en", None) in ("FATAL", "PANIC")

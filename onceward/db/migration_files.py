@@ -49,7 +49,8 @@ class Migration:
 
     @property
     def requires(self) -> int | None:
-        """Return the migration of this owner that code must have after this one: 0 for any code, None if not declared."""
+        """Return the migration of this owner that code must have after this one: 0 for any code, None if not
+        declared."""
         for word in self.declared:
             if word == "expand":
                 return 0

@@ -124,9 +124,11 @@ class Batch:
 
 
 def _batches(owners: Sequence[OwnerPlan]) -> list[Batch]:
-    """Give each migration a transaction of its own, and let functions join the transaction of the migration before them.
+    """Give each migration a transaction of its own, and let functions join the transaction of the migration before
+    them.
 
-    Functions that tables need join the first migration of their owner. Without pending migrations there is one transaction.
+    Functions that tables need join the first migration of their owner. Without pending migrations there is one
+    transaction.
     """
     batches = [Batch()]
     for owner in owners:
@@ -149,7 +151,8 @@ def _batches(owners: Sequence[OwnerPlan]) -> list[Batch]:
 
 
 async def _lock(conn: asyncpg.Connection[Any]) -> None:
-    """Poll for the lock. A waiting statement would hold a snapshot, and CREATE INDEX CONCURRENTLY would wait for that."""
+    """Poll for the lock. A waiting statement would hold a snapshot, and CREATE INDEX CONCURRENTLY would wait for
+    that."""
     tries = 0
     while not await conn.fetchval("select pg_try_advisory_lock($1)", LOCK):
         tries += 1
@@ -186,6 +189,12 @@ async def _apply(conn: asyncpg.Connection[Any], batch: Batch, waits: LockWaits) 
 RECORD = "insert into onceward.migrations (owner, number, name, checksum, requires) values ($1, $2, $3, $4, $5)"
 
 
+def line_of(sql: str, error: asyncpg.PostgresError) -> str:
+    """Return " line 3" for an error whose place in the file PostgreSQL names, or nothing."""
+    position = getattr(error, "position", None)
+    return "" if position is None else f" line {sql.count(chr(10), 0, int(position) - 1) + 1}"
+
+
 async def _record(conn: asyncpg.Connection[Any], migration: Migration) -> None:
     await conn.execute(
         RECORD, migration.owner, migration.number, migration.name, migration.checksum, migration.requires
@@ -198,7 +207,7 @@ async def _run(conn: asyncpg.Connection[Any], migration: Migration) -> None:
         await conn.execute(migration.sql)
         await _record(conn, migration)
     except asyncpg.PostgresError as error:
-        raise MigrationError(f"{migration} failed: {error}") from error
+        raise MigrationError(f"{migration}{line_of(migration.sql, error)} failed: {error}") from error
 
 
 async def _run_outside(conn: asyncpg.Connection[Any], migration: Migration, waits: LockWaits) -> None:

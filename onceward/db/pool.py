@@ -22,8 +22,9 @@ from onceward.db.built_in_types import LearnedConnection
 from onceward.db.errors import FAILED, OUTAGE, RoleRefused, Unavailable
 from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
+from onceward.db.pooled_connection import PooledConnection
+from onceward.db.refusal import explain_refusal
 from onceward.db.servers import WATCH_EVERY_S, Servers
-from onceward.db.statement_watch import Watch
 from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.db.turns import Turn, Turns
 from onceward.db.unreadable import read_json
@@ -36,6 +37,8 @@ IDLE_LIMIT_S = 60.0
 
 Handlers with a longer timeout have a longer limit.
 """
+IDLE_CONNECTION_S = 30.0
+"""The pool closes a connection that nobody has used for so long."""
 ENGINE_ROLE = "onceward_engine"
 """The role of every session of a process. It sees all organizations, owns nothing and cannot change the audit log."""
 
@@ -61,9 +64,9 @@ CLAIM_SETTINGS = {
     "enable_mergejoin": "off",
     "enable_sort": "off",
 }
-"""Sent besides when a session for claims opens. Its statements are planned once: to plan the load of four messages took four times as
-long as the load. Such a plan stays when the tables grow, so it must read through indexes in their order even if it was made while
-the tables were empty."""
+"""Sent besides when a session for claims opens. Its statements are planned once: to plan the load of four messages took
+four times as long as the load. Such a plan stays when the tables grow, so it must read through indexes in their order
+even if it was made while the tables were empty."""
 
 
 class RawJson(str):
@@ -88,38 +91,6 @@ async def prepare_session(conn: asyncpg.Connection[Any], *, decoder: Callable[[s
         await conn.set_type_codec(name, encoder=dump_json, decoder=decoder, schema="pg_catalog", format="text")
 
 
-class PooledConnection(LearnedConnection):
-    """A pooled connection that is not reset on release, because all our settings are local to a transaction.
-
-    A reset would cost a round trip per use: a third of the time of a small handler.
-    While it is watched, every statement is looked at before it is sent, whatever library sends it.
-    """
-
-    __slots__ = ("_watch",)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._watch: Watch | None = None
-
-    def get_reset_query(self) -> str:
-        return ""
-
-    def watch(self, watch: Watch | None) -> None:
-        """Let `watch` look at every statement from now on; None ends it."""
-        self._watch = watch
-
-    def execute(self, query: str, *args: Any, timeout: float | None = None) -> Any:
-        if self._watch is not None and not args:
-            self._watch.look(query)  # with arguments it becomes a prepared statement, see below
-        return super().execute(query, *args, timeout=timeout)
-
-    def _get_statement(self, query: str, *args: Any, **kwargs: Any) -> Any:
-        """Every prepared statement passes here, also that of a cursor or of SQLAlchemy."""
-        if self._watch is not None:
-            self._watch.look(query)
-        return super()._get_statement(query, *args, **kwargs)  # pyright: ignore
-
-
 def server_of(url: str) -> str:
     """Return the hosts and ports of a URL, for messages: never the user or the password."""
     try:
@@ -137,7 +108,10 @@ class Database:
         self.pgbouncer = pgbouncer
         self._servers = servers
         self._watch = Loop("primary watch", servers.look, every_s=WATCH_EVERY_S, waits_first=True)
-        self.turns = Turns(pool.get_max_size())
+        self._most = pool.get_max_size()
+        self._is_large = False
+        """Whether the pool has more connections than it may have now."""
+        self.turns = Turns(self._most)
         self._taken: dict[int, Turn] = {}
         """The turn of every borrowed connection, by its `id`."""
         self._waiting = 0
@@ -174,12 +148,10 @@ class Database:
                 server_settings=settings,
                 statement_cache_size=0 if pgbouncer else 256,
                 timeout=connect_timeout_s,
-                max_inactive_connection_lifetime=300.0,
+                max_inactive_connection_lifetime=IDLE_CONNECTION_S,
             )
         except FAILED as error:
-            raise Unavailable(
-                f"cannot connect to PostgreSQL at {server_of(url)}: {error or type(error).__name__}"
-            ) from error
+            raise Unavailable(f"cannot connect to PostgreSQL at {server_of(url)}: {explain_refusal(error)}") from error
         database = cls(pool, servers, pgbouncer=pgbouncer)
         if servers.several:
             await database._watch.start()
@@ -209,12 +181,18 @@ class Database:
         except TimeoutError:
             self.pool.terminate()
 
-    async def connect(self, *, application_name: str = "onceward", durable: bool = True) -> Connection:
+    async def connect(
+        self,
+        *,
+        application_name: str = "onceward",
+        durable: bool = True,
+        connection_class: type[LearnedConnection] = LearnedConnection,
+    ) -> Connection:
         """Open a connection outside the pool, for long use: LISTEN, claims, migrations.
 
-        Without `durable` a commit returns before it is on disk, and statements are planned once (`CLAIM_SETTINGS`). Use that
-        only for claims, which a server crash may lose. Such a connection returns an `Unreadable` for JSON that Python
-        cannot read: the claim of many rows must not fail.
+        Without `durable` a commit returns before it is on disk, and statements are planned once (`CLAIM_SETTINGS`). Use
+        that only for claims, which a server crash may lose. Such a connection returns an `Unreadable` for JSON that
+        Python cannot read: the claim of many rows must not fail.
         """
         settings = {} if self.pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
         if not durable and not self.pgbouncer:
@@ -224,7 +202,7 @@ class Database:
                 server_settings=settings,
                 statement_cache_size=0 if self.pgbouncer else 256,
                 timeout=10,
-                connection_class=LearnedConnection,
+                connection_class=connection_class,
             )
         except OUTAGE as error:
             self._outage.note(error)
@@ -280,14 +258,36 @@ class Database:
                 await _roll_back(conn)
         finally:
             try:
+                if self._is_large and not is_gone(conn):
+                    conn.terminate()
+                    self._is_large = self._excess > 0
                 await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
             finally:
                 self.turns.leave(self._taken.pop(id(conn)))
 
     @property
     def most_connections(self) -> int:
-        """Return how many connections the pool opens at most."""
-        return self.pool.get_max_size()
+        """Return how many connections the pool may have now."""
+        return self._most
+
+    async def resize(self, connections: int) -> None:
+        """Change how many connections the pool may have, up to its `max_size`.
+
+        Idle connections that are too many are closed now, those in use when they are returned.
+        """
+        connections = min(connections, self.pool.get_max_size())
+        self.turns.change(connections - self._most)
+        self._most = connections
+        # asyncpg lends connected ones first, so this opens none.
+        extra = [await self.pool.acquire() for _ in range(min(self._excess, self.pool.get_idle_size()))]
+        for conn in extra:
+            cast(Connection, conn).terminate()
+            await self.pool.release(conn)
+        self._is_large = self._excess > 0
+
+    @property
+    def _excess(self) -> int:
+        return self.pool.get_size() - self._most
 
     @property
     def crowded(self) -> bool:
@@ -323,6 +323,8 @@ class Database:
 
 
 async def _roll_back(conn: Connection) -> None:
+    pooled: Any = conn
+    pooled.send_with_next(None)
     try:
         await conn.execute("rollback")
     except FAILED as error:

@@ -1,7 +1,9 @@
-"""The running processes and the migrations that their code knows, so that no schema is contracted below a running process.
+"""The running processes and the migrations that their code knows, so that no schema is contracted below a running
+process.
 
-Each process notes itself when it starts and every few seconds. `migrate` defers a `contract` file while a process runs whose
-code does not have the migration that the file names. A process that was not counted, because it was cut off, finds out by itself.
+Each process notes itself when it starts and every few seconds. `migrate` defers a `contract` file while a process runs
+whose code does not have the migration that the file names. A process that was not counted, because it was cut off,
+finds out by itself.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import asyncpg
 import structlog
 
 from onceward.background.loop import Loop
+from onceward.db.connection_share import FEWEST, Demand, read_connections, share_pools
 from onceward.db.errors import FAILED, NewerSchema
 from onceward.db.pool import Database
-from onceward.statements import read_statement
+from onceward.statements import named, read_statement
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +31,7 @@ COUNTS_FOR_S = 60.0
 """How long a process counts as running after its last note."""
 FORGET_AFTER_S = 86_400.0
 
-NOTE = read_statement("db", "note_process")
+NOTE = named(read_statement("db", "note_process"))
 OLDER = read_statement("db", "older_processes")
 REQUIRED = "select owner, max(requires) as requires from onceward.migrations where requires > 0 group by owner"
 LIST = (
@@ -87,13 +90,17 @@ class ProcessNote:
     """Returns the loops of the process that keep failing or hang."""
     overdue: Callable[[], Mapping[str, int]] = field(default=dict)
     """Returns how many handlers inside requests of this process ignore their time limit, by name."""
-    every_s: float = EVERY_S
+    demand: Demand | None = None
+    """What the process needs of the connections that all processes share, or None behind PgBouncer."""
+    connections_max: int | None = None
+    """How many connections all processes together may open; None: what the server allows, less a reserve."""
+    every_s: float = field(default_factory=lambda: EVERY_S)
     id: UUID = field(default_factory=uuid4)
     failure: NewerSchema | None = None
     _loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
-        self._loop = Loop("process note", self.note, every_s=self.every_s, waits_first=True)
+        self._loop = Loop("process note", self._step, every_s=self.every_s, waits_first=True)
 
     async def start(self) -> None:
         """Note the process. Raises `NewerSchema` if its code is too old."""
@@ -104,6 +111,7 @@ class ProcessNote:
         await self.note()
         if self.failure is not None:
             raise self.failure
+        await self._take_share(starts=True)
         await self._loop.start()
 
     async def stop(self) -> None:
@@ -116,18 +124,46 @@ class ProcessNote:
     async def note(self) -> None:
         """Write the note, then read what the schema requires: in this order, see `_refuse_older` in migrations.py."""
         await self.db.execute(
-            NOTE,
-            self.id,
-            self.service,
-            socket.gethostname(),
-            os.getpid(),
-            self.version,
-            dict(self.knows),
-            self.failing(),
-            self.overdue(),
+            NOTE.text,
+            *NOTE.values(
+                id=self.id,
+                service=self.service,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=self.version,
+                knows=dict(self.knows),
+                failing=self.failing(),
+                overdue=self.overdue(),
+                outside=0 if self.demand is None else self.demand.outside,
+                pool=0 if self.demand is None else self.demand.pool,
+            ),
         )
         required = {row["owner"]: row["requires"] for row in await self.db.fetch(REQUIRED)}
         failure = too_old(self.knows, required)
         if failure is not None and self.failure is None:
             self.failure = failure
             self.on_too_old(failure)
+
+    async def _step(self) -> None:
+        await self.note()
+        await self._take_share()
+
+    async def _take_share(self, *, starts: bool = False) -> None:
+        """Set the size of the pool to the share of this process.
+
+        Processes that run already hold more than their new share for some seconds, so a process that starts takes only
+        what is free.
+        """
+        if self.demand is None:
+            return
+        connections = await read_connections(self.db, counts_for_s=COUNTS_FOR_S)
+        demands = {**connections.demands, self.id: self.demand}
+        sizes = dict(
+            zip(demands, share_pools(list(demands.values()), connections.limit(self.connections_max)), strict=True)
+        )
+        size = sizes[self.id]
+        if starts:
+            size = max(FEWEST, min(size, connections.free - self.demand.outside))
+        if size != self.db.most_connections:
+            await self.db.resize(size)
+            log.info("pool.resized", connections=size, processes=len(demands))

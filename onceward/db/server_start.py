@@ -1,4 +1,5 @@
-"""Wait at start for a PostgreSQL that is starting or restarting, up to a limit. Errors that cannot pass end the wait."""
+"""Wait at start for a PostgreSQL that is starting or restarting, up to a limit. Errors that cannot pass end the
+wait."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ import structlog
 
 from onceward.background.tasks import spawn
 from onceward.db.errors import BROKEN, FAILED
+from onceward.db.held_writes import HoldingLoop
 from onceward.db.transaction import Connection as Session
 from onceward.settings.database_url import Server, selects_primary, servers_of, split_servers
 
@@ -34,7 +35,8 @@ WATCH_EVERY_S = 3.0
 WATCH_TIMEOUT_S = 8.0
 
 SOCKET_OPTIONS = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
-"""A session to a host that has disappeared fails after half a minute, not after the 15 minutes of the kernel's default."""
+"""A session to a host that has disappeared fails after half a minute, not after the 15 minutes of the kernel's
+default."""
 
 
 class Servers:
@@ -70,6 +72,7 @@ class Servers:
         return conn
 
     async def _open(self, timeout: float, options: dict[str, Any]) -> Session:
+        options = {**options, "loop": HoldingLoop(options.get("loop") or asyncio.get_running_loop())}
         if not self.several:
             conn = await asyncpg.connect(self.url, timeout=timeout, **options)
         else:

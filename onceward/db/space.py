@@ -55,7 +55,8 @@ class IndexSpace:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHolder:
-    """Something that keeps rows which were deleted after its start: a transaction, a prepared one or a replication slot."""
+    """Something that keeps rows which were deleted after its start: a transaction, a prepared one or a replication
+    slot."""
 
     kind: str
     name: str

@@ -19,7 +19,8 @@ import asyncpg
 import structlog
 
 from onceward.db.callers import CALLER
-from onceward.db.errors import BROKEN, OutcomeUnknown, RoleChanged, RolledBack, TransactionEnded, Unavailable
+from onceward.db.errors import BROKEN, OutcomeUnknown, RolledBack, TransactionEnded, Unavailable
+from onceward.db.join import ENDED, REFUSALS, SWALLOWED, Join
 from onceward.db.lost import ended_the_session, is_gone
 
 if TYPE_CHECKING:
@@ -30,21 +31,10 @@ Role = Literal["engine", "app"]
 
 log = structlog.get_logger(__name__)
 
-SWALLOWED = (
-    "nothing was committed: a statement of this transaction failed and the handler caught the error."
-    " Do not catch the error, or run the statement in a savepoint"
-)
-
-ENDED = (
-    "A handler must not commit, roll back or change the role: what it wrote may be lost or committed without its outcome."
-    " Use `tx.savepoint` to undo a part, and raise an exception to undo everything"
-)
-REFUSALS = {"OW007": TransactionEnded, "OW008": RoleChanged}
-"""The SQLSTATEs of onceward.check_transaction."""
-
 
 def ended_and_failed(failure: BaseException) -> TransactionEnded:
-    """Return the error for a handler that ended its own transaction before it failed: a retry could repeat its effects."""
+    """Return the error for a handler that ended its own transaction before it failed: a retry could repeat its
+    effects."""
     ended = TransactionEnded(
         f"the handler ended its own transaction and then failed ({type(failure).__name__}). {ENDED}"
     )
@@ -98,6 +88,7 @@ class Transaction:
         "_after",
         "_earlier",
         "_idle_limit_s",
+        "_join",
         "_lock_timeout_s",
         "_opened",
         "cause",
@@ -124,10 +115,13 @@ class Transaction:
         self._after: list[Callable[[], None]] = []
         self._lock_timeout_s = lock_timeout_s
         self._idle_limit_s = idle_limit_s
-        """How long the transaction may wait for its next statement, or 0 for any time; None is the limit of the session."""
+        """How long the transaction may wait for its next statement, or 0 for any time; None is the limit of the
+        session."""
         self._opened = False
         self._earlier: list[Transaction] = []
         """The transactions that this one continued, in their order: they commit with it."""
+        self._join: Join | None = None
+        """How this one continues the one before it, if its first statement carries that."""
         self.was_ended = False
         """Whether `rollback` found that the handler had ended the transaction, so that its effects may be committed."""
 
@@ -204,24 +198,16 @@ class Transaction:
         other._opened = False
         self._opened = True
 
-    async def join(self, other: Transaction, *, first: str = "", last: str = "") -> str:
+    async def join(self, other: Transaction, *, first: str, last: str) -> str:
         """Continue the open transaction `other`, whose handler has ended, with the organization and cause of this one.
 
         Both commit together, and the calls of `after_commit` of both follow that commit. Both have a cause and the same
         role. The same round trip runs the statements `first` as the engine, and `last` as the app. Return the last
         command tag.
         """
-        if other.cause is None or self.cause is None or (other.role, self.role) != ("app", "app"):
-            raise ValueError("transactions that share a commit act for an app and have a cause each")
-        organization = "" if self.organization is None else self.organization
-        script = (
-            f"{other.leaving()}; {first}; {self._settings()}; {last}"
-            if first
-            else f"call onceward.join_transaction('{other.cause.kind}:{int(other.cause.id)}', 'onceward_app',"
-            f" '{self.cause.kind}:{int(self.cause.id)}', '{organization}')"
-        )
+        self._must_share(other)
         try:
-            command_tag = await self.conn.execute(script)
+            command_tag = await self.conn.execute(f"{other.leaving()}; {first}; {self._settings()}; {last}")
         except BROKEN as error:
             raise Unavailable(f"could not continue the open transaction: {error}") from error
         except asyncpg.InFailedSQLTransactionError as error:
@@ -230,10 +216,51 @@ class Transaction:
             if error.sqlstate in REFUSALS:
                 raise REFUSALS[error.sqlstate](f"{error}. {ENDED}") from error
             raise
+        self._follow(other)
+        return command_tag
+
+    def follow(self, other: Transaction) -> None:
+        """Continue the open transaction `other` like `join`, from the next statement on: that statement carries what
+        this needs.
+
+        Its error then says whether it was this that failed (`has_begun`).
+        """
+        before, cause = self._must_share(other)
+        join = Join(f"{before.kind}:{int(before.id)}", f"{cause.kind}:{int(cause.id)}", self.organization)
+        pooled: Any = self.conn
+        pooled.send_with_next(join)
+        self._follow(other)
+        self._join = join
+
+    def _must_share(self, other: Transaction) -> tuple[Cause, Cause]:
+        before = other.cause_in_session
+        if before is None or self.cause is None or (other.role, self.role) != ("app", "app"):
+            raise ValueError("transactions that share a commit act for an app and have a cause each")
+        return before, self.cause
+
+    def _follow(self, other: Transaction) -> None:
         other._opened = False
         self._earlier, other._earlier = [*other._earlier, other], []
         self._opened = True
-        return command_tag
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the session acts for this transaction: it opened it, or a statement has carried its `follow`."""
+        return self._join is None or self._join.took_effect
+
+    @property
+    def cause_in_session(self) -> Cause | None:
+        """The cause that the session has: of this transaction, or of the last one before it that sent a statement."""
+        if self.has_begun:
+            return self.cause
+        return next((each.cause for each in reversed(self._earlier) if each.has_begun), None)
+
+    def _leave_unsent(self) -> None:
+        """Forget the `follow` of this transaction if no statement carried it: the engine's next statement needs
+        none."""
+        if not self.has_begun:
+            pooled: Any = self.conn
+            pooled.send_with_next(None)
 
     def opening(self, first: str = "", last: str = "") -> str:
         """Return the SQL text that opens the transaction."""
@@ -254,7 +281,8 @@ class Transaction:
         return f"{timeout}{role}set local onceward.organization = '{organization}'{cause}"
 
     async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:
-        """Run the statements `last` as the engine and commit, in one round trip. An error in `last` prevents the commit.
+        """Run the statements `last` as the engine and commit, in one round trip. An error in `last` prevents the
+        commit.
 
         The same round trip opens the transaction `then` on the same connection, after the commit.
         """
@@ -319,10 +347,12 @@ class Transaction:
         It raises an error if the handler has ended the transaction or changed its role: the cause is set for this
         transaction only.
         """
-        if self.cause is None:
+        self._leave_unsent()
+        cause = self.cause_in_session
+        if cause is None:
             return "reset role"
         role = "'onceward_app'" if self.role == "app" else "null"
-        return f"select onceward.check_transaction('{self.cause.kind}:{int(self.cause.id)}', {role}); reset role"
+        return f"select onceward.check_transaction('{cause.kind}:{int(cause.id)}', {role}); reset role"
 
     def committed(self) -> None:
         """Called after the commit has succeeded, before the calls of `after_commit`."""
@@ -331,14 +361,16 @@ class Transaction:
         """Roll back. If the connection is lost, PostgreSQL has rolled back already."""
         if not self._opened:
             return
+        self._leave_unsent()
+        cause = self.cause_in_session
         self._opened = False
         self._after.clear()
         self.was_ended = not is_gone(self.conn) and not self.conn.is_in_transaction()
         try:
-            if self.cause is None or self.was_ended:
+            if cause is None or self.was_ended:
                 await self.conn.execute("rollback")
             else:
-                await self._check_and_roll_back(self.cause)
+                await self._check_and_roll_back(cause)
         except BROKEN:
             self._leave()
 

@@ -103,7 +103,7 @@ class Turns:
         caller = None if is_background else CALLER.get()
         turn = Turn() if caller is None else Turn(caller, (caller.customer, caller.principal))
         line = self._plain[is_background] if caller is None else self._line_of(turn)
-        if self.free and not line and self._may_have(turn):
+        if self.free > 0 and not line and self._may_have(turn):
             self._grant(turn)
             return turn
         turn.ready = asyncio.get_running_loop().create_future()
@@ -132,7 +132,15 @@ class Turns:
             _subtract(self._held_for, turn.place)
             if turn.caller is not None:
                 turn.caller.held -= 1
-        while self.free and (following := self._take_next()) is not None:
+        self._fill()
+
+    def change(self, places: int) -> None:
+        """Add places, or take some away. Places in use are taken away when they are given back."""
+        self.free += places
+        self._fill()
+
+    def _fill(self) -> None:
+        while self.free > 0 and (following := self._take_next()) is not None:
             self._grant(following)
             assert following.ready is not None
             following.ready.set_result(None)
@@ -147,8 +155,8 @@ class Turns:
                 turn.caller.held += 1
 
     def _may_have(self, turn: Turn) -> bool:
-        """Return whether a free place may go to this turn. A request that has a connection and needs another one must not wait
-        for itself."""
+        """Return whether a free place may go to this turn. A request that has a connection and needs another one must
+        not wait for itself."""
         if turn.place is None or (turn.caller is not None and turn.caller.held):
             return True
         return self._held_by[turn.place[0]] < 2 * self.free and self._held_for[turn.place] < self.free
@@ -200,7 +208,8 @@ class Turns:
             del self._customers[name]
 
     def _take_next(self) -> Turn | None:
-        """Remove and return the next turn that may have a place: of the line whose turn it is, or else of another one."""
+        """Remove and return the next turn that may have a place: of the line whose turn it is, or else of another
+        one."""
         for step in range(3):
             which = (self._next_line + step) % 3
             turn = self._next_caller() if which == 2 else self._next_plain(self._plain[which])
@@ -218,7 +227,8 @@ class Turns:
         return None
 
     def _next_caller(self) -> Turn | None:
-        """Return the next turn of the first customer that may have a connection, and put both at the end of their lines.
+        """Return the next turn of the first customer that may have a connection, and put both at the end of their
+        lines.
 
         A customer that may not have one holds several, so there are few of them.
         """

@@ -9,7 +9,6 @@ import asyncio
 import os
 import platform
 import shutil
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,14 +16,14 @@ from dataclasses import dataclass
 import asyncpg
 
 from onceward import __version__
-from onceward.connections import connection_budget
 from onceward.db import ENGINE_ROLE, Connection, DatabaseError, Migration, MigrationError, plan
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
+from onceward.db.refusal import explain_refusal
 from onceward.db.servers import Servers
-from onceward.doctor import logins, processes, secrets, space
+from onceward.doctor import connections, logins, processes, secrets, space
 from onceward.doctor.finding import Finding
-from onceward.feature import EVERY_ROLE, Features
+from onceward.feature import Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
 from onceward.trust.journal import unfinished_commands
 from onceward.trust.settings import TrustSettings
@@ -110,7 +109,7 @@ async def examine_database(url: str, settings: Settings, features: Features) -> 
     except Exception as error:
         if login is not None:
             login.terminate()
-        return [explain_refusal(error)]
+        return [cannot_connect(error)]
     patient = Patient(conn, login, settings, features)
     findings: list[Finding] = []
     try:
@@ -135,31 +134,8 @@ async def _try(check: Callable[[Patient], Awaitable[Finding]], patient: Patient)
         return Finding(name, "fail", f"PostgreSQL returned an error: {error}", "see the server's log")
 
 
-def explain_refusal(error: Exception) -> Finding:
-    """Return why the connection failed and what to do."""
-    match error:
-        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            reason, remedy = str(error), "correct the user and password in ONCEWARD_DATABASE_URL"
-        case asyncpg.InvalidCatalogNameError():
-            reason, remedy = (
-                str(error),
-                "create the database (`createdb`), or correct its name in ONCEWARD_DATABASE_URL",
-            )
-        case asyncpg.TooManyConnectionsError():
-            reason, remedy = str(error), "lower ONCEWARD_POOL_MAX on the nodes, or raise max_connections"
-        case asyncpg.InsufficientPrivilegeError():
-            reason, remedy = str(error), "run as the database's owner: `grant connect on database ... to ...`"
-        case socket.gaierror():
-            reason, remedy = "the host name cannot be resolved", "correct the host in ONCEWARD_DATABASE_URL"
-        case TimeoutError():
-            reason, remedy = "no response within 5 s", "check the host, the port and the firewall"
-        case OSError():
-            reason, remedy = (
-                "no server is listening at this address",
-                "start PostgreSQL, or correct the host and port in ONCEWARD_DATABASE_URL",
-            )
-        case _:
-            reason, remedy = f"{type(error).__name__}: {error}", "correct ONCEWARD_DATABASE_URL"
+def cannot_connect(error: Exception) -> Finding:
+    reason, remedy = explain_refusal(error)
     return Finding("database", "fail", f"cannot connect: {reason}", remedy)
 
 
@@ -187,28 +163,7 @@ async def check_clock(patient: Patient) -> Finding:
 
 
 async def check_connections(patient: Patient) -> Finding:
-    row = await patient.login.fetchrow(
-        "select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as room,"
-        " (select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()) as used"
-    )
-    assert row is not None  # an aggregate always has a row
-    settings = patient.settings
-    budget = connection_budget(
-        pool_max=settings.pool_max,
-        roles=EVERY_ROLE,
-        pgbouncer=settings.pgbouncer,
-        servers=settings.database_servers,
-    )
-    needed = budget.total
-    text = (
-        f"a process with all roles opens up to {needed} ({budget}); the server allows {row['room']},"
-        f" enough for {row['room'] // needed} such processes; {row['used']} are in use"
-    )
-    if needed > row["room"] and not patient.settings.pgbouncer:
-        return Finding("connections", "fail", text, "lower ONCEWARD_POOL_MAX or raise max_connections")
-    if needed + row["used"] > row["room"] and not patient.settings.pgbouncer:
-        return Finding("connections", "warn", text, "lower ONCEWARD_POOL_MAX or raise max_connections")
-    return Finding("connections", "ok", text)
+    return await connections.check_connections(patient.login, patient.settings)
 
 
 async def check_durability(patient: Patient) -> Finding:

@@ -1,4 +1,5 @@
-"""The checks of `onceward doctor` about what runs now: do the loops of every process work, and does all due work run?"""
+"""The checks of `onceward doctor` about what runs now: do the loops of every process work, and does all due work
+run?"""
 
 from __future__ import annotations
 

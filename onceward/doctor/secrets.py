@@ -14,7 +14,8 @@ from onceward.trust.settings import TrustSettings
 
 
 async def check_secrets(conn: Connection, settings: Settings, columns: Sequence[SealedColumn]) -> Finding:
-    """Compare the key ids of all encrypted values with the keys of this machine. Decrypts nothing and creates no key."""
+    """Compare the key ids of all encrypted values with the keys of this machine. Decrypts nothing and creates no
+    key."""
     try:
         box = _existing_keys(settings)
     except SecretError as error:

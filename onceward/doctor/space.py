@@ -46,7 +46,8 @@ async def check_old_snapshots(conn: Connection) -> Finding:
 
 
 async def check_size(conn: Connection, directory: Path | None) -> Finding:
-    """Show the size of the database and of its largest tables, and check the free space of the server where it is known."""
+    """Show the size of the database and of its largest tables, and check the free space of the server where it is
+    known."""
     size = await measure(conn, directory)
     largest = sorted(size.tables.items(), key=lambda each: -each[1])[:3]
     text = f"{_bytes(size.bytes)}, largest: " + ", ".join(f"{name} {_bytes(bytes)}" for name, bytes in largest)

@@ -16,6 +16,8 @@ from ipaddress import ip_address
 from ssl import SSLContext
 from typing import Self
 
+from onceward.outside import leave
+
 from .addresses import IPNetwork, is_loopback, vet
 from .errors import AddressRefused, Ambiguous, HostUnreachable
 from .exchange import Response
@@ -93,6 +95,7 @@ class GuardedClient:
         """Send the request once, without retries. Raise UrlRefused, AddressRefused, HostUnreachable or Ambiguous."""
         if self._closed:
             raise RuntimeError("the client is closed")
+        leave(method, url, headers)
         to = self._prepared(url)
         timeout = self._timeout_s if timeout_s is None else timeout_s
         if not is_tracing():

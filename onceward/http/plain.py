@@ -11,6 +11,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Self
 
 from onceward.lazy import lazy_module
+from onceward.outside import leave
 
 from .errors import Ambiguous, UrlRefused
 from .exchange import Response, exchange, open_session
@@ -64,6 +65,7 @@ class ServiceClient:
         timeout_s: float | None = None,
     ) -> Response:
         """Send the request once, without retries. Raise UrlRefused, HostUnreachable or Ambiguous."""
+        leave(method, url, headers)
         parsed = _parsed(url)
 
         async def send(given: Mapping[str, str]) -> Response:
@@ -97,6 +99,7 @@ class ServiceClient:
         idle_timeout_s: float = 30.0,
     ) -> AsyncGenerator[StreamedResponse]:
         """Send the request once and read the answer while it arrives. Leaving the block closes the connection."""
+        leave(method, url, headers)
         parsed = _parsed(url)
         async with AsyncExitStack() as stack:
 

@@ -5,6 +5,8 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from onceward.outside import leave
+
 from .errors import HostUnreachable
 
 
@@ -25,6 +27,7 @@ class ThreadResolver:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="onceward-dns")
 
     async def addresses(self, host: str, port: int) -> list[str]:
+        leave("RESOLVE", host)
         results = await asyncio.get_running_loop().run_in_executor(
             self._pool, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         )

@@ -77,7 +77,8 @@ def accepted(stored: Sequence[Stored], provider: Provider) -> Answer:
 
 
 def first_result(stored: Stored) -> Answer:
-    """Answer a duplicate with the first result. A failed event or a dead letter is also 200, so that the sender stops."""
+    """Answer a duplicate with the first result. A failed event or a dead letter is also 200, so that the sender
+    stops."""
     if stored.status == "success":
         return Answer(200, result(stored.result), duplicate=True)
     if stored.status in ("failed", "dead_letter"):

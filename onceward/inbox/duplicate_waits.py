@@ -44,7 +44,8 @@ class Waiting:
         self._loop = Loop("waiting for results", self._look, longest_step_s=LONGEST_STEP_S)
 
     async def until_idle(self, stored: Sequence[Stored]) -> list[Stored] | None:
-        """Return the events once none is running, or None if one still runs after `WAIT_S` or too many requests wait."""
+        """Return the events once none is running, or None if one still runs after `WAIT_S` or too many requests
+        wait."""
         deadline = time.monotonic() + WAIT_S
         idle: list[Stored] = []
         for each in stored:
@@ -86,7 +87,8 @@ class Waiting:
                 del self._waiters[seq]
 
     async def _look(self) -> None:
-        """Look once, if requests wait. If the query fails, the requests time out and their senders are asked to retry."""
+        """Look once, if requests wait. If the query fails, the requests time out and their senders are asked to
+        retry."""
         self._wanted.clear()
         if not self._waiters:
             with self._loop.idle():

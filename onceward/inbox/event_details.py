@@ -38,7 +38,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The public fields of an event. `status` is `processing` while it is being handled. A pruned event has no payload."""
+    """The public fields of an event. `status` is `processing` while it is being handled. A pruned event has no
+    payload."""
 
     seq: int
     id: UUID

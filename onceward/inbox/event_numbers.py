@@ -1,4 +1,5 @@
-"""Take the numbers of events that are handled inside their requests. Requests that arrive together share a round trip."""
+"""Take the numbers of events that are handled inside their requests. Requests that arrive together share a round
+trip."""
 
 from __future__ import annotations
 

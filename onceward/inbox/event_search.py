@@ -1,4 +1,5 @@
-"""Find events by filters, newest first, without an index for every filter: read windows of events, for a limited number."""
+"""Find events by filters, newest first, without an index for every filter: read windows of events, for a limited
+number."""
 
 from __future__ import annotations
 

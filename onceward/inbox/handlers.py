@@ -53,7 +53,8 @@ class Handler:
     """The type of `Event[...]` that the function declares. None: any payload."""
 
     def lane_key(self, payload: Any, subject: str | None) -> str | None:
-        """Return the subject of an event. Events of one subject are handled one after the other; None means any order."""
+        """Return the subject of an event. Events of one subject are handled one after the other; None means any
+        order."""
         if self.ordering is False:
             return None
         if self.ordering is True:
@@ -140,7 +141,8 @@ def _faults(error: ValidationError) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A handler as its decorator describes it. A parameter name is None if the function does not have that parameter."""
+    """A handler as its decorator describes it. A parameter name is None if the function does not have that
+    parameter."""
 
     function: Call
     provider: str
@@ -201,7 +203,8 @@ async def nothing(_work: Claimed, _tx: Any) -> None:
 
 
 def handler(declared: Declared, *, others: Callable[[], Sequence[str]], before: Before = nothing) -> Handler:
-    """Return the main handler of an event type. `others` returns the names of its handlers that run as separate jobs."""
+    """Return the main handler of an event type. `others` returns the names of its handlers that run as separate
+    jobs."""
     if declared.batch > 1:
         return _batch_handler(declared, others=others, before=before)
     call = declared.call()
@@ -273,7 +276,8 @@ def require_body(work: Claimed) -> None:
 
 
 def follower(declared: Declared) -> Task:
-    """Return the task of a handler with `as_job=True`: a job caused by the event, with its own retries and dead letter."""
+    """Return the task of a handler with `as_job=True`: a job caused by the event, with its own retries and dead
+    letter."""
     if declared.batch > 1:
         raise TypeError(f"{declared.name}: batch={declared.batch} cannot be combined with as_job=True")
     call = declared.call()
@@ -321,7 +325,8 @@ def engine_handler(name: str, others: Callable[[], Sequence[str]], *, apply: App
 
 
 FOLLOWER_KEYS = "400 days"
-"""How long the followers of an event are remembered: as long as events are, unless the setting of their ids is changed."""
+"""How long the followers of an event are remembered: as long as events are, unless the setting of their ids is
+changed."""
 
 
 def followers(names: Sequence[str], event: int, organization: Any) -> list[Item]:

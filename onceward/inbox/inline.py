@@ -226,7 +226,8 @@ class Inline:
         is_queued: bool,
         entry: Entry | None = None,
     ) -> Answer:
-        """Run the handler in the open transaction that locks the event, mark the outcome, and commit. A failure keeps the event.
+        """Run the handler in the open transaction that locks the event, mark the outcome, and commit. A failure keeps
+        the event.
 
         `is_queued` says whether the event has work already, which its lease then fences.
         """

@@ -1,10 +1,12 @@
-"""Let concurrent requests share one commit. Each is stored and handled after the other in one transaction, and answered with its own result.
+"""Let concurrent requests share one commit. Each is stored and handled after the other in one transaction, and answered
+with its own result.
 
 request A: insert ──▶ handler ──▶ pass the transaction on ─────────────────────────▶ answer
 request B: waits ───────────────▶ insert ──▶ handler ──▶ nobody waits: commit ──▶ answer
 
-A request that finds a free place begins at once and commits at once: without other requests nothing changes. Only requests that wait
-for a place join. If one fails, all is rolled back, and each request runs again in a transaction of its own: only the failure of that run counts.
+A request that finds a free place begins at once and commits at once: without other requests nothing changes. Only
+requests that wait for a place join. If one fails, all is rolled back, and each request runs again in a transaction of
+its own: only the failure of that run counts.
 """
 
 from __future__ import annotations
@@ -103,11 +105,16 @@ class InlineGroups:
     def __init__(self, db: Database, open_tx: Opener) -> None:
         self._db = db
         self._open_tx = open_tx
-        self._free = max(1, min(MOST_PLACES, db.most_connections - SPARE))
+        self._taken = 0
         self._waiting: deque[Entry] = deque()
         self._events: set[tuple[UUID, str]] = set()
-        self._sharing = Sharing(least=2)  # a request keeps its place until its commit has ended
+        self._sharing = Sharing(least=2, tries_small=False)  # a request keeps its place until its commit has ended
         self._finishing = Tasks("inline group")
+
+    @property
+    def _places(self) -> int:
+        """Return how many requests may begin at once; the pool may have become smaller."""
+        return max(1, min(MOST_PLACES, self._db.most_connections - SPARE))
 
     def takes(self, entry: Entry) -> bool:
         """Return whether the request may share. The duplicate of an event that is being handled waits for it alone."""
@@ -117,8 +124,8 @@ class InlineGroups:
         """Wait for a place, or for a group to join. The caller calls `leave` at the end."""
         self._events.add(entry.key)
         line = self._sharing.of(entry.task).line
-        if self._free > 0 and line.has_room:
-            self._free -= 1
+        if self._taken < self._places and line.has_room:
+            self._taken += 1
             line.enter_at_once()
             return None
         self._waiting.append(entry)
@@ -147,18 +154,18 @@ class InlineGroups:
         self._fill_places()
 
     def _release_place(self, entry: Entry) -> None:
-        self._free += 1
+        self._taken -= 1
         self._sharing.of(entry.task).line.leave(time.monotonic())
         self._fill_places()
 
     def _fill_places(self) -> None:
         """Give the free places to the requests that have waited longest and that may begin."""
-        while self._free > 0:
+        while self._taken < self._places:
             entry = next((each for each in self._present() if self._sharing.of(each.task).line.has_room), None)
             if entry is None:
                 return
             self._forget(entry)
-            self._free -= 1
+            self._taken += 1
             self._sharing.of(entry.task).line.enter_at_once()
             entry.turn.set_result(None)
 
@@ -250,7 +257,8 @@ class InlineGroups:
             raise member.watch.refused
 
     async def _go_on(self, group: Group, owner: Entry | None = None) -> None:
-        """Pass the transaction to the next request, or commit it. Raises the error of a commit that only `owner` has."""
+        """Pass the transaction to the next request, or commit it. Raises the error of a commit that only `owner`
+        has."""
         following = self._next_member(group)
         if following is not None:
             following.turn.set_result(group)
@@ -296,7 +304,8 @@ class InlineGroups:
                 group.end(committed=False)
 
     async def _ended(self, entry: Entry) -> bool:
-        """Wait for the end of the group, also if this request is cancelled: the first one holds the connection of all."""
+        """Wait for the end of the group, also if this request is cancelled: the first one holds the connection of
+        all."""
         cancelled: asyncio.CancelledError | None = None
         while not entry.committed.done():
             try:

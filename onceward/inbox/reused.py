@@ -47,7 +47,8 @@ class ReusedIds:
             )
 
     def _note_body(self, routed: RoutedEvent, stored: Any) -> None:
-        """Report another body. Only events that are their body are compared: a batch may have other events the next time."""
+        """Report another body. Only events that are their body are compared: a batch may have other events the next
+        time."""
         if stored["body"] is None or routed.payload != AS_RAW or routed.raw is None:
             return
         if hashlib.sha256(routed.raw).digest() == stored["body"]:

@@ -185,7 +185,8 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
 
 
 async def notify_nodes(tx: Transaction, *queues: str) -> None:
-    """Notify every node at the commit. It is sent inside the transaction, so a node that hears it also sees the change."""
+    """Notify every node at the commit. It is sent inside the transaction, so a node that hears it also sees the
+    change."""
     await tx.fetch("select pg_notify($1, message) from unnest($2::text[]) message", CHANNEL, [CHANGED, *queues])
 
 

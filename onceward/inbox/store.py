@@ -94,7 +94,8 @@ class Store:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:
-        """Provide a connection outside the pool: handlers that use the whole pool must not delay the commit of webhooks."""
+        """Provide a connection outside the pool: handlers that use the whole pool must not delay the commit of
+        webhooks."""
         async with self._turn:
             conn = self._idle.pop() if self._idle else None
             if conn is None or conn.is_closed():
@@ -160,7 +161,8 @@ class Store:
         return _by_batch(cast("list[Stored]", results), batches)
 
     def _wake(self, queue: str) -> None:
-        """Wake workers immediately, but at most every `WAKES_APART_S`: under load a wake-up costs more than a commit."""
+        """Wake workers immediately, but at most every `WAKES_APART_S`: under load a wake-up costs more than a
+        commit."""
         loop = asyncio.get_running_loop()
         due = self._next_wake.get(queue, 0.0)
         if loop.time() >= due:

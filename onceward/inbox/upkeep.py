@@ -125,7 +125,8 @@ class Upkeep:
             self._unhandled.nudge()
 
     async def visit_unhandled(self) -> int:
-        """Move events to the queue `events` if a live worker handles their type by now, or end those that nobody can handle.
+        """Move events to the queue `events` if a live worker handles their type by now, or end those that nobody can
+        handle.
 
         Looks at the next events after those of the last call, and goes on for as long as it moves or ends some. Returns
         how many. Each type is logged once.
@@ -168,7 +169,8 @@ class Upkeep:
                 await conn.execute(GROUP_PAUSED, window.after, window.through)
 
     async def pace(self) -> None:
-        """Wake the workers when a rate-limited source may run its next event, instead of waiting for their next poll."""
+        """Wake the workers when a rate-limited source may run its next event, instead of waiting for their next
+        poll."""
         if self._catalog.paced and await self._db.fetchval(PACED):
             self._waker.wake(QUEUE)
 
@@ -187,7 +189,8 @@ class Upkeep:
                     metrics.REPLAYED.labels(id, operator).inc(row["times"])
 
     async def prune(self, *, at_once: int = 1000) -> int:
-        """Strip old bodies, then delete events past the duplicate period, if any; return how many rows were examined."""
+        """Strip old bodies, then delete events past the duplicate period, if any; return how many rows were
+        examined."""
         looked = 0
         rows = await self._db.fetch(
             "select distinct retention_days from onceward.sources where retention_days is not null"

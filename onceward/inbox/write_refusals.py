@@ -20,7 +20,8 @@ HINT = "senders are asked to retry: check the disk of the server and whether it 
 
 
 def refused_write(error: BaseException) -> asyncpg.PostgresError | None:
-    """Return the error of a server that answers and cannot write, also if a group commit has wrapped it; otherwise None."""
+    """Return the error of a server that answers and cannot write, also if a group commit has wrapped it; otherwise
+    None."""
     for each in (error, error.__cause__):
         # A server without free connections is logged by the pool.
         if isinstance(each, UNWRITABLE) and not isinstance(each, asyncpg.TooManyConnectionsError):

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from onceward.ledger.accounts import balance, open_account, statement, trial_balance
     from onceward.ledger.checkpoints import checkpoint
     from onceward.ledger.checks import CHECKS, check
+    from onceward.ledger.closed_periods import close_period, periods
+    from onceward.ledger.entry_file import export
     from onceward.ledger.errors import (
         AccountDiffers,
         Insufficient,
@@ -45,8 +47,11 @@ __all__ = [
     "balance",
     "check",
     "checkpoint",
+    "close_period",
+    "export",
     "named_errors",
     "open_account",
+    "periods",
     "post",
     "post_alone",
     "reverse",

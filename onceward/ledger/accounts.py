@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, cast, get_args
 
 from onceward.db import Transaction
@@ -11,6 +12,7 @@ from onceward.statements import read_statement
 
 OPEN = "select onceward.ledger_open($1, $2, $3, $4, $5)"
 BALANCE = "select * from onceward.ledger_balances where organization_id = $1 and code = $2 and currency = $3"
+BALANCES_UNTIL = read_statement("ledger", "list_balances_until")
 BALANCES = read_statement("ledger", "list_balances")
 STATEMENT = read_statement("ledger", "account_statement")
 
@@ -37,9 +39,17 @@ async def balance(tx: Transaction, code: str, *, currency: str) -> Balance:
     return _balance(row)
 
 
-async def trial_balance(tx: Transaction, *, currency: str | None = None) -> list[TrialBalance]:
-    """Return one trial balance per currency, with all accounts of the organization."""
-    rows = await tx.fetch(BALANCES, tx.organization, currency)
+async def trial_balance(
+    tx: Transaction, *, currency: str | None = None, until: datetime | None = None
+) -> list[TrialBalance]:
+    """Return one trial balance per currency, with all accounts of the organization.
+
+    With `until`, as the balances were before that time; pending entries are left out.
+    """
+    if until is None:
+        rows = await tx.fetch(BALANCES, tx.organization, currency)
+    else:
+        rows = await tx.fetch(BALANCES_UNTIL, tx.organization, currency, until)
     by_currency: dict[str, list[Balance]] = {}
     for row in rows:
         by_currency.setdefault(row["currency"], []).append(_balance(row))
@@ -88,4 +98,5 @@ def _balance(row: Any) -> Balance:
         balance=int(row["balance"]),
         pending_debits=int(row["pending_debits"]),
         pending_credits=int(row["pending_credits"]),
+        account_id=row["account_id"],
     )

@@ -22,6 +22,7 @@ PROVEN_SUMS = read_statement("ledger", "list_proven_sums")
 DRAWN = read_statement("ledger", "check_drawn")
 PENDING = read_statement("ledger", "check_pending")
 BOUNDS = read_statement("ledger", "check_bounds")
+PERIODS = read_statement("ledger", "check_periods")
 GUARDS = read_statement("ledger", "check_guards")
 
 
@@ -45,6 +46,7 @@ CHECKS: tuple[Check, ...] = (
     finds_nothing("ledger.reversals_stay_within_originals", DRAWN),
     finds_nothing("ledger.pending_has_not_ended", PENDING),
     finds_nothing("ledger.bounded_accounts_match_their_entries", BOUNDS),
+    finds_nothing("ledger.closed_periods_stay_as_they_are", PERIODS),
     finds_nothing("ledger.nothing_can_be_changed", GUARDS),
 )
 """The checks read all organizations, so they run as the engine."""

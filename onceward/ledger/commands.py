@@ -1,9 +1,13 @@
-"""`ledger check|balance|statement`: recompute and read the ledger."""
+"""`ledger check|balance|statement|export|close`: recompute, read and close the ledger."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import Annotated, Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,7 +19,10 @@ from onceward.cli.session import opened_database, run
 BALANCE_COLUMNS = ("code", "currency", "kind", "debits", "credits", "balance", "available")
 STATEMENT_COLUMNS = ("entry_id", "at", "journal_kind", "key", "other", "amount", "balance", "memo")
 
-group = typer.Typer(no_args_is_help=True, help="The ledger: `check` it, show a `balance` or a `statement`.")
+group = typer.Typer(
+    no_args_is_help=True,
+    help="The ledger: `check` it, show a `balance` or a `statement`, `export` entries, `close` a period.",
+)
 Organization = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
 Currency = Annotated[str, typer.Option("--currency", "-c", help="Currency code of three capital letters.")]
 
@@ -61,10 +68,13 @@ def balance(
         str | None, typer.Argument(metavar="[ACCOUNT]", help="Code of the account; all accounts if not given.")
     ] = None,
     currency: Annotated[str | None, typer.Option("--currency", "-c", help="Only this currency.")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="As they were before this day (2031-02-01) or time.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show balances in minor units. Without an account, show the trial balance with its totals."""
-    trials = run(_trials(organization, currency))
+    trials = run(_trials(organization, currency, None if until is None else _time(until, "--until")))
     rows = [
         {**asdict(line), "available": line.available}
         for trial in trials
@@ -82,6 +92,79 @@ def balance(
         raise typer.Exit(Exit.FAILED)
 
 
+@group.command("export")
+def export(
+    organization: Organization,
+    since: Annotated[str, typer.Option("--since", help="First day, such as 2031-01-01, or an ISO time with offset.")],
+    until: Annotated[str, typer.Option("--until", help="The day or time before which it ends.")],
+    format: Annotated[
+        Literal["csv", "journal"],
+        typer.Option("--format", help="csv, or journal: the plain text that Ledger and hledger read."),
+    ] = "csv",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="The file to write; without it, to standard output.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Write the posted entries of a period, for accountants."""
+    begins, ends = _time(since, "--since"), _time(until, "--until")
+
+    async def work() -> str:
+        from onceward import ledger
+
+        async with _books(organization) as tx:
+            return "".join([text async for text in ledger.export(tx, begins, ends, format=format)])
+
+    text = run(work())
+    if file is None:
+        typer.echo(text, nl=False)
+    else:
+        file.write_text(text, encoding="utf-8")
+        say(f"{file} has the entries")
+
+
+@group.command("close")
+def close(
+    organization: Organization,
+    until: Annotated[str, typer.Option("--until", help="The day or time before which the period ends.")],
+    note: Annotated[str, typer.Option("--note", help="What to remember about it.")] = "",
+) -> None:
+    """Close the books before a time: the balances of all accounts are frozen. A repeat changes nothing."""
+    ends = _time(until, "--until")
+
+    async def work() -> Any:
+        from onceward import ledger
+
+        async with _books(organization) as tx:
+            try:
+                return await ledger.close_period(tx, ends, note=note, actor="cli")
+            except ledger.LedgerError as error:
+                raise CommandFailed(str(error)) from error
+
+    period = run(work())
+    say(f"the books before {period.until.isoformat()} are closed, with {len(period.balances)} accounts")
+
+
+def _time(text: str, option: str) -> datetime:
+    """Read a day (its beginning in UTC) or a time with an offset."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandFailed(f"{option} {text!r}: use 2031-01-31 or 2031-01-31T00:00:00+02:00", Exit.USAGE) from None
+    if len(text) > 10 and at.utcoffset() is None:
+        raise CommandFailed(f"{option} {text!r} has no offset from UTC: add +02:00, or Z for UTC", Exit.USAGE)
+    return at if at.utcoffset() is not None else at.replace(tzinfo=UTC)
+
+
+@asynccontextmanager
+async def _books(organization: str) -> AsyncGenerator[Any]:
+    from onceward.trust.organizations import find_organization
+
+    async with opened_database() as db, db.acquire() as conn:
+        owner = await find_organization(conn, organization)
+        async with db.transaction(organization=owner.organization_id) as tx:
+            yield tx
+
+
 @group.command("statement")
 def statement(
     organization: Organization,
@@ -96,24 +179,18 @@ def statement(
     listing([asdict(line) for line in lines], columns=STATEMENT_COLUMNS, as_json=as_json, empty="no entries")
 
 
-async def _trials(organization: str, currency: str | None) -> list[Any]:
+async def _trials(organization: str, currency: str | None, until: datetime | None) -> list[Any]:
     from onceward import ledger
-    from onceward.trust.organizations import find_organization
 
-    async with opened_database() as db, db.acquire() as conn:
-        owner = await find_organization(conn, organization)
-        async with db.transaction(organization=owner.organization_id) as tx:
-            return await ledger.trial_balance(tx, currency=currency)
+    async with _books(organization) as tx:
+        return await ledger.trial_balance(tx, currency=currency, until=until)
 
 
 async def _statement(organization: str, account: str, currency: str, after: int, limit: int) -> list[Any]:
     from onceward import ledger
-    from onceward.trust.organizations import find_organization
 
-    async with opened_database() as db, db.acquire() as conn:
-        owner = await find_organization(conn, organization)
-        async with db.transaction(organization=owner.organization_id) as tx:
-            try:
-                return await ledger.statement(tx, account, currency=currency, after=after, limit=limit)
-            except ledger.LedgerError as error:
-                raise CommandFailed(str(error)) from error
+    async with _books(organization) as tx:
+        try:
+            return await ledger.statement(tx, account, currency=currency, after=after, limit=limit)
+        except ledger.LedgerError as error:
+            raise CommandFailed(str(error)) from error

@@ -19,9 +19,17 @@ ERASERS: tuple[Eraser, ...] = (
         columns={"key": "text", "memo": "text"},
         kept=BOOKS,
     ),
+    Eraser(
+        name="ledger periods",
+        table="onceward.ledger_periods",
+        columns={"closed_by": "text"},
+        kept="Who closed the books must stay known as long as the books.",
+    ),
 )
 
 UNSEARCHED: dict[str, str] = {
+    "onceward.ledger_periods.balances": "codes of accounts and amounts",
+    "onceward.ledger_periods.note": "why an accountant closed the books",
     "onceward.ledger_accounts.currency": "a currency",
     "onceward.ledger_journals.body": "a hash",
     "onceward.ledger_entries.currency": "a currency",

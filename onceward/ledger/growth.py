@@ -6,6 +6,7 @@ GROWTH: dict[str, str] = {
     "onceward.ledger_accounts": "kept: one row for each account",
     "onceward.ledger_journals": "kept for ever: bookkeeping",
     "onceward.ledger_entries": "kept for ever: bookkeeping",
+    "onceward.ledger_periods": "kept for ever: one row for each closed period",
     "onceward.ledger_pending": "kept for ever: bookkeeping",
     "onceward.ledger_drawn": "kept for ever: bookkeeping",
     "onceward.ledger_bounds": "kept: one row for each account with a limit",

@@ -125,7 +125,8 @@ async def _draw(
 
 
 async def _only_entry(tx: Transaction, journal_id: int, amount: int) -> Part:
-    """Return the part for `amount`. A journal with several entries is refused: only the caller can divide the amount."""
+    """Return the part for `amount`. A journal with several entries is refused: only the caller can divide the
+    amount."""
     checked_amount(amount, of=f"journal {journal_id}")
     rows = await tx.fetch(PARTS, journal_id)
     if not rows:

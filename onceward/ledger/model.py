@@ -108,6 +108,7 @@ class Balance:
     balance: int
     pending_debits: int
     pending_credits: int
+    account_id: int = 0
 
     @property
     def available(self) -> int:

@@ -1,8 +1,8 @@
 """Admission limits: a job takes a slot when it is created, or the request is refused at once.
 
-A slot belongs to one item of work and is taken in the transaction that creates the work. The work holds the slot exactly
-as long as it is unfinished, so no code has to release it and a crash cannot leak it. Work that has to wait for long
-may `release` its slots and reserve them again. Execution limits, where the job
+A slot belongs to one item of work and is taken in the transaction that creates the work. The work holds the slot
+exactly as long as it is unfinished, so no code has to release it and a crash cannot leak it. Work that has to wait for
+long may `release` its slots and reserve them again. Execution limits, where the job
 waits instead, are lanes: `job.in_lane(key, at_once=3, parent=..., parent_at_once=...)`.
 """
 
@@ -114,7 +114,8 @@ async def note_refusal(
 ) -> None:
     """Record `concurrency_limit_hit` in system_metrics, on a new connection: the request's transaction was rolled back.
 
-    The metadata say which limit was reached (`key`), how many jobs held it, and what the limit of the caller's key and the global limit are.
+    The metadata say which limit was reached (`key`), how many jobs held it, and what the limit of the caller's key and
+    the global limit are.
     """
     more = refusal or Refusal()
     await want(db, refused.key)

@@ -114,7 +114,8 @@ class Connection:
 
     @property
     def payer(self) -> Payer:
-        """Whose limit the queries of this connection count for. Computed on demand, because most connections are idle."""
+        """Whose limit the queries of this connection count for. Computed on demand, because most connections are
+        idle."""
         return payer_of(self.identity, self.client)
 
     @property

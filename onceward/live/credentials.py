@@ -42,7 +42,8 @@ def acting(identity: Identity, organization: UUID | None) -> Identity:
 
 
 def authenticator(db: Database, verifier: TokenVerifier | None = None) -> Authenticate:
-    """Return a function that authenticates by API key, end user token (if there is a verifier) or session, in this order.
+    """Return a function that authenticates by API key, end user token (if there is a verifier) or session, in this
+    order.
 
     Wrong credentials are counted per client, together with those of the API: too many raise `TooManyFailures`.
     """

@@ -314,7 +314,8 @@ class LiveEndpoint:
                 entry.recheck_at = 0.0
 
     async def recheck_due(self) -> None:
-        """Check the credentials and permissions of connections that are due, and close those that are no longer valid."""
+        """Check the credentials and permissions of connections that are due, and close those that are no longer
+        valid."""
         now = time.monotonic()
         for entry in [each for each in self._open.values() if each.recheck_at <= now]:
             entry.recheck_at = self._next_recheck()

@@ -64,7 +64,8 @@ class FeedReader:
         return self.version
 
     async def advance(self, conn: Connection, topics: Sequence[str] = ()) -> Advance:
-        """Read everything that has become visible. If this fails, the position stays and the next call reads it again."""
+        """Read everything that has become visible. If this fails, the position stays and the next call reads it
+        again."""
         before = self.version or await self.start(conn)
         row = await conn.fetchrow(
             ADVANCE, str(before.snapshot.xmax), [str(each) for each in before.snapshot.running], list(topics)

@@ -69,7 +69,8 @@ class FrameSender:
         self._send(list(changed))
 
     def _send(self, connections: list[Connection], start: int = 0) -> None:
-        """Send to `SLICE` connections at a time, so that a group with many subscribers does not block the event loop."""
+        """Send to `SLICE` connections at a time, so that a group with many subscribers does not block the event
+        loop."""
         for connection in connections[start : start + SLICE]:
             connection.flush()
         metrics.FRAMES.inc(self.sent)

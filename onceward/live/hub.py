@@ -115,7 +115,8 @@ class Hub:
             self.in_use.set()
 
     def rest(self) -> bool:
-        """Stop reading if nothing needs the feed. Returns whether reading stopped; the next read takes a new position."""
+        """Stop reading if nothing needs the feed. Returns whether reading stopped; the next read takes a new
+        position."""
         if self.groups or self.channels or self.waiting or self._readers:
             return False
         self.in_use.clear()

@@ -19,7 +19,8 @@ class OutgoingText:
 
     @property
     def frame(self) -> bytes:
-        """The whole WebSocket frame, without compression. A server's frames have no mask, so all clients get the same."""
+        """The whole WebSocket frame, without compression. A server's frames have no mask, so all clients get the
+        same."""
         if self._frame is None:
             payload = self.text.encode()
             self._frame = _head(len(payload)) + payload

@@ -39,7 +39,8 @@ async def set_presence(
 async def enter(
     db: Database, *, organization: UUID | None, place: str, user_id: str, holder: UUID, node: UUID, status: Status
 ) -> None:
-    """Record the status of a connection of this node in a place. A repeated call with the same status writes nothing."""
+    """Record the status of a connection of this node in a place. A repeated call with the same status writes
+    nothing."""
     if status == "offline":
         await db.execute("delete from onceward.presence where holder = $1 and place = $2", holder, place)
     else:

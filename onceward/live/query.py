@@ -95,7 +95,8 @@ class Query:
 
     @property
     def principal(self) -> Principal | None:
-        """The caller for whom the query runs: set only for queries declared with `per="user"`, and None without credentials."""
+        """The caller for whom the query runs: set only for queries declared with `per="user"`, and None without
+        credentials."""
         return self._viewer.principal
 
     # -- what the result depends on --------------------------------------------------------------------------------

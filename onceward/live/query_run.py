@@ -122,7 +122,8 @@ def _require_watched(definition: QueryDefinition[..., Any], q: Query, tables: Ta
 
 
 def to_json(value: Any) -> str:
-    """Return a result as JSON text. Rows become objects; decimals become strings, because a browser would round them."""
+    """Return a result as JSON text. Rows become objects; decimals become strings, because a browser would round
+    them."""
     try:
         return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
     except TypeError as error:

@@ -1,7 +1,8 @@
-"""The live queries that must run, in one line per caller, so that a flood of one customer's queries does not delay those of others.
+"""The live queries that must run, in one line per caller, so that a flood of one customer's queries does not delay
+those of others.
 
-Organizations take turns, and within one its callers. One organization may use as many runners as are free, and always one: queries that
-take long leave runners for others.
+Organizations take turns, and within one its callers. One organization may use as many runners as are free, and always
+one: queries that take long leave runners for others.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class ReadyGroups:
             turn.set_result(group)
 
     def _take(self) -> Group | None:
-        """Remove and return the next group of an organization that may have another runner, and let others come before it next time."""
+        """Remove and return the next group of an organization that may have another runner, and let others come
+        before it next time."""
         for organization, lines in self._waiting.items():
             if self._running[organization] >= max(1, self._free):
                 continue

@@ -38,7 +38,8 @@ class Shares:
         self._counts: dict[UUID | None, int] = {}
 
     def make_room(self, organization: UUID | None, payer: Payer) -> Group | None:
-        """Return the group that must end before the payer may have another one, if any. Raises `TooMuch` if none may."""
+        """Return the group that must end before the payer may have another one, if any. Raises `TooMuch` if none
+        may."""
         own = self._of.get(organization, {}).get(payer, {})
         most = self._options.max_groups_per_caller
         if is_person(payer) and len(own) >= most:
@@ -84,7 +85,8 @@ class Shares:
             self.add(group, payer)
 
     def _of_the_largest(self, organization: UUID | None, *, more_than: int) -> Group | None:
-        """Return a group that nobody watches, or else the newest group that only the payer with the most groups watches."""
+        """Return a group that nobody watches, or else the newest group that only the payer with the most groups
+        watches."""
         payers = self._of.get(organization, {})
         for groups in payers.values():
             if (unwatched := next(_unwatched(groups), None)) is not None:

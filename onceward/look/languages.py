@@ -20,7 +20,15 @@ ATTRIBUTE = re.compile(r'\b(title|aria-label|placeholder|alt|data-label|data-wor
 PLACE = re.compile(r"\{n?\}")
 NUMBER = r"((?:about )?[\d.,]+(?: [kMG])?)"
 UNTOUCHED = frozenset({"script", "style", "pre", "code", "textarea", "kbd", "svg"})
-LANGUAGES = {"en": "English", "pt": "Português", "de": "Deutsch", "es": "Español", "fr": "Français", "ru": "Русский"}
+LANGUAGES = {
+    "en": "English",
+    "pt": "Português",
+    "de": "Deutsch",
+    "es": "Español",
+    "fr": "Français",
+    "ru": "Русский",
+    "af": "Afrikaans",
+}
 """What people who speak them call the languages. A file may also be for a language that is not listed here."""
 
 
@@ -29,6 +37,7 @@ class Catalogue:
 
     def __init__(self, language: str, texts: Mapping[str, str]) -> None:
         self.language = language
+        self.texts = texts
         self._texts = {key: value for key, value in texts.items() if not PLACE.search(key)}
         patterns = sorted((key for key in texts if PLACE.search(key)), key=lambda key: -len(key))
         self._patterns = [(re.compile(_pattern(key), re.DOTALL), texts[key].replace("{n}", "{}")) for key in patterns]
@@ -86,11 +95,14 @@ def _pattern(key: str) -> str:
 
 
 class Languages:
-    """The languages of one process: English, and each one that has a file."""
+    """The languages of one process: English, and each one that has a file.
 
-    def __init__(self, folders: Iterable[Path]) -> None:
+    `shared` includes the texts of the dashboard, which public pages of an app do not need.
+    """
+
+    def __init__(self, folders: Iterable[Path], *, shared: bool = True) -> None:
         texts: dict[str, dict[str, str]] = {}
-        for folder in (FOLDER, *folders):
+        for folder in (*((FOLDER,) if shared else ()), *folders):
             for path in sorted(folder.glob("*.toml")):
                 with path.open("rb") as file:
                     texts.setdefault(path.stem, {}).update(tomllib.load(file))
@@ -100,6 +112,11 @@ class Languages:
     def names(self) -> dict[str, str]:
         """Return the languages with the names by which people choose them."""
         return {each: LANGUAGES.get(each, each) for each in ("en", *self.catalogues)}
+
+    def texts(self, language: str) -> Mapping[str, str]:
+        """Return the texts of a language, for a script that shows some of them. English needs none."""
+        catalogue = self.catalogues.get(language)
+        return {} if catalogue is None else catalogue.texts
 
     def chosen(self, cookie: str, accepted: str) -> str:
         """Return the language of a viewer: the one that they chose, or the first that their browser asks for."""

@@ -38,7 +38,8 @@ class OrganizationChannels:
 
 
 def channel_sources() -> Iterator[tuple[str, ChannelSource]]:
-    """Return the channels that the installed integrations declare, each with its integration; the preferred ones first."""
+    """Return the channels that the installed integrations declare, each with its integration; the preferred ones
+    first."""
     declared = [(each.name, integrations().load(each.name, "channel")) for each in integrations().having("channel")]
     yield from sorted(declared, key=lambda each: not each[1].preferred)
 

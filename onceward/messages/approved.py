@@ -62,7 +62,8 @@ def numbered(source: str) -> str:
 
 
 def read_approval(options: Mapping[str, Any]) -> Approval | None:
-    """Return what the options of a template say about approval, or None if they say nothing. The options are checked."""
+    """Return what the options of a template say about approval, or None if they say nothing. The options are
+    checked."""
     declared = options.get("whatsapp")
     if declared is None:
         return None
@@ -75,7 +76,8 @@ def read_approval(options: Mapping[str, Any]) -> Approval | None:
 
 
 def faults(options: Mapping[str, Any], locales: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return what is wrong with the approved texts of a template. The service would refuse them, or a send would fail."""
+    """Return what is wrong with the approved texts of a template. The service would refuse them, or a send would
+    fail."""
     declared = options.get("whatsapp")
     written = sorted(locale for locale, parts in locales.items() if PART in parts)
     if declared is None:

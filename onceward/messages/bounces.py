@@ -21,8 +21,8 @@ from onceward.work import MessageHook
 Kind = Literal["failed", "delayed", "delivered", "complaint"]
 STATUS = re.compile(r"\b([245])\.(\d{1,3})\.(\d{1,3})\b")
 NO_MAILBOX = frozenset({"5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"})
-"""No mailbox, domain or route with this name, or a disabled mailbox: no later mail can arrive. Others, such as a full mailbox
-(5.2.2) or a policy (5.7.1), say nothing about the next mail."""
+"""No mailbox, domain or route with this name, or a disabled mailbox: no later mail can arrive. Others, such as a full
+mailbox (5.2.2) or a policy (5.7.1), say nothing about the next mail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""Delivery reports of services: sent, delivered, read, failed. A report also settles a message whose outcome was unknown.
+"""Delivery reports of services: sent, delivered, read, failed. A report also settles a message whose outcome was
+unknown.
 
 queued ──▶ sent ──▶ delivered ──▶ read      never back; a report may skip states
    └────────┴──▶ failed                      final

@@ -29,7 +29,8 @@ class MessageEnd:
     recipient: str = field(repr=False)
     organization: UUID | None
     outcome: EndOutcome | Literal["expired"]
-    """`expired` (its time had passed), `success` (sent), `dead_letter`, `failed`, `cancelled` (also without an address, or opted out), `discarded`, `unknown`."""
+    """`expired` (its time had passed), `success` (sent), `dead_letter`, `failed`, `cancelled` (also without an
+    address, or opted out), `discarded`, `unknown`."""
     reason: str | None
     error: str | None = field(repr=False)
     attempts: int

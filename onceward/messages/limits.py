@@ -107,7 +107,8 @@ class Limits:
         self._limits = limits
 
     async def wait(self, channel: str, sender: str, recipient: str, *, bulk: bool = False) -> SendSlot | None:
-        """Wait until the send may begin and return its slot. Raise NotYet if the recipient's limit requires a long wait.
+        """Wait until the send may begin and return its slot. Raise NotYet if the recipient's limit requires a long
+        wait.
 
         A `bulk` send does not join a long line: what is urgent would wait behind it.
         """

@@ -1,4 +1,5 @@
-"""The line of a message: the queue in which it waits for its account. `onceward.message_line` chooses it when a message is queued.
+"""The line of a message: the queue in which it waits for its account. `onceward.message_line` chooses it when a message
+is queued.
 
     message.whatsapp        the account of the installation; a lane per organization, so that they take turns
     message.whatsapp.own    accounts of organizations; a lane per organization, each limited by its own account only

@@ -21,7 +21,8 @@ REPEATED = frozenset({"from", "auto-submitted", "mime-version", "content-type", 
 
 
 class _Headers(HeaderRegistry):
-    """Keeps the class of each header, and the headers of `REPEATED`. A header is never changed, so mails can share it."""
+    """Keeps the class of each header, and the headers of `REPEATED`. A header is never changed, so mails can share
+    it."""
 
     def __init__(self) -> None:
         super().__init__()

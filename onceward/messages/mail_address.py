@@ -1,7 +1,8 @@
-"""Mail addresses as SMTP carries them: international domains as A-labels, and letters beyond ASCII before the @ with SMTPUTF8.
+"""Mail addresses as SMTP carries them: international domains as A-labels, and letters beyond ASCII before the @ with
+SMTPUTF8.
 
-RFC 5890 gives every domain an ASCII form, which every server understands. The part before the @ has none: RFC 6531 (SMTPUTF8) carries
-it as UTF-8, if the server offers that.
+RFC 5890 gives every domain an ASCII form, which every server understands. The part before the @ has none: RFC 6531
+(SMTPUTF8) carries it as UTF-8, if the server offers that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class WireAddress:
 
 
 def wire_address(address: str) -> WireAddress:
-    """Return the address as SMTP carries it. Raises ValueError if it is not an address, or its domain is not a domain."""
+    """Return the address as SMTP carries it. Raises ValueError if it is not an address, or its domain is not a
+    domain."""
     if address.isascii():
         return WireAddress(address, needs_utf8=False)
     if any(each.isspace() or not each.isprintable() for each in address):

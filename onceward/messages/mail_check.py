@@ -66,7 +66,8 @@ class SystemDns:
 
 
 async def check_domain(dns: Dns, domain: str, *, return_domain: str | None, key: DkimKey | None) -> list[MailFinding]:
-    """Check the DNS of a sender's domain. `return_domain` is where bounces go, `key` signs its mails, if we have one."""
+    """Check the DNS of a sender's domain. `return_domain` is where bounces go, `key` signs its mails, if we have
+    one."""
     envelope = return_domain or domain
     checks = (
         ("SPF", envelope, _spf(dns, envelope)),

@@ -1,7 +1,9 @@
-"""The domains that mail is sent from: the sender of an organization, and the DKIM key of its domain, encrypted in the database.
+"""The domains that mail is sent from: the sender of an organization, and the DKIM key of its domain, encrypted in the
+database.
 
-A key signs after `onceward mail check` has found its public half in DNS, because a signature that cannot be verified is worse than
-none. That is also the proof that an organization owns the domain: without it, its mail is sent from the installation's address.
+A key signs after `onceward mail check` has found its public half in DNS, because a signature that cannot be verified is
+worse than none. That is also the proof that an organization owns the domain: without it, its mail is sent from the
+installation's address.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ class InvalidNotification(OncewardError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """A text, its recipients and its channels. `recipients` are addresses or refs; Slack uses the channel of the type."""
+    """A text, its recipients and its channels. `recipients` are addresses or refs; Slack uses the channel of the
+    type."""
 
     type: str
     recipients: Sequence[str | Recipient] = field(repr=False)

@@ -59,7 +59,8 @@ class Audiences:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Notices that share a message: of the installation, of one organization (`reader`), or of organizations without owners."""
+    """Notices that share a message: of the installation, of one organization (`reader`), or of organizations without
+    owners."""
 
     key: str
     of_organization: bool

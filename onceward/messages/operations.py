@@ -42,7 +42,8 @@ async def show_message(db: Database | Connection | Transaction, id: int) -> dict
 async def cancel_by_key(
     tx: Transaction, key: str, *, organization: UUID | None, by: str | Identity, reason: str = ""
 ) -> bool:
-    """Cancel the message with this key. Return False if it was sent, is being sent at this moment, or does not exist."""
+    """Cancel the message with this key. Return False if it was sent, is being sent at this moment, or does not
+    exist."""
     row = await tx.fetchrow(CANCEL, organization, [key], reason or "cancelled by an operator")
     if row is None or not row["cancelled"]:
         return False
@@ -60,5 +61,6 @@ async def cancel_by_key(
 
 
 async def parked(db: Database) -> list[dict[str, Any]]:
-    """Return the accounts that are paused, with the reason, what to do, and whose account it is (None: the installation's)."""
+    """Return the accounts that are paused, with the reason, what to do, and whose account it is (None: the
+    installation's)."""
     return [dict(row) for row in await db.fetch(PARKED)]

@@ -66,7 +66,8 @@ class Parking:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[float]:
-        """Let all sends through while the service works; after a failure one at a time, and none before the pause is over.
+        """Let all sends through while the service works; after a failure one at a time, and none before the pause is
+        over.
 
         Yields when the turn began, for `works`.
         """

@@ -133,7 +133,8 @@ def title_of(templates: Templates, name: str, locale: str, default_locale: str) 
 
 
 def cells_of(topics: Collection[Topic], link: OpenedLink) -> list[Cell]:
-    """Return what can be chosen: each topic on each channel that reaches the recipient. A topic without one shows all."""
+    """Return what can be chosen: each topic on each channel that reaches the recipient. A topic without one shows
+    all."""
     return [(topic.name, channel) for topic in topics for channel in link.channels]
 
 

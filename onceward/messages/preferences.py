@@ -168,7 +168,8 @@ async def record_service_opt_out(db: Database, organization: UUID | None, recipi
 
 
 async def opt_out_at_service(tx: Transaction, recipient: str, channel: str, *, message: int | None = None) -> None:
-    """Record in this transaction that a person has opted out at the service itself, by a link in `message` if it is known."""
+    """Record in this transaction that a person has opted out at the service itself, by a link in `message` if it is
+    known."""
     await _decide(tx, OPT_OUT, recipient, channel, "*", "service", None, None, message)
 
 

@@ -1,4 +1,5 @@
-"""The recipient of a message: a ref (the application's own name for a person), or addresses for one or more channels."""
+"""The recipient of a message: a ref (the application's own name for a person), or addresses for one or more
+channels."""
 
 from __future__ import annotations
 

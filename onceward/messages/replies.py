@@ -1,4 +1,5 @@
-"""What people answer: STOP, START, HELP and the answers of apps, by exact words in each language, and by the ids of buttons.
+"""What people answer: STOP, START, HELP and the answers of apps, by exact words in each language, and by the ids of
+buttons.
 
 Case, accents, punctuation and a polite word at the ends do not count. A word inside a sentence is not an answer.
 `yes` and `no` mean something only as the answer to a question: an app must know which question it asked.

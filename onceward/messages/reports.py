@@ -26,7 +26,8 @@ PATIENCE = timedelta(minutes=2)
 LOOK_AGAIN_S = 5.0
 
 Consequence = Literal["bounce", "complaint", "opt_out"]
-"""What a report means for later messages: the address is suppressed, or the person gets no more messages on the channel."""
+"""What a report means for later messages: the address is suppressed, or the person gets no more messages on the
+channel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

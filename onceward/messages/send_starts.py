@@ -13,7 +13,8 @@ BEGIN = read_statement("messages", "begin_sends")
 
 
 class BeginningSend(NamedTuple):
-    """A send that is about to begin. `again`: the caller knows that an earlier send got no answer, and may send anyway."""
+    """A send that is about to begin. `again`: the caller knows that an earlier send got no answer, and may send
+    anyway."""
 
     id: int
     lease: int

@@ -46,7 +46,8 @@ class MessageService:
         services: Services | None = None,
         report_address: Callable[[str], ReportAddress] = no_reports,
     ) -> None:
-        """`report_address` returns, for a service, what finds the address to which it reports the delivery of a message."""
+        """`report_address` returns, for a service, what finds the address to which it reports the delivery of a
+        message."""
         self._client = ServiceClient()
         self._guarded = GuardedClient(allow_loopback_http=settings.allow_loopback_endpoints)
         identities = MailIdentities(db, lambda: secret_box(settings), settings.of(MessagesSettings).mail_from)

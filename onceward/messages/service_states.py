@@ -1,7 +1,9 @@
-"""What a service reports about our account: an approved text was paused, a number lost quality, the account was restricted.
+"""What a service reports about our account: an approved text was paused, a number lost quality, the account was
+restricted.
 
-Each report becomes the state of its subject; a report that is older than the stored state changes nothing. Administrators get a
-notice when a state becomes bad or good again. The notice belongs to the organization that owns the account.
+Each report becomes the state of its subject; a report that is older than the stored state changes nothing.
+Administrators get a notice when a state becomes bad or good again. The notice belongs to the organization that owns the
+account.
 """
 
 from __future__ import annotations

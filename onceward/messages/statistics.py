@@ -1,7 +1,8 @@
-"""Reports about messages: sent, delivered, read, failed by reason, and what they cost, by organization, channel and template.
+"""Reports about messages: sent, delivered, read, failed by reason, and what they cost, by organization, channel and
+template.
 
-A report reads the messages of its period, which a BRIN index finds, and is limited to `MOST_DAYS`. The cost is an estimate: the number
-of sent messages times the price per channel in the settings.
+A report reads the messages of its period, which a BRIN index finds, and is limited to `MOST_DAYS`. The cost is an
+estimate: the number of sent messages times the price per channel in the settings.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ async def list_suppressions(
     before: datetime | None = None,
     limit: int = 100,
 ) -> list[dict[str, Any]]:
-    """Return the suppressed addresses, newest first: of one organization, of the installation itself, or `everywhere`."""
+    """Return the suppressed addresses, newest first: of one organization, of the installation itself, or
+    `everywhere`."""
     return [dict(row) for row in await db.fetch(LIST, organization, everywhere, before, limit)]
 
 

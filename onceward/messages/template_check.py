@@ -1,7 +1,9 @@
-"""Check templates when a process starts: a missing translation or variable is an error then, and not when a message is sent.
+"""Check templates when a process starts: a missing translation or variable is an error then, and not when a message is
+sent.
 
-Every language of a folder needs every template of the folder. Every text is rendered with `sample.json` in each language, for
-each channel that has a text of its own. A template without a sample must use the same variables in each language.
+Every language of a folder needs every template of the folder. Every text is rendered with `sample.json` in each
+language, for each channel that has a text of its own. A template without a sample must use the same variables in each
+language.
 """
 
 from __future__ import annotations

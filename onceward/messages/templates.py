@@ -77,7 +77,8 @@ class Template:
 
     @property
     def installation_account(self) -> frozenset[str]:
-        """The channels on which the installation's account sends, also for an organization with its own: it may be refused."""
+        """The channels on which the installation's account sends, also for an organization with its own: it may be
+        refused."""
         return frozenset(self.options.get("installation_account", ()))
 
     @property

@@ -173,13 +173,15 @@ class Troubles:
 async def list_troubles(
     db: Database, *, channel: str | None = None, owner: UUID | str | None = "all"
 ) -> list[dict[str, Any]]:
-    """Return what services refuse, oldest first; `owner` limits it to one organization, or with None to the installation."""
+    """Return what services refuse, oldest first; `owner` limits it to one organization, or with None to the
+    installation."""
     owned = None if isinstance(owner, str) else owner
     return [dict(row) for row in await db.fetch(LIST, channel, owner != "all", owned)]
 
 
 async def change_template(tx: Transaction, line: Line, text: TemplateText, refusal: Refused | None) -> None:
-    """Let the messages of a template in one language wait, as its service reports, or with None let one of them try again.
+    """Let the messages of a template in one language wait, as its service reports, or with None let one of them try
+    again.
 
     The caller tells the administrators. If no message waits, nothing is left to try: the trouble has ended.
     """

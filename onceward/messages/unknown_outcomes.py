@@ -1,4 +1,5 @@
-"""Record what an operator found out about messages whose outcome is unknown: one message, or all that match a filter."""
+"""Record what an operator found out about messages whose outcome is unknown: one message, or all that match a
+filter."""
 
 from __future__ import annotations
 

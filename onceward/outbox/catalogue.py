@@ -50,7 +50,8 @@ class Catalogue:
     def declare(
         self, name: str, model: Any = None, *, sample: Any, description: str = "", declared_by: str = "app"
     ) -> EventType:
-        """Add an event type. A sample that matches the model is required, because customers develop against the sample."""
+        """Add an event type. A sample that matches the model is required, because customers develop against the
+        sample."""
         check_name(name)
         if sample is None:
             raise ValueError(f"event type {name!r} has no sample; pass sample=... with example data")

@@ -85,7 +85,8 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointFields:
-    """The fields that a customer sets. `check` validates all of them except the address, which the HTTP client checks."""
+    """The fields that a customer sets. `check` validates all of them except the address, which the HTTP client
+    checks."""
 
     url: str
     events: Sequence[str]

@@ -147,7 +147,8 @@ class Endpoints:
         )
 
     async def _require_room(self, tx: Transaction, organization: UUID | None, created: UUID) -> None:
-        """Raise `Invalid` if the new endpoint is one too many: end users choose these URLs, and may choose any number."""
+        """Raise `Invalid` if the new endpoint is one too many: end users choose these URLs, and may choose any
+        number."""
         # Locked before the count: two concurrent requests may both see room for one more endpoint.
         await tx.execute("select pg_advisory_xact_lock(hashtextextended($1, 9))", f"direct endpoints {organization}")
         if await tx.fetchval(COUNT_DIRECT, organization) <= MOST_DIRECT:
@@ -275,7 +276,8 @@ class Endpoints:
         return was_changed
 
     async def enable(self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor) -> bool:
-        """Send events that are published from now on. Earlier failures no longer count towards disabling the endpoint."""
+        """Send events that are published from now on. Earlier failures no longer count towards disabling the
+        endpoint."""
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
             was_changed = await tx.fetchval(

@@ -68,7 +68,8 @@ async def watch(db: Database) -> list[str]:
 
 
 async def sweep(conn: Connection, *, at_once: int = 1000) -> int:
-    """End up to `at_once` waiting deliveries of disabled endpoints. They can be recovered when the endpoint is enabled."""
+    """End up to `at_once` waiting deliveries of disabled endpoints. They can be recovered when the endpoint is
+    enabled."""
     return await conn.fetchval(SWEEP, at_once)
 
 

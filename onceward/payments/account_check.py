@@ -1,5 +1,5 @@
-"""Check an account: list the movements of its balance, book its fees and payouts, compare the rest with our tables, store
-what differs. A job does it every day and reports; `payments check` does it now."""
+"""Check an account: list the movements of its balance, book its fees and payouts, compare the rest with our tables,
+store what differs. A job does it every day and reports; `payments check` does it now."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from onceward.statements import read_statement
 from . import movements
 from .calls import again, service_for
 from .comparison import OF_CHARGES, Difference, compare_payment, compare_payouts
+from .declarations import is_by_hand
 from .errors import PaymentError
 from .service import BalanceLine, BalancePage, PaymentService
 
@@ -76,6 +77,8 @@ async def check_account(
 ) -> CheckedAccount:
     """Check one account, a row of `ACCOUNTS`."""
     checked = (account["name"], account["service"], account["organization_id"])
+    if is_by_hand(account["service"]):
+        return CheckedAccount(*checked)  # there is no balance to compare with
     try:
         service = await service_for(services, account)
         lines = await _list(service, since=since - OVERLAP, until=account["now"] + ONE_MINUTE)

@@ -31,7 +31,8 @@ select a.id, a.name, a.service, a.organization_id, a.connected_account, a.source
 
 @dataclass(frozen=True, slots=True)
 class AddedAccount:
-    """A new account: the path to enter at the service as the address of its webhooks, and the types that it must send."""
+    """A new account: the path to enter at the service as the address of its webhooks, and the types that it must
+    send."""
 
     id: UUID
     path: str

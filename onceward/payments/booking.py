@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onceward.ledger import named_errors
 
+from .declarations import is_by_hand
 from .model import Books, Share
 
 Row = Any
@@ -32,6 +33,11 @@ class NewJournal:
     key: str
     kind: str
     entries: Entries
+
+
+def books_of(books: Books | None, row: Row) -> Books | None:
+    """Return the books of a payment: what people record by hand is not cash at a service."""
+    return replace(books, cash=books.by_hand) if books is not None and is_by_hand(row["service"]) else books
 
 
 async def post(
@@ -66,6 +72,7 @@ def as_json(books: Books | None, journals: Sequence[NewJournal]) -> tuple[dict[s
 
 def received(books: Books | None, row: Row, shares: Sequence[Share] | None) -> list[NewJournal]:
     """Return the journals of money that arrived: to the shares if it was accepted, or (None) as owed to the buyer."""
+    books = books_of(books, row)
     if books is None:
         return []
     if shares is None:
@@ -101,6 +108,7 @@ async def paid_back(
     wanted: Sequence[Share],
 ) -> None:
     """Post money that went back to the buyer: first what the books owe, then the shares, then what nobody is owed."""
+    books = books_of(books, row)
     if books is None:
         return
     credit = books.bank if from_bank else books.cash
@@ -117,6 +125,7 @@ async def paid_back(
 
 async def sent_back(tx: Any, books: Books | None, row: Row, amount: int, *, key: str) -> None:
     """Post a refund that the bank returned: the money is in our account again, and we owe it to the buyer."""
+    books = books_of(books, row)
     if books is not None:
         journal = NewJournal(key, "refund returned", [(books.cash, books.refunds_payable, amount)])
         await post(tx, books, [journal], currency=row["currency"], payment_id=row["id"])

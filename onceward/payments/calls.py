@@ -9,7 +9,7 @@ from onceward.services import NotSet, Services
 from onceward.services.outcome import Refused, Throttled, Unknown, Unreachable
 from onceward.work import Permanent, Retry, Snooze
 
-from .declarations import service_class
+from .declarations import is_by_hand, service_class
 from .errors import PaymentError
 from .service import Failure, PaymentService
 
@@ -33,6 +33,8 @@ async def service_for(services: Services, row: Row) -> PaymentService:
     """
     name, owner = row["service"], row["account_owner"]
     connected = row["connected_account"]
+    if is_by_hand(name):
+        return service_class(name).connect(None)
     if owner is None and connected is None and await services.has_own_account(name, row["organization_id"]):
         raise PaymentError(
             f"organization {row['organization_id']} has an account of its own at {name}, but its payments use the installation's"

@@ -103,7 +103,8 @@ class Declarations:
         first_use: Callable[[], None],
         handle: Callable[[str, str], None],
     ) -> None:
-        """`first_use` adds the tasks of the machine to the app; `handle(source, service)` its event handlers for a source."""
+        """`first_use` adds the tasks of the machine to the app; `handle(source, service)` its event handlers for a
+        source."""
         self._registry = registry
         self._first_use = first_use
         self._handle = handle
@@ -127,11 +128,13 @@ class Declarations:
         self._handle(source, service)
 
     def subject(self, type: str, *, lock: Callable[[Any, str], Awaitable[Any]] | None = None) -> None:
-        """Name a function `async def (tx: Tx, subject_id: str)` that locks rows of the app before the machine locks a payment."""
+        """Name a function `async def (tx: Tx, subject_id: str)` that locks rows of the app before the machine locks
+        a payment."""
         self._subject(type).lock = lock
 
     async def visit(self, engine: Any, payment_id: UUID, *, organization: UUID) -> Visit:
-        """Return where the buyer of a payment goes, and open the page at the service: for a route that redirects by itself."""
+        """Return where the buyer of a payment goes, and open the page at the service: for a route that redirects by
+        itself."""
         from .payment_pages import visit
 
         services = self._registry().services
@@ -139,7 +142,8 @@ class Declarations:
         return await visit(lambda: engine.transaction(organization=organization), services(), payment_id)
 
     def on_paid(self, type: str, /) -> Callable[[F], F]:
-        """Run `async def (payment: Payment, tx: Tx) -> Accept | Return` when money arrived for a subject of this type."""
+        """Run `async def (payment: Payment, tx: Tx) -> Accept | Return` when money arrived for a subject of this
+        type."""
         return self._declare(type, "on_paid")
 
     def on_returned(self, type: str, /) -> Callable[[F], F]:
@@ -170,7 +174,8 @@ class Declarations:
         return self._declare(type, "on_disputed")
 
     def on_instalment(self, type: str, /) -> Callable[[F], F]:
-        """Run `async def (instalment: Instalment, tx: Tx) -> Accept | Return | None` when a plan of instalments changes."""
+        """Run `async def (instalment: Instalment, tx: Tx) -> Accept | Return | None` when a plan of instalments
+        changes."""
         return self._declare(type, "on_instalment")
 
     def _declare(self, type: str, hook: str) -> Callable[[F], F]:
@@ -201,6 +206,11 @@ def service_class(name: str) -> type[PaymentService]:
     if name not in known:
         raise ValueError(f"service {name!r} takes no payments: use one of {', '.join(sorted(known)) or 'none'}")
     return integrations().load(name, "payments")
+
+
+def is_by_hand(name: str) -> bool:
+    """Return whether people record the payments of a service: it has no account to call, and no balance to compare."""
+    return getattr(service_class(name), "is_by_hand", False)
 
 
 def payment_services() -> list[str]:

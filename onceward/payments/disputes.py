@@ -83,7 +83,8 @@ async def _store(tx: Any, row: Row, dispute: Row, report: DisputeReport) -> None
 
 
 async def _refund_again(tx: Any, row: Row) -> None:
-    """Request the refunds again that the service refused because of the dispute. Those that were settled stay settled."""
+    """Request the refunds again that the service refused because of the dispute. Those that were settled stay
+    settled."""
     for refund in await tx.fetch(REFUSED_FOR_DISPUTE, row["id"]):
         left = await refunds.refundable(tx, row)
         if left > 0:

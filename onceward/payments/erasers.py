@@ -21,7 +21,8 @@ end,
 
 
 async def end_plans(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
-    """End the plans of the person at the service: the reconciliation does it after the commit, and closes the open pages."""
+    """End the plans of the person at the service: the reconciliation does it after the commit, and closes the open
+    pages."""
     await tx.execute(END_PLANS, [each.key for each in found])
 
 

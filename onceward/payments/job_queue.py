@@ -29,7 +29,8 @@ async def enqueue(
     run_at: datetime | None = None,
     delay: timedelta | None = None,
 ) -> None:
-    """Enqueue a job of the machine for the organization of the transaction. An unfinished one with this key is enough."""
+    """Enqueue a job of the machine for the organization of the transaction. An unfinished one with this key is
+    enough."""
     options = Options(unique_key=unique, on_conflict="ignore", run_at=run_at, delay=delay)
     caused_by = None if tx.cause is None else tx.cause.id
     text = json.dumps(arguments, default=str)

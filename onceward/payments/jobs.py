@@ -13,7 +13,7 @@ from onceward.work import Claimed, Job, Retry, RetryPolicy, Task
 
 from . import batches, daily, job_queue, page_reports, payment_pages, reconciliation, refunds, reports, store
 from .calls import AccountRefused, again, service_of_job
-from .declarations import Subject
+from .declarations import Subject, is_by_hand
 from .service import (
     Disputes,
     PaymentReport,
@@ -88,7 +88,8 @@ class Jobs:
         return await write(job, row, report)
 
     async def close(self, job: Job, *, payment_id: str, page: str | None = None) -> str:
-        """Make sure that a page cannot be paid any more. The buyer may have been faster: then the money is handed to the app."""
+        """Make sure that a page cannot be paid any more. The buyer may have been faster: then the money is handed to
+        the app."""
         async with job.transaction() as tx:
             row = await store.get(tx, UUID(payment_id))
             plan = await tx.fetchrow(
@@ -142,7 +143,7 @@ class Jobs:
             refund_id=refund["id"],
             payment_id=row["id"],
             charge=row["charge"],
-            amount=None if refund["is_rest"] else store.money(refund),
+            amount=None if refund["is_rest"] and not is_by_hand(row["service"]) else store.money(refund),
             reason=refund["reason"],
             metadata=refund["metadata"],
         )

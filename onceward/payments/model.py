@@ -1,4 +1,5 @@
-"""The values of the machine: payments, refunds, disputes and instalments as an app sees them, and what an app answers."""
+"""The values of the machine: payments, refunds, disputes and instalments as an app sees them, and what an app
+answers."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The app keeps the money. `shares` says to which accounts of the ledger it belongs; by default to `Books.revenue`."""
+    """The app keeps the money. `shares` says to which accounts of the ledger it belongs; by default to
+    `Books.revenue`."""
 
     shares: Sequence[Share] = ()
     result: Any = None
@@ -65,7 +67,8 @@ Answer = Accept | Return
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books:
-    """The accounts of the ledger that payments of an app are posted to, declared once: `app.payments.books(Books(...))`."""
+    """The accounts of the ledger that payments of an app are posted to, declared once:
+    `app.payments.books(Books(...))`."""
 
     cash: str = "cash"
     revenue: str = "revenue"
@@ -74,6 +77,8 @@ class Books:
     dispute_losses: str = "dispute_losses"
     service_fees: str = "service_fees"
     bank: str = "bank"
+    by_hand: str = "by_hand"
+    """The cash of payments without a service: the till, or the bank account that buyers transfer money to."""
     kinds: Mapping[str, Literal["asset", "liability", "equity", "revenue", "expense"]] = field(
         default_factory=dict[str, Any]
     )
@@ -84,14 +89,14 @@ class Books:
     def __post_init__(self) -> None:
         for code in (self.cash, self.revenue, self.refunds_payable, self.disputed, self.dispute_losses):
             checked_code(code)
-        for code in (self.service_fees, self.bank):
+        for code in (self.service_fees, self.bank, self.by_hand):
             checked_code(code)
 
     def kind(self, code: str) -> Literal["asset", "liability", "equity", "revenue", "expense"]:
         """Return the kind of an account."""
         if (kind := self.kinds.get(code) or self.kinds.get(code.partition(":")[0] + ":")) is not None:
             return kind
-        if code in (self.cash, self.disputed, self.bank):
+        if code in (self.cash, self.disputed, self.bank, self.by_hand):
             return "asset"
         if code in (self.dispute_losses, self.service_fees):
             return "expense"
@@ -238,7 +243,8 @@ class Dispute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instalment:
-    """What happened to a plan of instalments. `payment` is that of this instalment if `status` is `paid`, otherwise the first."""
+    """What happened to a plan of instalments. `payment` is that of this instalment if `status` is `paid`, otherwise
+    the first."""
 
     plan_id: UUID
     status: InstalmentStatus

@@ -187,7 +187,7 @@ async def _decide(
     decision = "returned" if isinstance(answer, Return) else "accepted"
     reason = answer.reason if isinstance(answer, Return) else None
     listed = [] if shares is None or books is None else [(each.account, each.amount) for each in shares]
-    used, journals = booking.as_json(books, booking.received(books, row, shares))
+    used, journals = booking.as_json(booking.books_of(books, row), booking.received(books, row, shares))
     with named_errors():
         decided = await tx.fetchrow(store.DECIDE, row["id"], decision, reason, listed, used, journals, names)
     return store.merged(row, decided)

@@ -1,4 +1,5 @@
-"""Payments in the dashboard: lists of payments, refunds, disputes, payouts and differences, and what operators do with money."""
+"""Payments in the dashboard: lists of payments, refunds, disputes, payouts and differences, and what operators do
+with money."""
 
 from __future__ import annotations
 

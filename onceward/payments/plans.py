@@ -54,7 +54,8 @@ async def started(tx: Any, row: Row, subscription: str) -> None:
 
 
 async def apply_invoice(tx: Any, subject: Subject, row: Row, report: InvoiceReport) -> str:
-    """Apply the state of one invoice. `row` is the locked payment that started the plan, or that of the invoice itself."""
+    """Apply the state of one invoice. `row` is the locked payment that started the plan, or that of the invoice
+    itself."""
     first = await _first(tx, row)
     plan = await tx.fetchrow(LOCK, first["id"])
     if plan is None:

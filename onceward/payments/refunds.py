@@ -17,7 +17,7 @@ from uuid import UUID
 from onceward.money import Money
 
 from . import booking, positions, store
-from .declarations import Subject, service_class
+from .declarations import Subject, is_by_hand, service_class
 from .errors import NotFound, NotRefundable
 from .job_queue import REFUND, enqueue
 from .model import Share
@@ -358,15 +358,21 @@ async def restart(tx: Any, row: Row, refund: Row, *, amount: int) -> Row:
 
 
 async def settle(tx: Any, subject: Subject, refund_id: UUID, *, note: str) -> Row:
-    """Record that the buyer got the money another way. The refund never starts again, and a call under way is overtaken.
+    """Record that the buyer got the money another way. The refund never starts again, and a call under way is
+    overtaken.
 
-    A refund that the service still has as pending is given up: if the service pays it after all, that is a refund of its own.
+    A refund that the service still has as pending is given up: if the service pays it after all, that is a refund of
+    its own.
     """
     row, refund = await lock(tx, refund_id)
     if refund["status"] not in (*UNFINISHED, "failed"):
         raise NotRefundable(
             f"refund {refund_id} is {refund['status']}: only one without the money can be settled by hand"
         )
+    if is_by_hand(row["service"]):  # every refund of such a payment is paid by a person
+        reference = refund["reference"] or attempt_key(refund_id, refund["attempt"])
+        await _finish(tx, subject, row, refund, refund["amount"], status="done", reference=reference, note=note[:500])
+        return await tx.fetchrow(store.REFUND, refund_id)
     if refund["status"] == "pending":
         note = f"{note[:300]} (pending at the service as {refund['reference']})"
         refund = await store.change(tx, "payment_refunds", refund_id, reference=None)

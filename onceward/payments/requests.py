@@ -1,4 +1,5 @@
-"""`tx.payments`: open and close pages, request refunds, read payments. Nothing here calls a service: jobs and visits do."""
+"""`tx.payments`: open and close pages, request refunds, read payments. Nothing here calls a service: jobs and visits
+do."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from onceward.durations import Duration, in_seconds
 from onceward.money import Money
 
 from . import batches, plans, refunds, reports, store
-from .declarations import PaymentRegistry, Subject, service_class
+from .declarations import PaymentRegistry, Subject, is_by_hand, service_class
 from .errors import NotFound, NotPayable, PaymentPending, UnknownAccount
 from .job_queue import ASK, CLOSE, enqueue
 from .model import Instalments, Page, Payment, Refund, RefundBatch, Share
-from .service import Line
+from .service import Line, PaymentReport
 
 Row = Any
 ALMOST_OVER = timedelta(minutes=5)
@@ -129,6 +130,27 @@ class TxPayments:
         await enqueue(self._tx, CLOSE, {"payment_id": row["id"]}, unique=f"close:{row['id']}:now")
         return True
 
+    async def record(self, payment_id: UUID, /, *, amount: Money, reference: str) -> Payment:
+        """Record money that came without a payment service: cash, or a bank transfer. `on_paid` runs at once.
+
+        `reference` names the receipt, for example the line of a bank statement: the same one twice is one receipt, and
+        another one is a second payment of the subject.
+        """
+        row = await self._lock(payment_id)
+        if not is_by_hand(row["service"]):
+            raise NotPayable(
+                f"payment {row['id']} is paid at {row['service']}: only {row['service']} says what it received"
+            )
+        if amount.amount <= 0:
+            raise NotPayable(f"amount {amount} must be above zero")
+        if not 0 < len(reference.strip()) <= 100:
+            raise NotPayable(f"reference {reference[:100]!r} must have 1 to 100 characters: it names the receipt")
+        subject = self._registry.subject(row["subject_type"])
+        charge = f"{row['id']}:{reference.strip()}"
+        report = PaymentReport(state="paid", payment_id=row["id"], charge=charge, received=amount)
+        await reports.apply_to(self._tx, subject, row, report)
+        return store.payment_of(await store.get(self._tx, row["id"]))
+
     async def refund(
         self,
         payment: Payment | UUID,
@@ -148,8 +170,8 @@ class TxPayments:
 
         `percent` is of what was paid, rounded down to an amount that the service takes. `lines` are for the app, which
         gets them in `on_refunded`. `shares` say from which accounts of the ledger the money comes; by default in
-        proportion. `metadata` is stored with the refund at the service, for people who read its dashboard. The same `key`
-        twice is one refund.
+        proportion. `metadata` is stored with the refund at the service, for people who read its dashboard. The same
+        `key` twice is one refund.
         """
         if amount is not None and percent is not None:
             raise ValueError("give amount or percent, not both")
@@ -181,7 +203,8 @@ class TxPayments:
         key: str | None = None,
         by: str = "app",
     ) -> RefundBatch:
-        """Refund many payments by a job, `per_minute` of them each minute, each once. The same `key` twice is one batch.
+        """Refund many payments by a job, `per_minute` of them each minute, each once. The same `key` twice is one
+        batch.
 
         When the service has answered every call, accounting gets a report. `refund_batch` returns how it stands.
         """
@@ -209,7 +232,8 @@ class TxPayments:
         return store.refund_of(refund, await store.get(self._tx, refund["payment_id"]))
 
     async def ask(self, payment_id: UUID, /) -> None:
-        """Ask the service about a payment now, by a job: for the page that a buyer returns to before the webhook arrives."""
+        """Ask the service about a payment now, by a job: for the page that a buyer returns to before the webhook
+        arrives."""
         await self._lock(payment_id)
         await enqueue(self._tx, ASK, {"kind": "payment", "id": payment_id}, unique=f"ask:payment:{payment_id}")
 

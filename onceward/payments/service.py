@@ -79,7 +79,8 @@ __all__ = [
 ]
 
 PAYMENT_ID = "onceward_payment"
-"""The name of our id in the metadata of a service's objects. A service with one free field stores the id alone in it."""
+"""The name of our id in the metadata of a service's objects. A service with one free field stores the id alone in
+it."""
 
 Failure = Refused | Throttled | Unreachable | Unknown
 """Why a question got no answer."""
@@ -194,7 +195,8 @@ class PaymentReport:
     fee: Money | None = None
     """What the service took for it, in the currency of `received`, if the object says so."""
     subscription: str | None = None
-    """The subscription that the page started. Its money is reported by `InvoiceReport`, never here: `charge` is None."""
+    """The subscription that the page started. Its money is reported by `InvoiceReport`, never here: `charge` is
+    None."""
     is_open: bool = False
     """Whether the buyer may still try on the page, after `declined`."""
     failure: str | None = None

@@ -93,7 +93,8 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
         spare_collector()
 
     def on_exit(error: BaseException) -> None:
-        """A task that a handler had created ended the event loop. Nothing is released: what was running counts a crash."""
+        """A task that a handler had created ended the event loop. Nothing is released: what was running counts a
+        crash."""
         get_logger("onceward.process").error("process.ended_by_handler", error=type(error).__name__)
         end_at_once(EXIT_CODE)
 

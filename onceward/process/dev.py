@@ -29,7 +29,8 @@ WATCHED = frozenset(
 )
 SKIPPED = frozenset({"__pycache__", "build", "dist", "node_modules", "tests", "venv", "wheels"})
 DEFAULTS = {"ONCEWARD_SHUTDOWN_GRACE_S": "2", "ONCEWARD_ALLOW_LOOPBACK_ENDPOINTS": "true"}
-"""Settings of the child unless they are set: restart fast, and deliver outbound webhooks to programs on this machine."""
+"""Settings of the child unless they are set: restart fast, and deliver outbound webhooks to programs on this
+machine."""
 
 
 class Development:

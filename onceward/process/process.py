@@ -17,10 +17,11 @@ from onceward import __version__
 from onceward.app import Onceward
 from onceward.background import Loop, Supervisor, spawn, supervised_by
 from onceward.background.supervisor import LOOK_EVERY_S
-from onceward.connections import connection_budget
+from onceward.connections import ConnectionBudget, connection_budget
 from onceward.context import Context
 from onceward.db import Database, FunctionFile, Migration, MigrationError, Unavailable, wait_for_server
 from onceward.db.configured import ConfiguredDatabase
+from onceward.db.connection_share import Demand
 from onceward.db.errors import NewerSchema
 from onceward.db.migration_files import known
 from onceward.db.processes import ProcessNote
@@ -145,7 +146,7 @@ class Process:
             await wait_for_server(partial(refuse_during_restore, self.database), limit_s=wait_s)
             await wait_for_server(self._prepare_schema, limit_s=wait_s)
             await wait_for_server(partial(refuse_unfinished, self.database), limit_s=wait_s)
-            await wait_for_server(self._note_process, limit_s=wait_s)
+            await wait_for_server(partial(self._note_process, chosen), limit_s=wait_s)
             self._stages.end("schema")
             await loading
             parts = self._make_parts(chosen)
@@ -159,12 +160,7 @@ class Process:
         except BaseException:
             await self.stop()
             raise
-        budget = connection_budget(
-            pool_max=self.settings.pool_max,
-            roles=chosen,
-            pgbouncer=self.settings.pgbouncer,
-            servers=self.settings.database_servers,
-        )
+        budget = self._budget(chosen)
         log.info(
             "process.started",
             app=self.app.name,
@@ -273,7 +269,21 @@ class Process:
         if self.database.is_away:
             raise Unavailable("PostgreSQL refuses new connections")
 
-    async def _note_process(self) -> None:
+    def _demand(self, roles: frozenset[Role]) -> Demand | None:
+        if self.settings.pgbouncer:
+            return None
+        budget = self._budget(roles)
+        return Demand(outside=budget.total - budget.pool, pool=budget.pool)
+
+    def _budget(self, roles: frozenset[Role]) -> ConnectionBudget:
+        return connection_budget(
+            pool_max=self.settings.pool_max,
+            roles=roles,
+            pgbouncer=self.settings.pgbouncer,
+            servers=self.settings.database_servers,
+        )
+
+    async def _note_process(self, roles: frozenset[Role]) -> None:
         note = ProcessNote(
             self.database,
             known(self.features.migrations),
@@ -282,6 +292,8 @@ class Process:
             on_too_old=self._on_too_old,
             failing=self.supervisor.failing,
             overdue=self._overdue.counts,
+            demand=self._demand(roles),
+            connections_max=self.settings.connections_max,
         )
         await note.start()
         self._undo.append(("process note", note.stop))
@@ -356,5 +368,6 @@ class Process:
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
-    """Wait for the end of a thread, which cannot be interrupted. If the start failed before, its error does not matter."""
+    """Wait for the end of a thread, which cannot be interrupted. If the start failed before, its error does not
+    matter."""
     await asyncio.gather(task, return_exceptions=True)

@@ -1,9 +1,11 @@
-"""Watch the event loop from a thread: a handler that blocks it stops everything in the process, also its timeouts and signals.
+"""Watch the event loop from a thread: a handler that blocks it stops everything in the process, also its timeouts and
+signals.
 
-The thread counts how often it looked without the loop having moved. A process that was frozen and thaws is not blocked: the
-thread did not look meanwhile. First the thread logs the work and the line that blocks; while the loop is blocked, the process
-answers no probe, so it is not ready. After a limit the thread ends the process. Other workers rescue its work, and only the
-work that blocked the loop counts a crash: a job, all jobs of a batch, or none if a request or a live query blocked it.
+The thread counts how often it looked without the loop having moved. A process that was frozen and thaws is not blocked:
+the thread did not look meanwhile. First the thread logs the work and the line that blocks; while the loop is blocked,
+the process answers no probe, so it is not ready. After a limit the thread ends the process. Other workers rescue its
+work, and only the work that blocked the loop counts a crash: a job, all jobs of a batch, or none if a request or a live
+query blocked it.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ class BatchRun(Protocol):
         self, step: str, items: Mapping[str, Any], call: BatchFunction, organization: UUID | None
     ) -> Mapping[str, str]: ...
 
-    async def record_failure(self, step: str, key: str, error: BaseException) -> str: ...
+    async def record_failure(self, step: str, key: str, error: BaseException, organization: UUID | None) -> str: ...
 
-    async def count_many(self, outcomes: Iterable[str]) -> None: ...
+    async def count_many(self, step: str, organization: UUID | None, outcomes: Iterable[str]) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Batches:
             return
         if "success" in outcomes.values():
             self._failures_in_a_row = 0
-        await self.run.count_many(outcomes.values())
+        await self.run.count_many(self.step, organization, outcomes.values())
 
     async def _failed(self, organization: UUID | None, batch: Mapping[str, Any], error: Exception) -> None:
         if len(batch) > 1:
@@ -100,7 +100,8 @@ class Batches:
                 await self._do(organization, {key: batch[key] for key in half})
             return
         [(key, item)] = batch.items()
-        await self.run.count_many([await self.run.record_failure(self.step, key, error)])
+        outcome = await self.run.record_failure(self.step, key, error, organization)
+        await self.run.count_many(self.step, organization, [outcome])
         if self.on_failed is not None:
             await self.on_failed(item, error)
         self._failures_in_a_row += 1
@@ -109,7 +110,7 @@ class Batches:
 
 
 async def mark_batch(
-    tx: Transaction, *, scope: int, step: str, keys: Sequence[str], run: int, lease: int
+    tx: Transaction, *, scope: int, step: str, keys: Sequence[str], run: int, lease: int, organization: UUID | None
 ) -> dict[str, str]:
     """Mark the items, and return those that are done already with their outcome.
 
@@ -119,7 +120,8 @@ async def mark_batch(
     import asyncpg
 
     try:
-        rows = await tx.fetch("select * from onceward.mark_items($1, $2, $3, $4, $5)", scope, step, keys, run, lease)
+        mark = "select * from onceward.mark_items($1, $2, $3, $4, $5, $6)"
+        rows = await tx.fetch(mark, scope, step, keys, run, lease, organization)
     except asyncpg.PostgresError as error:
         if error.sqlstate == "P0002":
             raise Superseded from None

@@ -21,7 +21,8 @@ class ScheduleOptions(TypedDict, total=False):
     name: str | None
     """The name of the schedule; otherwise that of the function."""
     missed: Missed
-    """What happens to missed times: run `once` (the default), `skip` them, or run `all` within `window`, at most `max_runs`."""
+    """What happens to missed times: run `once` (the default), `skip` them, or run `all` within `window`, at most
+    `max_runs`."""
     window: Duration
     """A day, if not given."""
     max_runs: int

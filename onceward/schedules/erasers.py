@@ -19,7 +19,7 @@ ERASERS: tuple[Eraser, ...] = (
         table="onceward.run_items",
         columns={"key": "text", "error": "json"},
         delete=True,
-        scope=INSTANCE,
+        scope="($1::uuid is null or t.organization_id = $1::uuid)",
         waits="exists (select from onceward.runs r where r.scope = t.scope and r.status in ('pending', 'running'))",
     ),
     Eraser(
@@ -40,4 +40,5 @@ UNSEARCHED: dict[str, str] = {
     "onceward.schedules.tz": "a time zone",
     "onceward.runs.schedule": "a name given by code",
     "onceward.run_items.step": "a name given by code",
+    "onceward.run_parts.*": "counts, under names given by code",
 }

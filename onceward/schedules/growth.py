@@ -6,4 +6,5 @@ GROWTH: dict[str, str] = {
     "onceward.schedules": "kept: one row for each schedule",
     "onceward.runs": "deleted by `prune runs` after ONCEWARD_RETENTION_DAYS",
     "onceward.run_items": "deleted with their run by `prune runs`",
+    "onceward.run_parts": "deleted with their run by `prune runs`",
 }

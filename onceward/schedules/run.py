@@ -30,7 +30,8 @@ from onceward.db import OUTAGE, Cause, Database, OutcomeUnknown, Transaction, Un
 from onceward.db.lost import is_gone
 from onceward.errors import OncewardError
 from onceward.schedules.batches import Batches, BatchFunction, BatchResult, FailureHook, mark_batch
-from onceward.statements import read_statement
+from onceward.schedules.run_parts import Counts, Parts
+from onceward.statements import named, read_statement
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
 from onceward.work.leaks import failure_of, leaked
@@ -38,16 +39,32 @@ from onceward.work.settle import describe
 
 log = structlog.get_logger(__name__)
 
-MARK = "select verdict, earlier from onceward.mark_item($1, $2, $3, $4, $5, $6, $7)"
+MARK = "select verdict, earlier from onceward.mark_item($1, $2, $3, $4, $5, $6, $7, $8)"
 HELD = "select onceward.holds_run($1, $2)"
 DONE = "select key, run_id, outcome from onceward.run_items where scope = $1 and step = $2 and outcome <> 'failed'"
 MARKED = read_statement("schedules", "count_items")
-PROGRESS = read_statement("schedules", "save_progress")
+PROGRESS = named(read_statement("schedules", "save_progress"))
+FAILED = read_statement("schedules", "list_failed_items")
 PROGRESS_EVERY_S = 1.0
 
 
 class Skip(OncewardError):
     """An item's function raises this to roll back the item and count it as skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An item that failed, with its error as text."""
+
+    step: str
+    key: str
+    organization: UUID | None
+    error: str
+
+
+def _text(row: Any) -> str:
+    # `Failed` is not the name of an exception: the function itself said what went wrong.
+    return str(row["message"]) if row["type"] == "Failed" else f"{row['type']}: {row['message']}"
 
 
 class _DoneAlready(OncewardError):
@@ -67,26 +84,6 @@ class _ItemFailed(OncewardError):
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
-
-
-@dataclass(slots=True)
-class Counts:
-    """The number of items so far, by outcome."""
-
-    processed: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-    def add(self, outcome: str, items: int = 1) -> None:
-        self.processed += items
-        match outcome:
-            case "success":
-                self.succeeded += items
-            case "failed":
-                self.failed += items
-            case _:
-                self.skipped += items
 
 
 class Run:
@@ -112,6 +109,7 @@ class Run:
         self.schedule = schedule
         self.due_at = due_at
         self.counts = Counts()
+        self._parts = Parts()
         self.total: int | None = None
         """The number of items passed to `each` so far, if known; used by the progress bar."""
 
@@ -125,7 +123,8 @@ class Run:
         return self._work.attempts + self._work.crashes + 1
 
     def key(self, action: str) -> str:
-        """Return `run:<id>:<action>`, an idempotency key for calls to other services. It is the same on every attempt."""
+        """Return `run:<id>:<action>`, an idempotency key for calls to other services. It is the same on every
+        attempt."""
         return Cause("run", self.id).key(action)
 
     # -- reading and writing ----------------------------------------------------------------------------------------
@@ -158,6 +157,11 @@ class Run:
                 yield tx
                 gate("item-before-commit")
             gate("item-after-commit")
+
+    async def failures(self, *, most: int = 100) -> list[Failure]:
+        """Return items of this run that failed, in all its attempts, the oldest first."""
+        rows = await self._db.fetch(FAILED, [self.id], most)
+        return [Failure(row["step"], row["key"], row["organization_id"], _text(row)) for row in rows]
 
     # -- items --------------------------------------------------------------------------------------------------------
 
@@ -203,11 +207,12 @@ class Run:
         name: str | None = None,
         on_failed: FailureHook | None = None,
     ) -> Counts:
-        """Call `function(items, tx)` for up to `size` consecutive items of one organization at a time, in one transaction.
+        """Call `function(items, tx)` for up to `size` consecutive items of one organization at a time, in one
+        transaction.
 
-        Every item has its own mark, outcome and error, as with `each`. The function may return a `BatchResult` that names
-        items that were skipped or failed. A batch that raises is split until the items at fault are alone; `on_failed(item,
-        error)` is called for each of these after its failure was recorded.
+        Every item has its own mark, outcome and error, as with `each`. The function may return a `BatchResult` that
+        names items that were skipped or failed. A batch that raises is split until the items at fault are alone;
+        `on_failed(item, error)` is called for each of these after its failure was recorded.
         """
         if size < 1:
             raise ValueError(f"size must be at least 1, not {size}")
@@ -232,8 +237,10 @@ class Run:
         if self._resumed:
             # Items that an earlier attempt finished may no longer be among the items: the marks count them all.
             self.counts = before
-            for row in await self._db.fetch(MARKED, self._scope, step, self.id):
+            rows = await self._db.fetch(MARKED, self._scope, step, self.id)
+            for row in rows:
                 self.counts.add(row["outcome"], row["items"])
+            self._parts.recount(step, rows)
         await self.save_progress()
 
     async def do_batch(
@@ -242,7 +249,10 @@ class Run:
         """Mark and do the items of a batch in one transaction, and return the outcome of each item of this run."""
         lease = self._work.lease
         async with self._transaction(organization) as tx:
-            done = await mark_batch(tx, scope=self._scope, step=step, keys=list(items), run=self.id, lease=lease)
+            keys = list(items)
+            done = await mark_batch(
+                tx, scope=self._scope, step=step, keys=keys, run=self.id, lease=lease, organization=organization
+            )
             left = {key: item for key, item in items.items() if key not in done}
             result = (await _call(call, list(left.values()), tx) if left else None) or BatchResult()
             outcomes = dict.fromkeys(left, "success")
@@ -257,49 +267,59 @@ class Run:
                 await tx.execute(correct, self._scope, step, self.id, lease, skipped, [*failed], [*failed.values()])
         return outcomes | done
 
-    async def record_failure(self, step: str, key: str, error: BaseException) -> str:
+    async def record_failure(self, step: str, key: str, error: BaseException, organization: UUID | None) -> str:
         """Record the failure of an item whose transaction was rolled back, and return its outcome."""
-        return await self._record_failure(step, key, error.error if isinstance(error, _ItemFailed) else error)
+        cause = error.error if isinstance(error, _ItemFailed) else error
+        return await self._record_failure(step, key, cause, organization)
 
     def _step(self, name: str) -> str:
         """Return the name of the step. A second `each` with the same function is a separate step."""
         self._steps[name] = self._steps.get(name, 0) + 1
         return name if self._steps[name] == 1 else f"{name}#{self._steps[name]}"
 
-    async def count(self, outcome: str) -> None:
-        """Count one item and save the progress about once a second."""
-        await self.count_many((outcome,))
-
-    async def count_many(self, outcomes: Iterable[str]) -> None:
+    async def count_many(self, step: str, organization: UUID | None, outcomes: Iterable[str]) -> None:
+        """Count items of one organization and save the progress about once a second."""
         for outcome in outcomes:
             if outcome != "before":
                 self.counts.add(outcome)
+                self._parts.add(step, organization, outcome)
         if self._on_progress is not None:
             self._on_progress(self)
         if time.monotonic() - self._saved_at > PROGRESS_EVERY_S:
             self._saved_at = time.monotonic()
             await self.save_progress()
 
-    async def save_progress(self) -> None:
+    async def save_progress(self, tx: Transaction | None = None) -> None:
         """Write the counts. Raise `Superseded` if this worker no longer holds the run."""
         c = self.counts
-        values = (c.processed, c.succeeded, c.failed, c.skipped)
-        if await self._db.fetchval(PROGRESS, self.id, self._work.lease, *values) is None:
+        parts, arguments = self._parts.unsaved()
+        values = PROGRESS.values(
+            id=self.id,
+            lease=self._work.lease,
+            processed=c.processed,
+            succeeded=c.succeeded,
+            failed=c.failed,
+            skipped=c.skipped,
+            schedule=self.schedule,
+            **arguments,
+        )
+        if await (tx or self._db).fetchval(PROGRESS.text, *values) is None:
             raise Superseded
+        self._parts.saved(parts)
 
     async def do_item(self, step: str, key: str, item: Any, call: Callable[..., Any], organization: UUID | None) -> str:
         """Mark and do one item in one transaction. The mark comes first, so that another worker waits for this one."""
         try:
             async with self._transaction(organization) as tx:
-                await self._mark(tx, step, key, "success")
+                await self._mark(tx, step, key, "success", organization)
                 await _call(call, item, tx)
             return "success"
         except _DoneAlready as done:
             return done.earlier or "before"
         except Skip:
-            return await self._record(step, key, "skipped")
+            return await self._record(step, key, "skipped", organization)
         except _ItemFailed as failed:
-            return await self._record_failure(step, key, failed.error)
+            return await self._record_failure(step, key, failed.error, organization)
         except (Superseded, *OUTAGE):
             raise  # the database is unavailable or another worker holds the run: not a failure of the item
         except OutcomeUnknown:
@@ -307,24 +327,33 @@ class Run:
             outcome = await self.do_item(step, key, item, call, organization)
             return "success" if outcome == "before" else outcome
         except Exception as error:
-            return await self._record_failure(step, key, error)
+            return await self._record_failure(step, key, error, organization)
 
-    async def _record_failure(self, step: str, key: str, error: BaseException) -> str:
+    async def _record_failure(self, step: str, key: str, error: BaseException, organization: UUID | None) -> str:
         log.warning("item.failed", schedule=self.schedule, run=self.id, step=step, error=type(error).__name__)
-        return await self._record(step, key, "failed", describe(error))
+        return await self._record(step, key, "failed", organization, describe(error))
 
-    async def _record(self, step: str, key: str, outcome: str, error: dict[str, Any] | None = None) -> str:
+    async def _record(
+        self, step: str, key: str, outcome: str, organization: UUID | None, error: dict[str, Any] | None = None
+    ) -> str:
         """Mark an item after its transaction was rolled back; return its outcome."""
         try:
-            await self._mark(self._db, step, key, outcome, error)
+            await self._mark(self._db, step, key, outcome, organization, error)
         except _DoneAlready as done:
             return done.earlier or "before"
         return outcome
 
     async def _mark(
-        self, conn: Transaction | Database, step: str, key: str, outcome: str, error: dict[str, Any] | None = None
+        self,
+        conn: Transaction | Database,
+        step: str,
+        key: str,
+        outcome: str,
+        organization: UUID | None,
+        error: dict[str, Any] | None = None,
     ) -> None:
-        row = await conn.fetchrow(MARK, self._scope, step, key, self.id, self._work.lease, outcome, error)
+        lease = self._work.lease
+        row = await conn.fetchrow(MARK, self._scope, step, key, self.id, lease, outcome, error, organization)
         assert row is not None
         if row["verdict"] == "lost":
             raise Superseded
@@ -403,14 +432,15 @@ class _Each:
     async def _one(self, item: Any) -> None:
         key = str(self._key(item))
         before = self._done.get(key)
+        organization = self._organization(item)
         if before is None:
-            outcome = await self._run.do_item(self._step, key, item, self._call, self._organization(item))
+            outcome = await self._run.do_item(self._step, key, item, self._call, organization)
             if outcome != "before":
-                await self._run.count(outcome)
+                await self._run.count_many(self._step, organization, (outcome,))
         elif before[0] == self._run.id:
             # This run did the item before it was interrupted, so it counts the item. Items of another run are not
             # counted here.
-            await self._run.count(before[1])
+            await self._run.count_many(self._step, organization, (before[1],))
 
 
 async def _iterate(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any]:

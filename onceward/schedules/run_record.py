@@ -139,6 +139,7 @@ async def _failed(db: Database, run: Run, lease: int, error: Exception, duration
     log.error("run.failed", schedule=run.schedule, run=run.id, error=described["type"], last_attempt=last)
     async with db.transaction(role="engine") as tx:
         await _must_hold(tx, run, lease)
+        await run.save_progress(tx)
         if not last:
             await tx.execute(AGAIN, run.id, duration_ms, described)
             return

@@ -81,7 +81,8 @@ def judge_failure(response: Response, *, repeatable: bool, reason: str | None = 
 
 
 def judge_payment_failure(response: Response, reason: str) -> ServiceAnswer:
-    """Convert a failure of a payment service. It is repeatable, and a 401 or 403 concerns the account, not the payment."""
+    """Convert a failure of a payment service. It is repeatable, and a 401 or 403 concerns the account, not the
+    payment."""
     if response.status in (401, 403):
         return Refused(reason, permanent=False, account=True)
     return judge_failure(response, repeatable=True, reason=reason)

@@ -1,4 +1,5 @@
-"""The contract page of an integration: the README of its folder with its samples, and its settings from the declaration."""
+"""The contract page of an integration: the README of its folder with its samples, and its settings from the
+declaration."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from onceward.extras import require
 from onceward.lazy import lazy_module
+from onceward.outside import is_withheld, leave
 from onceward.private_files import PrivateFolder
 
 from .errors import NotSet
@@ -55,6 +56,8 @@ class Files:
                 raise NotSet(f"ONCEWARD_FILES_URL={url!r} is not valid: write s3://bucket/prefix or file:///folder")
 
     async def put(self, path: str, content: bytes, *, content_type: str) -> None:
+        if is_withheld("PUT", f"file {path} ({len(content)} bytes)"):
+            return
         if isinstance(self._store, PrivateFolder):
             await asyncio.to_thread(self._store.put, path, content)
             return
@@ -69,6 +72,7 @@ class Files:
             return await asyncio.to_thread(self._store.get, path)
         if isinstance(self._store, dict):
             return self._store.get(path)
+        leave("GET", f"file {path}")
         try:
             stored = await obstore.get_async(self._store, path)
         except FileNotFoundError:
@@ -76,6 +80,8 @@ class Files:
         return bytes(await stored.bytes_async())
 
     async def delete(self, path: str) -> None:
+        if is_withheld("DELETE", f"file {path}"):
+            return
         if isinstance(self._store, PrivateFolder):
             await asyncio.to_thread(self._store.delete, path)
             return

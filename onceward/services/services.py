@@ -77,7 +77,8 @@ class Services:
         self._clients.clear()
 
     def use_secrets(self, store: SecretStore | None) -> None:
-        """Read the secrets of organizations from this store; None means that no organization has an account of its own."""
+        """Read the secrets of organizations from this store; None means that no organization has an account of its
+        own."""
         self._store = store
         self.forget_secrets()
 

@@ -17,7 +17,8 @@ UNSET = "ONCEWARD_TEST_NOTHING_"
 
 
 class _Deferred(FeatureSettings):
-    """Its validator is built when it is first used: a process lists the settings of all integrations and uses those of a few."""
+    """Its validator is built when it is first used: a process lists the settings of all integrations and uses those
+    of a few."""
 
     model_config = ConfigDict(defer_build=True)
 

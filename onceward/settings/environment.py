@@ -42,7 +42,8 @@ OptionalSecret = Annotated[SecretStr | None, BeforeValidator(_empty_is_unset)]
 
 
 class EnvironmentModel(BaseModel):
-    """A model that reads each field that is not given from the variable `<PREFIX><FIELD>`; letter case does not matter."""
+    """A model that reads each field that is not given from the variable `<PREFIX><FIELD>`; letter case does not
+    matter."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True)
     environment_prefix: ClassVar[str] = ""

@@ -78,8 +78,17 @@ class Settings(EnvironmentModel):
     data_dir: Path = Field(
         default=Path(".onceward"), description="Directory of the embedded database and stored files."
     )
-    pool_min: int = Field(default=2, ge=0, description="Minimum number of pooled database connections per process.")
-    pool_max: int = Field(default=20, ge=2, description="Maximum number of pooled database connections per process.")
+    pool_max: int = Field(
+        default=20,
+        ge=2,
+        description="Maximum number of pooled database connections per process; they open when they are needed.",
+    )
+    connections_max: int | None = Field(
+        default=None,
+        ge=10,
+        description="Maximum number of database connections of all processes of this installation together, which share "
+        "them (docs/scaling.md#connections). If not set: what the server allows, less 10 for commands and operators.",
+    )
     database_wait_s: float = Field(
         default=60.0,
         ge=0,
@@ -233,12 +242,6 @@ class Settings(EnvironmentModel):
                 "addresses or networks of your proxies (docs/security.md#behind-a-reverse-proxy), or set "
                 "ONCEWARD_ENVIRONMENT=development"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _pool_is_a_range(self) -> Settings:
-        if self.pool_min > self.pool_max:
-            raise ValueError(f"ONCEWARD_POOL_MIN={self.pool_min} is above ONCEWARD_POOL_MAX={self.pool_max}")
         return self
 
     @property

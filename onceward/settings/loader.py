@@ -113,10 +113,11 @@ def check_prefixes(declared: Declared) -> None:
 
 
 def load_settings(declared: Declared = (), **overrides: Any) -> Settings:
-    """Read the settings of the frame and of these features. `overrides` (command line options) win unless they are None.
+    """Read the settings of the frame and of these features. `overrides` (command line options) win unless they are
+    None.
 
-    Raises `SettingsError` with one line for every invalid value. The settings of a feature that is not listed here are read
-    when code first asks for them.
+    Raises `SettingsError` with one line for every invalid value. The settings of a feature that is not listed here are
+    read when code first asks for them.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     wrong: list[str] = []
@@ -146,7 +147,8 @@ M = TypeVar("M", bound=EnvironmentModel)
 
 
 def _read_own(model: type[M], prefix: str, given: dict[str, Any], wrong: list[str]) -> M | None:
-    """Read a model, and take the values that belong to it out of `given`. Adds to `wrong` a line for an invalid value."""
+    """Read a model, and take the values that belong to it out of `given`. Adds to `wrong` a line for an invalid
+    value."""
     own = {name: given.pop(name) for name in list(given) if prefix == PREFIX and name in model.model_fields}
     try:
         return read(model, prefix, own)

@@ -1,7 +1,7 @@
 """OpenTelemetry spans, if its packages are installed and tracing is switched on.
 
-Exporters and sampling follow the standard `OTEL_*` variables. A trace goes on in other processes and at other times: its
-text is the `traceparent` of W3C Trace Context and, after a space, the `tracestate` if there is one.
+Exporters and sampling follow the standard `OTEL_*` variables. A trace goes on in other processes and at other times:
+its text is the `traceparent` of W3C Trace Context and, after a space, the `tracestate` if there is one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The testing kit: run work without a worker, assert effects, set the clock, crash or freeze a process at every gate."""
+"""The testing kit: run work without a worker, assert effects, set the clock, crash or freeze a process at every
+gate."""
 
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from onceward.testing.databases import TestDatabases, TestServer
     from onceward.testing.payments import payments_test
     from onceward.testing.polling import until
+    from onceward.testing.rehearsal import assert_effects, rehearse
+    from onceward.testing.simulation import RecordingChannel, Simulation, simulated
     from onceward.testing.stall import StallScenario, app_scenario, stall_test
     from onceward.testing.webhook_inbox import TestInbox, WebhookResponse
     from onceward.testing.work import drain, perform
@@ -29,7 +32,9 @@ __all__ = [
     "Crash",
     "FrozenClock",
     "PublishedEvent",
+    "RecordingChannel",
     "SentMessage",
+    "Simulation",
     "StallScenario",
     "TestDatabases",
     "TestInbox",
@@ -37,6 +42,7 @@ __all__ = [
     "WebhookResponse",
     "app_scenario",
     "assert_broadcast",
+    "assert_effects",
     "assert_enqueued",
     "assert_not_enqueued",
     "assert_published",
@@ -46,6 +52,8 @@ __all__ = [
     "give_back",
     "payments_test",
     "perform",
+    "rehearse",
+    "simulated",
     "stall_test",
     "until",
 ]

@@ -168,7 +168,8 @@ async def assert_broadcast(
 
 
 def contains(whole: Any, part: Any) -> bool:
-    """Return whether `whole` has at least what `part` has. Dictionaries are compared key by key, other values as JSON."""
+    """Return whether `whole` has at least what `part` has. Dictionaries are compared key by key, other values as
+    JSON."""
     if isinstance(part, dict):
         if not isinstance(whole, dict):
             return False

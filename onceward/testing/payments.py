@@ -1,10 +1,11 @@
-"""Pay at a simulated payment service in every way that webhooks and calls go wrong, and require the same result each time.
+"""Pay at a simulated payment service in every way that webhooks and calls go wrong, and require the same result each
+time.
 
     await payments_test(engine, app, organization=..., open=..., observe=...)
 
 Each case (paid; paid and refunded; dispute won; dispute lost) runs first with every webhook in order, then with them
-reversed, doubled, lost, during an outage, and with calls that work and answer too late. The app must end in the same state,
-and the money of the service, of the payment and of the ledger must agree.
+reversed, doubled, lost, during an outage, and with calls that work and answer too late. The app must end in the same
+state, and the money of the service, of the payment and of the ledger must agree.
 """
 
 from __future__ import annotations

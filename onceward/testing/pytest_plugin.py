@@ -151,7 +151,6 @@ async def onceward_process(
         "secret_key": SecretStr(KEY),
         "data_dir": tmp_path_factory.mktemp("onceward"),
         "port": 0,
-        "pool_min": 1,
         "pool_max": 10,
     }
     process = Process(onceward_app, load_settings(FEATURES.settings, **values), FEATURES)

@@ -84,7 +84,8 @@ async def _run_due(
 
 
 class Line(LoneSlot):
-    """The slot of a drain: work that follows may share the transaction of the work before it, as in a worker with a backlog."""
+    """The slot of a drain: work that follows may share the transaction of the work before it, as in a worker with a
+    backlog."""
 
     def __init__(self, registry: AppRegistry, batches: list[list[Claimed]]) -> None:
         self._registry = registry

@@ -28,7 +28,8 @@ async def add_key(conn: Connection, box: SecretBox) -> tuple[UUID, bytes]:
 
 
 async def current_key(conn: Connection, box: SecretBox) -> tuple[UUID, bytes]:
-    """Return the key that seals, and create it if there is none. Raises `SecretError` if this process cannot open it."""
+    """Return the key that seals, and create it if there is none. Raises `SecretError` if this process cannot open
+    it."""
     row = await conn.fetchrow(NEWEST)
     return await add_key(conn, box) if row is None else (row["key_id"], _opened(box, row["key_id"], row["key"]))
 

@@ -23,8 +23,8 @@ from onceward.trust.person import BadReference, Person
 __all__ = ["BadReference", "Eraser", "ErasureReport", "Found", "Person", "Searched", "erase", "find"]
 
 Kind = Literal["whole", "text", "list", "json", "body"]
-"""How a column is compared: `whole` contains one name of a person; `text`, `list` (of texts), `json` and `body` (bytes of
-a request) may mention people."""
+"""How a column is compared: `whole` contains one name of a person; `text`, `list` (of texts), `json` and `body` (bytes
+of a request) may mention people."""
 
 OWN_ROWS = "t.organization_id is not distinct from $1::uuid"
 INSTANCE = "$1::uuid is null"

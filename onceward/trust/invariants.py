@@ -61,7 +61,8 @@ class Check:
 
 
 def finds_nothing(name: str, statement: str, *, table: str | None = None) -> Check:
-    """Return the check that `statement` finds no row. Its $1 is the number of rows at most; each row is a problem in words.
+    """Return the check that `statement` finds no row. Its $1 is the number of rows at most; each row is a problem in
+    words.
 
     A database without `table` does not use the app, and has no problems.
     """
@@ -124,7 +125,8 @@ def unfinished_rows(statement: str, describe: Callable[[Any], str]) -> Resumable
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a check. The invariant holds if there are no problems. `since` is the mark that it continued from."""
+    """The result of a check. The invariant holds if there are no problems. `since` is the mark that it continued
+    from."""
 
     name: str
     problems: tuple[str, ...]

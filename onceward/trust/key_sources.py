@@ -1,7 +1,8 @@
-"""Where the keys of stored secrets come from: the settings, a file that an agent of a key service keeps, or a command that asks it.
+"""Where the keys of stored secrets come from: the settings, a file that an agent of a key service keeps, or a command
+that asks it.
 
-A key service (KMS) needs no code here: its agent writes a file, or its command-line client prints the keys. Every source returns
-the keys newest first. The first key encrypts, all decrypt.
+A key service (KMS) needs no code here: its agent writes a file, or its command-line client prints the keys. Every
+source returns the keys newest first. The first key encrypts, all decrypt.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class SettingsKeys:
 
 @dataclass(frozen=True, slots=True)
 class FileKeys:
-    """The keys in a file, such as one that an agent of a key service mounts. It is read whenever the keys are needed."""
+    """The keys in a file, such as one that an agent of a key service mounts. It is read whenever the keys are
+    needed."""
 
     path: Path
 

@@ -176,8 +176,8 @@ async def revoke_key(
 async def authenticate_key(conn: Connection, text: str, *, client: str) -> Identity:
     """Return the identity of a key that the address `client` sent.
 
-    Every rejection takes the same work, so that its duration reveals nothing. Raises `NotAllowed` if the key is valid and may
-    not be used from this address.
+    Every rejection takes the same work, so that its duration reveals nothing. Raises `NotAllowed` if the key is valid
+    and may not be used from this address.
     """
     form = FORM.match(text) if len(text) <= 100 else None
     if form is None:

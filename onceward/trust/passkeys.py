@@ -1,7 +1,8 @@
-"""Passkeys (WebAuthn). A passkey opens a session by itself, because the device checks the person too; it is a second factor as well.
+"""Passkeys (WebAuthn). A passkey opens a session by itself, because the device checks the person too; it is a second
+factor as well.
 
-A ceremony begins with options for the browser and a `Ceremony`, which travels encrypted in the form of the page. It names the
-challenge, the site and the person, and ends after some minutes, so that an answer fits this ceremony only.
+A ceremony begins with options for the browser and a `Ceremony`, which travels encrypted in the form of the page. It
+names the challenge, the site and the person, and ends after some minutes, so that an answer fits this ceremony only.
 """
 
 from __future__ import annotations

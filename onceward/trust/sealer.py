@@ -77,7 +77,8 @@ class Sealer:
         return Head(number, link)
 
     async def _check_continues(self, conn: Connection) -> None:
-        """Raise if the chain lacks the last link that this process made: nobody may have changed entries sealed again."""
+        """Raise if the chain lacks the last link that this process made: nobody may have changed entries sealed
+        again."""
         if self._last is None:
             return
         stored = await conn.fetchval("select hash from onceward.audit_seals where number = $1", self._last.number)

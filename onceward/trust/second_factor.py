@@ -1,4 +1,5 @@
-"""The second factor: codes of an authenticator app (TOTP), and recovery codes for a lost device. Passkeys: `passkeys.py`.
+"""The second factor: codes of an authenticator app (TOTP), and recovery codes for a lost device. Passkeys:
+`passkeys.py`.
 
 A code has six digits and can be guessed, so attempts are limited per person, in the database. A code works once.
 """

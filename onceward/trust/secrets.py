@@ -71,14 +71,16 @@ class SecretBox:
         return cls(path.read_text(encoding="ascii").split())
 
     def derived(self, purpose: bytes) -> tuple[bytes, ...]:
-        """Return a key for another purpose from each key, newest first: values of one purpose say nothing about another."""
+        """Return a key for another purpose from each key, newest first: values of one purpose say nothing about
+        another."""
         return tuple(hmac.digest(key, b"derived " + purpose, "sha256") for key in self._keys.values())
 
     def knows(self, key_id: bytes) -> bool:
         return key_id in self._keys
 
     def _cipher(self, key_id: bytes) -> AESGCM | None:
-        """Return the cipher of a key. `cryptography` takes a tenth of a process's memory, so it is loaded when needed."""
+        """Return the cipher of a key. `cryptography` takes a tenth of a process's memory, so it is loaded when
+        needed."""
         if key_id not in self._ciphers and key_id in self._keys:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -32,7 +32,8 @@ def secret_cookie(cookies: Mapping[str, str], headers: Mapping[str, str], name: 
 
 
 def is_loopback(headers: Mapping[str, str]) -> bool:
-    """Return whether the browser runs on this machine: it asked for a loopback host, and no proxy passed the request on."""
+    """Return whether the browser runs on this machine: it asked for a loopback host, and no proxy passed the request
+    on."""
     if any(name in headers for name in FORWARDING):
         return False
     host = headers.get("host", "").strip().lower()

@@ -1,8 +1,8 @@
 """Database logins of programs in other languages that belong to one organization: workers and producers.
 
-The database binds such a login to its organization (`onceward.sql_logins`), whatever it asks for. A worker reads, claims
-and marks only events of that organization's external sources; a producer enqueues jobs, publishes events and sends
-messages of that organization, and reads nothing. Only the owner of the tables can create a login.
+The database binds such a login to its organization (`onceward.sql_logins`), whatever it asks for. A worker reads,
+claims and marks only events of that organization's external sources; a producer enqueues jobs, publishes events and
+sends messages of that organization, and reads nothing. Only the owner of the tables can create a login.
 """
 
 from __future__ import annotations

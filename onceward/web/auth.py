@@ -166,7 +166,8 @@ class Authenticator:
             raise NotAllowed("the request comes from another site")
 
     async def _refuse_forgery(self, connection: HTTPConnection, identity: Identity) -> None:
-        """Check `Origin` and the CSRF token of a change, because browsers also send cookies with other sites' requests."""
+        """Check `Origin` and the CSRF token of a change, because browsers also send cookies with other sites'
+        requests."""
         websocket = connection.scope["type"] == "websocket"
         if not websocket and connection.scope["method"] in SAFE_METHODS:
             return

@@ -66,7 +66,8 @@ class KeyStore:
         self._box: SecretBox | None = None
 
     async def take(self, request: Request, identity: Identity) -> None:
-        """Take the key of the request, if it has one. Raises `StoredResponse`, or `Problem` if the key cannot be used."""
+        """Take the key of the request, if it has one. Raises `StoredResponse`, or `Problem` if the key cannot be
+        used."""
         key = request.headers.get(HEADER)
         if key is None or request.method != "POST":
             return

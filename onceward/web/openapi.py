@@ -97,7 +97,8 @@ def install(api: FastAPI) -> None:
 
 
 def _public(api: FastAPI) -> frozenset[tuple[str, str]]:
-    """Return method and path of the operations that need no credential in a header. Routes that do not say it need one."""
+    """Return method and path of the operations that need no credential in a header. Routes that do not say it need
+    one."""
     found: set[tuple[str, str]] = set()
     for route in api.routes:
         if getattr(route, "include_in_schema", False):

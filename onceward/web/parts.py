@@ -57,7 +57,8 @@ def _api_options(context: Context) -> dict[str, Any]:
 
 
 def route_table(context: Context) -> list[ExposedRoute]:
-    """Return every route of a process with what it exposes. Raises `NotDeclared` for a route that does not declare it."""
+    """Return every route of a process with what it exposes. Raises `NotDeclared` for a route that does not declare
+    it."""
     routes = [*exposed_routes(make_api(**_api_options(context)).routes), *exposed_mounts(_mounts(context))]
     return sorted(routes, key=lambda route: (route.path, route.method))
 

@@ -170,7 +170,8 @@ def _describe(recorded: Recorded, scope: Scope, status: int, request_id: str) ->
 
 
 def _credential(scope: Scope, headers: Headers) -> int:
-    """Return a number for the credential of a request, or for its address: who calls, until authentication knows more."""
+    """Return a number for the credential of a request, or for its address: who calls, until authentication knows
+    more."""
     client = scope.get("client")
     return hash(headers.get("authorization") or headers.get("cookie") or (client[0] if client else None))
 

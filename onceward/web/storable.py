@@ -1,7 +1,8 @@
-"""Refuse what cannot be stored before any route reads the request: NUL, lone surrogates, and numbers that JSON does not have.
+"""Refuse what cannot be stored before any route reads the request: NUL, lone surrogates, and numbers that JSON does not
+have.
 
-The path, the query string, our own cookies, and bodies that are JSON or forms are checked. This module decodes a request
-only if the request contains bytes that could encode such text.
+The path, the query string, our own cookies, and bodies that are JSON or forms are checked. This module decodes a
+request only if the request contains bytes that could encode such text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ OWN_COOKIES = ("onceward_", "__Host-onceward_")
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 SUSPECT = (b"\\u0000", b"\\ud", b"\\uD", b"\x00", b"NaN", b"Infinity")
-"""How JSON encodes such characters, and words that Python accepts as numbers. In UTF-16 every second byte may be a NUL."""
+"""How JSON encodes such characters, and words that Python accepts as numbers. In UTF-16 every second byte may be a
+NUL."""
 PART_NAME = re.compile(rb'[; ]name="?([^";\r\n]*)')
 
 

@@ -29,7 +29,8 @@ async def request_transaction(
     problem: Callable[[Refusal], Problem],
     needed: str | None = None,
 ) -> AsyncGenerator[Tx]:
-    """Open a transaction for an organization. An error of the class `refusals` becomes the response that `problem` makes of it.
+    """Open a transaction for an organization. An error of the class `refusals` becomes the response that `problem`
+    makes of it.
 
     `needed` is the text of the 400 for a caller without an organization. Without it, such a caller may read, and gets the 400
     for a row or a feature that needs an organization.

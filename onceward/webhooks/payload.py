@@ -36,7 +36,8 @@ _LONG_FRACTION: Final = re.compile(rb"\.\d{12000}")
 
 
 class Document(NamedTuple):
-    """A body parsed as JSON. `unstorable` means that jsonb would refuse it. `text` is the JSON text of exactly this value.
+    """A body parsed as JSON. `unstorable` means that jsonb would refuse it. `text` is the JSON text of exactly this
+    value.
 
     `suspect` means that every part must be checked before it is stored separately.
     """
@@ -104,7 +105,8 @@ def form_object(fields: Form) -> dict[str, Any]:
 
 
 def is_storable(value: Any) -> bool:
-    """Return whether jsonb can store a value: no NUL or lone surrogate in any string or name, and no number out of range."""
+    """Return whether jsonb can store a value: no NUL or lone surrogate in any string or name, and no number out of
+    range."""
     pending: list[Any] = [value]
     while pending:
         current = pending.pop()
@@ -216,7 +218,8 @@ _OUTERMOST, _INNERMOST = _nested(ENCODER_DEPTH - MAX_DEPTH)
 
 
 def _is_shallow(value: Any) -> bool:
-    """Return whether a value is certainly not too deep: the encoder, whose limit is larger than ours, accepts it inside the levels that make up the difference.
+    """Return whether a value is certainly not too deep: the encoder, whose limit is larger than ours, accepts it inside
+    the levels that make up the difference.
 
     This costs a tenth of `_check_depth`, which decides about all other values.
     """

@@ -306,7 +306,8 @@ class Provider:
         return False
 
     def binding(self, config: SourceConfig, request: Request) -> Binding | None:
-        """Return what the receiver must write before it accepts the request, for a sender whose signature leaves a gap."""
+        """Return what the receiver must write before it accepts the request, for a sender whose signature leaves a
+        gap."""
         return None
 
     def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:

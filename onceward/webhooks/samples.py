@@ -1,4 +1,5 @@
-"""Sample payloads of a sender: files with real payloads, whose ids and times are new in each payload that is made of them.
+"""Sample payloads of a sender: files with real payloads, whose ids and times are new in each payload that is made of
+them.
 
 `samples/<type>.json` in the folder of an integration is one payload as the sender sends it. What a file name cannot
 contain is written as in a URL: `orders%2Fcreate.json`. In what `Sample.make` returns,
@@ -89,7 +90,8 @@ class Sample:
 
 
 class Samples(Mapping[str, Sample]):
-    """The samples of a sender by type of event, in alphabetical order. A file is read when its sample is first needed."""
+    """The samples of a sender by type of event, in alphabetical order. A file is read when its sample is first
+    needed."""
 
     def __init__(self, texts: Mapping[str, bytes | Path] | None = None, *, id_path: str | None = None) -> None:
         self._texts = {} if texts is None else dict(sorted(texts.items()))
@@ -209,7 +211,8 @@ def _is_recent(value: float) -> bool:
 
 
 def _other_word(word: str) -> str:
-    """Return another word of the same form: hexadecimal, or with letters and digits at the same places after two characters."""
+    """Return another word of the same form: hexadecimal, or with letters and digits at the same places after two
+    characters."""
     for prefix in (0, 2):
         if HEX.issuperset(word[prefix:]):
             return word[:prefix] + hex_token("", len(word) - prefix)

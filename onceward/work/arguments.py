@@ -16,6 +16,8 @@ from onceward.errors import OncewardError
 from onceward.work.outcomes import ArgumentsInvalid, Permanent
 
 MAX_ARGS_BYTES = 1 << 20
+INJECTED = {"tx": "Tx", "job": "Job", "event": "Event", "wf": "Workflow"}
+"""The usual names of parameters that are injected by their type."""
 
 
 class ResultInvalid(OncewardError, ValueError):
@@ -120,6 +122,13 @@ def _first_problem(error: ValidationError, whole: str) -> str:
     return f"{where}: {first['msg']}"
 
 
+def _misplaced(parameter: str, *, is_typed: bool) -> str:
+    """Return what is wrong with a parameter that stands before `*` and is not injected."""
+    if not is_typed and (known := INJECTED.get(parameter)):
+        return f"parameter {parameter!r} has no type: write `{parameter}: {known}`, with `from onceward import {known}`"
+    return f"parameter {parameter!r} must be keyword-only (put it after `*`)"
+
+
 def _model(function: Callable[..., Any], name: str, injected: frozenset[str], *, open_ended: bool) -> type[BaseModel]:
     """Return the model. A batch handler declares no parameters: it reads `job.args`, so the model accepts any."""
     hints = get_type_hints(function, include_extras=True)
@@ -130,7 +139,7 @@ def _model(function: Callable[..., Any], name: str, injected: frozenset[str], *,
         if parameter.kind is inspect.Parameter.VAR_KEYWORD or parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             raise TypeError(f"{name}: *args and **kwargs cannot be arguments of a job; name each one")
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            raise TypeError(f"{name}: parameter {parameter.name!r} must be keyword-only (put it after `*`)")
+            raise TypeError(f"{name}: {_misplaced(parameter.name, is_typed=parameter.name in hints)}")
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[parameter.name] = (hints.get(parameter.name, Any), default)
     return create_model(

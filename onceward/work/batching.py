@@ -10,7 +10,8 @@ AT_ONCE = 1000
 
 
 async def in_batches(step: Callable[[int], Awaitable[int]], *, at_once: int = AT_ONCE) -> int:
-    """Call `step(at_once)` until it looks at fewer rows than that, with pauses as long as the work. Return the total."""
+    """Call `step(at_once)` until it looks at fewer rows than that, with pauses as long as the work. Return the
+    total."""
     total = 0
     while True:
         began = time.monotonic()

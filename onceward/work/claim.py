@@ -38,7 +38,8 @@ WORK_COLUMNS = (
     "tags",
     "context",
 )
-"""The first columns of both claims, in the order of the parameters of `Claimed`. They are read by position, for speed."""
+"""The first columns of both claims, in the order of the parameters of `Claimed`. They are read by position, for
+speed."""
 _BY_TIME = itemgetter("sort_at", "id")
 _BY_TURN = itemgetter(0)
 BY_NAME = LanePlan()
@@ -64,7 +65,8 @@ class ClaimQuery:
 
 @dataclass(frozen=True, slots=True)
 class LaneClaim:
-    """The work that one claim of lanes returned, in the order in which it should start, and what it tells about turns."""
+    """The work that one claim of lanes returned, in the order in which it should start, and what it tells about
+    turns."""
 
     lease: int
     work: list[Claimed]
@@ -108,7 +110,8 @@ async def claim(
 
 
 def _by_turns(rows: Sequence[Record], work: list[Claimed]) -> tuple[dict[int, Found], list[Claimed]]:
-    """Return what the claim found in each line, and the work with the first row of every line before the second of any."""
+    """Return what the claim found in each line, and the work with the first row of every line before the second of
+    any."""
     lines = [row["line"] for row in rows]
     reached = {line: row["sort_at"] for line, row in zip(lines, rows, strict=True)}
     found = {line: Found(count, reached[line]) for line, count in Counter(lines).items()}
@@ -116,12 +119,14 @@ def _by_turns(rows: Sequence[Record], work: list[Claimed]) -> tuple[dict[int, Fo
 
 
 async def find_lines(conn: Connection, queue: str) -> list[Record]:
-    """Return all lines of the queue that have due work outside lanes: columns of `Line`, and the time `at` of the look."""
+    """Return all lines of the queue that have due work outside lanes: columns of `Line`, and the time `at` of the
+    look."""
     return await conn.fetch(FIND_LINES, queue)
 
 
 async def newest_lines(conn: Connection, queue: str, since: datetime) -> list[Record]:
-    """Return the lines of the newest due work, with the columns of `find_lines`. `since` is the time of the last look."""
+    """Return the lines of the newest due work, with the columns of `find_lines`. `since` is the time of the last
+    look."""
     return await conn.fetch(NEWEST_LINES, queue, since - COMMITS_WITHIN if since > BEGINNING else since, NEWEST)
 
 

@@ -20,7 +20,8 @@ AHEAD_FOR_S = 0.04
 """The queue prefetches as much work as the slots need in this time, until the next claim returns."""
 MEASURED_S = 0.05
 HANGS_S = 0.5
-"""Work with `ahead` that takes longer is waiting for a service: the queue does not count its slot, so that other work can run."""
+"""Work with `ahead` that takes longer is waiting for a service: the queue does not count its slot, so that other
+work can run."""
 LENT = 2
 """The most slots that are not counted, as a multiple of the queue's concurrency."""
 

@@ -87,7 +87,8 @@ class Claimed:
         """The `Host` that runs the work, for tasks that settle their own work."""
         self.open_tx: Any = None
         self.follows_others = False
-        """Whether its handler runs after others in one transaction: if it fails, it runs again alone, and only that counts."""
+        """Whether its handler runs after others in one transaction: if it fails, it runs again alone, and only that
+        counts."""
         self.parted: dict[str, Any] | None = None
         """Why the group was rolled back in which it ran before."""
         self.prepared: Any = None

@@ -1,7 +1,7 @@
 """Decide how many handlers share one commit, by what their tasks did before.
 
-A group takes only work that is waiting already. It ends by count, by age, and by what is known of the tasks: a slow task, one that
-often fails and one that waits for locks share less, or not at all.
+A group takes only work that is waiting already. It ends by count, by age, and by what is known of the tasks: a slow
+task, one that often fails and one that waits for locks share less, or not at all.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ LONGEST_S = 0.05
 SLOW_S = 0.025
 """A task whose handler takes longer shares nothing."""
 WORTH = 16
-"""A group with fewer members may become as old as `LONGEST_S`: while the machine is busy every handler takes longer, and groups that
-ended by age would be smallest when each commit costs most."""
+"""A group with fewer members may become as old as `LONGEST_S`: while the machine is busy every handler takes longer,
+and groups that ended by age would be smallest when each commit costs most."""
 PATIENCE_S = 0.2
 """A group that is older waits for a lock or has met a slow handler: it is given up, and that handler runs alone."""
 FORGETS = 1 / 64
@@ -56,7 +56,8 @@ LOCKS = ("40001", "40P01", "55P03")
 
 
 class WaitedTooLong(OncewardError):
-    """The group became too old while this handler ran. The handler runs again alone, for as long as its timeout allows."""
+    """The group became too old while this handler ran. The handler runs again alone, for as long as its timeout
+    allows."""
 
 
 @dataclass(slots=True)
@@ -86,8 +87,8 @@ class Experience:
 
     __slots__ = ("_grows_at", "_halved_at", "_most", "_pause_s", "failures", "joined_s", "line", "mean_s")
 
-    def __init__(self, task: str, *, least: int = 1) -> None:
-        self.line = Line(task, least=least)
+    def __init__(self, task: str, *, least: int = 1, tries_small: bool = True) -> None:
+        self.line = Line(task, least=least, tries_small=tries_small)
         self.mean_s: float | None = None
         self.joined_s: float | None = None
         """How long handlers took that joined a group, if the caller notes it. They do not wait for locks that the
@@ -138,6 +139,7 @@ class Experience:
         self._grows_at = now + self._pause_s
 
     def committed(self, now: float) -> None:
+        self.line.done += 1
         if self._most < MOST and now >= self._grows_at:
             self._most = min(MOST, self._most + 1)
             if self._most == MOST:
@@ -150,22 +152,23 @@ class Experience:
         A failure costs its group another run, so a group of n loses about n² / 2 times the share of failures.
         """
         by_failures = MOST if self.failures <= 0 else 1 / sqrt(self.failures)
-        return max(1, int(min(self._most, by_failures)))
+        return max(1, int(min(self._most, by_failures, self.line.most or MOST)))
 
 
 class Sharing:
     """Decides whether work joins a group. One per worker: what one queue learns of a task holds for all."""
 
-    def __init__(self, *, learns: bool = True, least: int = 1) -> None:
+    def __init__(self, *, learns: bool = True, least: int = 1, tries_small: bool = True) -> None:
         self._learns = learns
         self._least = least
         """How many groups of a task may always run at once."""
+        self._tries_small = tries_small
         self._tasks: dict[str, Experience] = {}
 
     def of(self, task: Task) -> Experience:
         known = self._tasks.get(task.name)
         if known is None:
-            known = self._tasks[task.name] = Experience(task.name, least=self._least)
+            known = self._tasks[task.name] = Experience(task.name, least=self._least, tries_small=self._tries_small)
         return known
 
     def line_of(self, task: Task) -> Line | None:
@@ -177,7 +180,8 @@ class Sharing:
         await observe(db, [known.line for known in self._tasks.values()], time.monotonic())
 
     def quick(self, tasks: Iterable[Task]) -> list[str]:
-        """Return the tasks of which several rows of an ordered lane may be claimed together: they share, and are not slow."""
+        """Return the tasks of which several rows of an ordered lane may be claimed together: they share, and are not
+        slow."""
         known = self._tasks
         return [
             task.name

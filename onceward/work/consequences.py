@@ -69,7 +69,8 @@ class Trace:
     truncated: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return `causes` from the root down, and `tree`: the node and all below it with their depth, each after its cause."""
+        """Return `causes` from the root down, and `tree`: the node and all below it with their depth, each after its
+        cause."""
         return {
             "id": self.node.id,
             "causes": [node.as_json() for node in self.causes],

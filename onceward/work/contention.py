@@ -1,11 +1,11 @@
-"""Let fewer groups of a task run at the same time while their handlers wait for each other's row locks.
+"""Find the best way to run groups of a task while their handlers wait for each other's row locks.
 
-Handlers that lock the same few rows gain nothing from many transactions at once: most of them wait, each holds the
-rows that it has
-locked until its group commits, and two that lock rows in different orders stop each other. One group at a time takes
-more members. The
-next one begins when the commit of the one before begins: a group that commits locks nothing more, so waiting for it
-is short and safe.
+Handlers that lock the same rows gain nothing from many large transactions at once: most of them wait, each holds the
+rows that it has locked until its group commits, and two that lock rows in different orders stop each other. Two ways
+are better, and which one depends on how many rows there are: small groups, which hold few rows for a short time, or one
+large group at a time, which saves commits. While handlers wait, both are tried for a moment, and the faster one stays.
+With one group at a time the next one begins when the commit of the one before begins: a group that commits locks
+nothing more, so waiting for it is short and safe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ LONGEST_PAUSE_S = 15.0
 JAM_S = 0.5
 """Groups that are given up this soon after the limit fell began before it did: they show nothing new."""
 UNLIMITED = 64
-"""A limit that has grown this far is removed."""
+"""A limit of groups or of members that has grown this far is removed."""
+FEW = 8
+"""The most members of a small group."""
+FORGOTTEN_S = 120.0
+"""If groups were free for this long, the next pause is short again."""
+TRIAL_S = 0.5
+"""How long each way is tried."""
 
 
 class Turn:
@@ -57,26 +63,40 @@ class Turn:
 
 
 class Line:
-    """The groups of one task in this process: how many may run at once, and those that wait for their turn."""
+    """The groups of one task in this process: how large they are, how many may run at once, and those that wait for
+    their turn."""
 
     __slots__ = (
+        "_done_before",
         "_ended_at",
         "_grows_at",
         "_least",
         "_narrowed_at",
         "_pause_s",
+        "_rate_of_small",
         "_running",
+        "_since",
         "_task",
+        "_tries_small",
         "_waiting",
+        "done",
         "limit",
+        "most",
         "queued",
         "sessions",
     )
 
-    def __init__(self, task: str, *, least: int = 1) -> None:
+    def __init__(self, task: str, *, least: int = 1, tries_small: bool = True) -> None:
         self._task = task
         self._least = least
+        self._tries_small = tries_small
+        """Whether any number of small groups may run at once: each of them holds a connection while it waits."""
         self.limit: int | None = None
+        """How many groups may run at once; None is any number."""
+        self.most: int | None = None
+        """The most members of a group; None is as many as the task may have otherwise."""
+        self.done = 0
+        """How many handlers of the task have committed in this process."""
         self.sessions: set[int] = set()
         """The database sessions in which groups run."""
         self.queued = 0
@@ -86,12 +106,16 @@ class Line:
         self._pause_s = FIRST_PAUSE_S
         self._grows_at = 0.0
         self._ended_at = 0.0
-        self._narrowed_at = -JAM_S
+        self._narrowed_at = -FORGOTTEN_S
+        self._since = 0.0
+        self._done_before = 0
+        self._rate_of_small: float | None = None
+        """How many handlers committed in a second in small groups, while one group at a time is tried."""
 
     @property
     def is_observed(self) -> bool:
         """Whether there is something to learn: enough groups run at once, or a limit may be raised again."""
-        return self._running > self._least or self.limit is not None
+        return self._running > self._least or self.limit is not None or self.most is not None
 
     @property
     def has_room(self) -> bool:
@@ -136,16 +160,37 @@ class Line:
 
     def observe(self, waiting: int, now: float) -> None:
         """Learn how many of the running groups wait for rows that other groups of this line have locked."""
-        if self.limit is not None and (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
-            self._set(self._running + 1)
-        elif waiting * 3 >= self._running > self._least:
+        is_contended = waiting * 3 >= self._running > self._least
+        if self.limit is not None:
+            if (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
+                self._set(self._running + 1)
+            elif self._rate_of_small is not None and now - self._since >= TRIAL_S:
+                if self._rate(now) < self._rate_of_small:
+                    self._make_small(now)
+                self._rate_of_small = None
+            elif is_contended:
+                self._narrow(max(self._least, self._running - waiting), now)
+            elif now >= self._grows_at:
+                self._grows_at = now + self._pause_s
+                self._set(self.limit * 2)
+        elif self.most is not None:
+            if is_contended and self.most > FEW:
+                self._make_small(now)
+            elif is_contended and now - self._since >= TRIAL_S:
+                self._rate_of_small = self._rate(now)
+                self._narrow(max(self._least, self._running - waiting), now)
+            elif now >= self._grows_at:
+                self._grows_at = now + self._pause_s
+                self.most *= 2
+                if self.most >= UNLIMITED:
+                    self._free()
+        elif is_contended and self._tries_small:
+            self._make_small(now)
+        elif is_contended:
             self._narrow(max(self._least, self._running - waiting), now)
-        elif self.limit is not None and now >= self._grows_at:
-            self._grows_at = now + self._pause_s
-            self._set(self.limit * 2)
 
     def met_a_lock(self, now: float, *, surely: bool) -> bool:
-        """Learn that a group was given up, `surely` for a lock. Return whether fewer groups at once are the answer.
+        """Learn that a group was given up, `surely` for a lock. Return whether another way to run groups is the answer.
 
         If not, the groups are too large.
         """
@@ -153,27 +198,48 @@ class Line:
             return True
         if not surely or self._running <= self._least or self.limit == self._least:
             return False
-        self._narrow(self._least, now)
+        if self._tries_small and self.limit is None and self.most is None:
+            self._make_small(now)
+        else:
+            self._narrow(self._least, now)
         return True
 
+    def _rate(self, now: float) -> float:
+        return (self.done - self._done_before) / (now - self._since)
+
+    def _make_small(self, now: float) -> None:
+        """Run any number of small groups at once."""
+        self._start_over(now, members=FEW)
+        self.most, self.limit = FEW, None
+        self._let_in()
+
     def _narrow(self, limit: int, now: float) -> None:
-        if now - self._narrowed_at >= JAM_S:
-            self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
-        self._narrowed_at = now
-        self._grows_at = now + self._pause_s
+        """Run this many groups at once, of any size."""
+        self._start_over(now, at_once=limit)
+        self.most = None
         self._set(limit)
 
+    def _start_over(self, now: float, **way: int) -> None:
+        """Measure from now on, and stay with this way for a pause that doubles. Log it if there was no other one
+        lately."""
+        if now - self._narrowed_at > FORGOTTEN_S:
+            self._pause_s = FIRST_PAUSE_S
+            log.info("groups.limited", task=self._task, **way, reason="handlers wait for each other's row locks")
+        if now - self._narrowed_at >= JAM_S:
+            self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+        self._narrowed_at = self._since = now
+        self._done_before = self.done
+        self._grows_at = now + self._pause_s
+
     def _set(self, limit: int) -> None:
-        if self.limit is None:
-            log.info(
-                "groups.limited", task=self._task, at_once=limit, reason="handlers wait for each other's row locks"
-            )
         if limit < UNLIMITED:
             self.limit = limit
         else:
-            self.limit = None
-            self._pause_s = FIRST_PAUSE_S
+            self._free()
         self._let_in()
+
+    def _free(self) -> None:
+        self.limit, self.most, self._rate_of_small = None, None, None
 
 
 async def observe(db: Database, lines: Iterable[Line], now: float) -> None:

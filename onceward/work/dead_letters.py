@@ -109,7 +109,8 @@ async def pages(
     at_once: int = PAGE,
     before: int | None = None,
 ) -> AsyncGenerator[list[DeadLetter]]:
-    """Yield up to `limit` of the selected dead letters in pages, newest first, so that not all are in memory at once."""
+    """Yield up to `limit` of the selected dead letters in pages, newest first, so that not all are in memory at
+    once."""
     while limit > 0:
         letters = await find(db, filter, limit=min(limit, at_once), before=before)
         if not letters:

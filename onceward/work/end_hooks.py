@@ -15,8 +15,8 @@ import structlog
 
 from onceward.background import TimeLimit
 from onceward.db import Database, Transaction, TransactionEnded
+from onceward.db.join import ENDED
 from onceward.db.lost import is_gone
-from onceward.db.transaction import ENDED
 from onceward.statements import read_statement
 from onceward.work.claimed import Claimed
 from onceward.work.endings import JobEnd
@@ -43,7 +43,8 @@ class RunHook(Protocol):
 async def run_end_hook(
     tx: Transaction, work: Claimed, worker: int, hook: EndHook, *, wake: Callable[[str], None]
 ) -> None:
-    """Run the hook if the outcome that this transaction has written ends the work. The transaction runs as the engine."""
+    """Run the hook if the outcome that this transaction has written ends the work. The transaction runs as the
+    engine."""
     try:
         end = await tx.fetchval(END_OF_WORK, work.id, worker)
     except (ValueError, RecursionError) as error:  # the arguments cannot be read: no hook can get them

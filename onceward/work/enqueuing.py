@@ -23,7 +23,8 @@ from onceward.work.wake import Waker
 AT_ONCE = 2000
 """The most jobs in one statement."""
 LEAST_AT_ONCE = 250
-"""A call of at least twice as many jobs takes several statements, so that this process and PostgreSQL work at the same time."""
+"""A call of at least twice as many jobs takes several statements, so that this process and PostgreSQL work at the
+same time."""
 PARTS = 4
 PLACEHOLDER = re.compile(r"\$(\d+)(?:::[a-z0-9]+(?:\[\])?)?")
 

@@ -111,7 +111,8 @@ def log_failure(work: Claimed, outcome: AttemptOutcome, *, critical: bool) -> No
 
 
 def or_ended(tx: Transaction | None, failure: BaseException) -> BaseException:
-    """Return the failure, or that the handler had ended its transaction before it failed: a retry could repeat its effects."""
+    """Return the failure, or that the handler had ended its transaction before it failed: a retry could repeat its
+    effects."""
     if tx is None or not tx.was_ended or isinstance(failure, TransactionEnded):
         return failure
     return ended_and_failed(failure)

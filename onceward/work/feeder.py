@@ -213,7 +213,8 @@ class Feeder:
             raise
 
     async def _claim_plain(self, conn: Connection, room: int) -> list[Claimed]:
-        """Claim work outside lanes. If the lines of a round have less than the room, claim again: others may have more."""
+        """Claim work outside lanes. If the lines of a round have less than the room, claim again: others may have
+        more."""
         work: list[Claimed] = []
         lanes: bool | None = None
         try:
@@ -255,7 +256,8 @@ class Feeder:
         return taken
 
     async def _look_for_lines(self, conn: Connection) -> None:
-        """Look for lines that have due work, if the next claim is part of a round and the last look is some time ago."""
+        """Look for lines that have due work, if the next claim is part of a round and the last look is some time
+        ago."""
         for_all = self._lines.look()
         if for_all is None:
             return

@@ -36,7 +36,8 @@ NOTE = read_statement("work", "note_no_version")
 
 
 def digest(schema: Callable[[], dict[str, Any]]) -> str:
-    """Return the digest of a JSON schema, or an empty string for a type without one: its versions cannot be compared."""
+    """Return the digest of a JSON schema, or an empty string for a type without one: its versions cannot be
+    compared."""
     try:
         text = json.dumps(schema(), sort_keys=True)
     except (PydanticUserError, TypeError):
@@ -50,7 +51,8 @@ def form(task: Task) -> str:
 
 
 async def wait_for_version(conn: Connection, task: Task, work: Claimed, error: Mapping[str, Any]) -> float | None:
-    """Return how long work that does not fit this version waits for another one, or None if it has waited long enough."""
+    """Return how long work that does not fit this version waits for another one, or None if it has waited long
+    enough."""
     others_run: bool = await conn.fetchval(OTHERS, task.name, form(task))
     if not others_run and error["type"] != ArgumentsInvalid.__name__:
         return None

@@ -102,7 +102,8 @@ class GroupCommit(Generic[Item, Result]):
             self._running.start(self._work())
 
     def _worth_a_commit(self, *, beside: int) -> bool:
-        """Return whether to start a commit: no other commit runs, or at least half as many items wait as the last one took.
+        """Return whether to start a commit: no other commit runs, or at least half as many items wait as the last one
+        took.
 
         A commit costs as much as about twenty rows, so a small commit beside a large one slows down all that follow.
         """

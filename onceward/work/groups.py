@@ -74,6 +74,8 @@ class Groups:
         if turn is not None:
             turn.runs_in(conn.get_server_pid())
         culprit: Member | None = first
+        sender = first
+        """The last member that sent a statement: what the transaction is now, it has made."""
         begun = committing = False
         slot.begins(first.task.timeout_s)  # the wait for a free connection does not count towards the timeout
         since = time.monotonic()
@@ -88,13 +90,15 @@ class Groups:
                     gate("before-join")
                     group.append(member)
                     then = self._host.open_tx(conn, member.work)
-                    await then.join(tx)
+                    then.follow(tx)
                     tx = then
                     culprit = member
                     self._begins(member, slot, follows_others=True)
                     slot.begins(member.task.timeout_s)
                     gate("after-join")
                     await self._handle(member, tx, slot)
+                    if tx.has_begun:
+                        sender = member
                 gate("before-commit")
                 committing = True
                 if turn is not None:
@@ -106,15 +110,17 @@ class Groups:
             gate("after-commit")
             return self._succeeded(group)
         except BaseException as error:
-            # After an unknown outcome: if the commit happened, the row and its lease are gone, and settling writes nothing.
-            # Only the acknowledging statement counts: an error in the handler's own statements is its failure.
+            # After an unknown outcome: if the commit happened, the row and its lease are gone, and settling writes
+            # nothing. Only the acknowledging statement counts: an error in the handler's own statements is its failure.
             lost = committing and getattr(error, "sqlstate", None) == LOST_LEASE
             if lost and len(group) == 1:
                 return [Ended(first.task, self._settler.superseded(first.work), first.seconds, first.work.organization)]
             if begun:
                 note_lost_connection(error, conn)
             failure = or_ended(tx, slot.failure(error))
-            if committing and not isinstance(error, RolledBack | TransactionEnded):
+            if isinstance(error, RolledBack | TransactionEnded):
+                culprit = culprit if tx.has_begun else sender
+            elif committing:
                 culprit = None
             is_rolled_back = not committing or isinstance(
                 error, asyncpg.PostgresError | RolledBack | TransactionEnded | Unavailable
@@ -152,7 +158,8 @@ class Groups:
         return slot.joining(fits)
 
     def _next_again(self, group: list[Member], others: list[Member], since: float) -> Member | None:
-        """Return the next of `others`, members of a group that was rolled back. Those that may not run yet stay in the list."""
+        """Return the next of `others`, members of a group that was rolled back. Those that may not run yet stay in
+        the list."""
         ran = [each.work for each in group]
         for place, each in enumerate(others):
             if not each.work.is_blocked or each.work.after in ran:
@@ -160,7 +167,8 @@ class Groups:
         return None
 
     async def _handle(self, member: Member, tx: Transaction, slot: SlotControl) -> None:
-        """Run the handler of one member, and look at its statements: they may concern others in the same transaction."""
+        """Run the handler of one member, and look at its statements: they may concern others in the same
+        transaction."""
         task, work = member.task, member.work
         pooled: Any = tx.conn
         watch: Callable[[Watch | None], None] = pooled.watch
@@ -237,18 +245,20 @@ class Groups:
         *,
         is_rolled_back: bool,
     ) -> list[Ended]:
-        """Settle a group that was rolled back. The failure costs its owner only: the others run again, in smaller groups.
+        """Settle a group that was rolled back. The failure costs its owner only: the others run again, in smaller
+        groups.
 
-        The owner runs again alone, because what it met may have been the group; only then its failure counts. Without a known
-        owner each runs alone. Work that follows the owner in its ordered lane runs after it: it had joined and not begun. If its
-        predecessor failed, it does not run: its slot releases it. If it is unknown whether the group was committed, nothing runs
-        here again: each is pending again, unless it was committed.
+        The owner runs again alone, because what it met may have been the group; only then its failure counts. Without a
+        known owner each runs alone. Work that follows the owner in its ordered lane runs after it: it had joined and
+        not begun. If its predecessor failed, it does not run: its slot releases it. If it is unknown whether the group
+        was committed, nothing runs here again: each is pending again, unless it was committed.
         """
         note_parted(self._sharing, group, culprit, failure)
         if not is_rolled_back:
             return [await self._settle_unknown(each, failure) for each in group]
         if isinstance(failure, TransactionEnded) and not isinstance(failure, RoleChanged):
-            # No statement of a handler can have ended this transaction unseen. If one has, what all of them wrote may be committed.
+            # No statement of a handler can have ended this transaction unseen. If one has, what all of them wrote may
+            # be committed.
             return [await self._settle_member(each, failure) for each in group]
         for each in group:
             each.work.parted = describe_parting(group, failure)
@@ -264,7 +274,8 @@ class Groups:
         return ended + await self._run_again(rest, slot)
 
     async def _run_again(self, rest: list[Member], slot: SlotControl) -> list[Ended]:
-        """Run members of a group that was rolled back, in groups. Leave in `rest` those whose predecessor has not succeeded."""
+        """Run members of a group that was rolled back, in groups. Leave in `rest` those whose predecessor has not
+        succeeded."""
         ended: list[Ended] = []
         while (again := next((each for each in rest if not each.work.is_blocked), None)) is not None:
             rest.remove(again)
@@ -272,7 +283,8 @@ class Groups:
         return ended
 
     async def _settle_unknown(self, member: Member, failure: BaseException) -> Ended:
-        """Make a member of a group pending again whose commit may have happened: then its lease is gone, and nothing is written."""
+        """Make a member of a group pending again whose commit may have happened: then its lease is gone, and nothing
+        is written."""
         outcome = await self._settler.settle(member.task, member.work, SnoozedOutcome(0.05, describe(failure)))
         return Ended(member.task, outcome, member.seconds, member.work.organization)
 

@@ -15,7 +15,8 @@ Opener = Callable[[Connection, Claimed], Transaction]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The worker's resources: its pool, its number, how it opens transactions and wakes queues, its threads and processes."""
+    """The worker's resources: its pool, its number, how it opens transactions and wakes queues, its threads and
+    processes."""
 
     db: Database
     worker: int

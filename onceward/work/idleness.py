@@ -1,4 +1,5 @@
-"""How a queue without due work waits for more: it looks again for a moment, sets the idle flag, looks once more and sleeps."""
+"""How a queue without due work waits for more: it looks again for a moment, sets the idle flag, looks once more and
+sleeps."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ BUSY_AFTER = 20
 """After this many claims of a busy period the flag is cleared. A busy queue needs no NOTIFY."""
 FIRST_LOOK_S = 0.002
 LONGEST_LOOK_S = 0.05
-"""While transactions that will not notify are open, the queue looks again after 2 ms, then more rarely, up to this time."""
+"""While transactions that will not notify are open, the queue looks again after 2 ms, then more rarely, up to this
+time."""
 
 
 class Idleness:

@@ -1,8 +1,9 @@
 """Choose whose lanes a claim visits, so that an organization with many lanes is nobody else's wait.
 
-The claim (`onceward.claim_lanes`) goes through the owners of lanes in turn. An owner is an organization, or a fair key of
-work without one. This class remembers between the claims whose turn is next, where each owner goes on among its lanes,
-and who missed a turn. When a claim finds nothing, the next ones visit all lanes in order of line and name (a sweep).
+The claim (`onceward.claim_lanes`) goes through the owners of lanes in turn. An owner is an organization, or a fair key
+of work without one. This class remembers between the claims whose turn is next, where each owner goes on among its
+lanes, and who missed a turn. When a claim finds nothing, the next ones visit all lanes in order of line and name (a
+sweep).
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ MEANINGS: dict[type[BaseException], str] = {
 
 
 class Leaked(OncewardError):
-    """The handler raised an exception that is not an `Exception`: CancelledError, SystemExit or another BaseException."""
+    """The handler raised an exception that is not an `Exception`: CancelledError, SystemExit or another
+    BaseException."""
 
 
 def failure_of(error: BaseException) -> Exception:

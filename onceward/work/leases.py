@@ -1,8 +1,9 @@
 """The leases of one worker: which have outstanding work, and which are finished.
 
 If PostgreSQL has a lease of this worker that the worker does not know, the reply of that claim was lost, and upkeep
-releases its rows. If the worker knows work that nothing in it will run, `mislaid` finds it. Rows of `claims` are deleted in batches once no work under their lease is outstanding. Work is given
-up row by row, because other rows with the same lease may be running.
+releases its rows. If the worker knows work that nothing in it will run, `mislaid` finds it. Rows of `claims` are
+deleted in batches once no work under their lease is outstanding. Work is given up row by row, because other rows with
+the same lease may be running.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class Leases:
     def mislaid(self, held: Set[int]) -> list[Claimed]:
         """Return outstanding work that was not among `held`, what the slots have, in this call and in the one before.
 
-        There is none unless Onceward has a mistake. Without this the work would wait until the process ends, because the
-        process is alive and nobody rescues its work.
+        There is none unless Onceward has a mistake. Without this the work would wait until the process ends, because
+        the process is alive and nobody rescues its work.
         """
         missing = {
             each.id: each

@@ -31,7 +31,8 @@ LONGEST_PAUSE_S = 60.0
 
 
 class Plan(NamedTuple):
-    """What one claim takes: rows of these lines in order, and then the oldest of all organizations from `oldest` on (None: none)."""
+    """What one claim takes: rows of these lines in order, and then the oldest of all organizations from `oldest` on
+    (None: none)."""
 
     picks: list[Pick]
     oldest: datetime | None
@@ -53,7 +54,8 @@ class Lines:
         self._streams = True
         """Whether claims by time are fair, as far as is known."""
         self._equal = True
-        """Whether all lines have the same share: one line for each organization and no weights, or only fair keys of one."""
+        """Whether all lines have the same share: one line for each organization and no weights, or only fair keys of
+        one."""
         self._owed = 0.0
         """How many rows the round should have got since claims by time and the round go in turn."""
         self._was_by_time = False
@@ -66,7 +68,8 @@ class Lines:
         self._look_at = 0.0
         self._look_for_all_at = 0.0
         self.is_full = False
-        """Whether the last claim left work: it returned as many rows as it asked for, or lines are still in the round."""
+        """Whether the last claim left work: it returned as many rows as it asked for, or lines are still in the
+        round."""
 
     def forget_marks(self) -> None:
         """Work was committed that may be due before the watermarks.
@@ -76,7 +79,8 @@ class Lines:
         self._forget = True
 
     def look(self) -> bool | None:
-        """Return which look for lines comes before the next claim: for all lines (True), among the newest rows (False), or none."""
+        """Return which look for lines comes before the next claim: for all lines (True), among the newest rows
+        (False), or none."""
         if not self._fair or not (self._round or self.is_full):
             return None
         now = self._clock()
@@ -149,7 +153,8 @@ class Lines:
         self.is_full = is_full or bool(self._round)
 
     def _note_stream(self, found: Mapping[int, Found], total: int) -> None:
-        """Note a full claim by time: as long as such claims are fair, the lines that they meet need no turns of their own."""
+        """Note a full claim by time: as long as such claims are fair, the lines that they meet need no turns of
+        their own."""
         now = self._clock()
         is_fair = self._stream.add({line: each.rows for line, each in found.items()}, now)
         if not is_fair or (
@@ -173,6 +178,7 @@ class Lines:
 
 
 def _are_equal(found: Sequence[Line]) -> bool:
-    """Return whether every line has the same share: one line for each organization and no weights, or only fair keys of one."""
+    """Return whether every line has the same share: one line for each organization and no weights, or only fair keys
+    of one."""
     owners = len({each.organization for each in found})
     return all(each.weight == 1 for each in found) and owners in (0, 1, len(found))

@@ -1,4 +1,5 @@
-"""Statements on the connection that listens. A server that does not answer stops nobody for longer than a few seconds."""
+"""Statements on the connection that listens. A server that does not answer stops nobody for longer than a few
+seconds."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ STRANDED = gauge(
 
 
 class StrandedWork:
-    """Looks for work that does not run. Every node shows the same values, except that each looks at its own lanes in turn."""
+    """Looks for work that does not run. Every node shows the same values, except that each looks at its own lanes in
+    turn."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

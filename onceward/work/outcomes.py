@@ -66,7 +66,8 @@ class ArgumentsInvalid(PayloadInvalid):
 
 
 class Indeterminate(OncewardError):
-    """Raise when a service never answered a call without an idempotency key: the call must not be retried automatically."""
+    """Raise when a service never answered a call without an idempotency key: the call must not be retried
+    automatically."""
 
 
 class Superseded(OncewardError):

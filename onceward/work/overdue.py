@@ -1,7 +1,8 @@
-"""Report handlers that run on after they should have stopped: functions in threads, and coroutines that swallow a cancellation.
+"""Report handlers that run on after they should have stopped: functions in threads, and coroutines that swallow a
+cancellation.
 
-Nothing can end them except the end of the process. Their work stays leased, so that no second attempt runs beside them. The
-worker's row names them: `jobs list` shows the state `overdue`, `onceward doctor` and a metric name the task.
+Nothing can end them except the end of the process. Their work stays leased, so that no second attempt runs beside them.
+The worker's row names them: `jobs list` shows the state `overdue`, `onceward doctor` and a metric name the task.
 """
 
 from __future__ import annotations

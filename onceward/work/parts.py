@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def default_attempts(context: Context) -> None:
-    """Apply ONCEWARD_MAX_ATTEMPTS and ONCEWARD_JOB_MAX_ATTEMPTS to tasks without a policy of their own; nothing runs."""
+    """Apply ONCEWARD_MAX_ATTEMPTS and ONCEWARD_JOB_MAX_ATTEMPTS to tasks without a policy of their own; nothing
+    runs."""
     settings = context.settings.of(WorkSettings)
     context.registry.set_default_attempts("event", settings.max_attempts)
     context.registry.set_default_attempts("job", settings.job_max_attempts)

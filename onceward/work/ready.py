@@ -20,14 +20,17 @@ SPARE = 2
 class Ready:
     """Waiting work in the order in which it was claimed, and how many transactions run."""
 
-    def __init__(self, tasks: Mapping[str, Task], *, own: Iterable[Task] | None = None, connections: int) -> None:
+    def __init__(
+        self, tasks: Mapping[str, Task], *, own: Iterable[Task] | None = None, connections: Callable[[], int]
+    ) -> None:
+        """`connections` returns how many connections the pool may have now."""
         self._tasks = tasks
         self.has_transactions = any(task.transactional for task in (tasks.values() if own is None else own))
         """Whether `own`, the tasks for which the queue was declared, include some with a transaction.
 
         Without them nothing is counted: fast jobs would pay for it.
         """
-        self._most = max(1, connections - SPARE)
+        self._connections = connections
         self._running = 0
         self._arrived = 0
         self._transactional: deque[Claimed] = deque()
@@ -75,6 +78,10 @@ class Ready:
             return []
         return [following, *self.go_on_after(following)]
 
+    def _most(self) -> int:
+        """Return how many transactions may run at once."""
+        return max(1, self._connections() - SPARE)
+
     @property
     def startable(self) -> int:
         """How many pieces of work may start now."""
@@ -83,14 +90,14 @@ class Ready:
     @property
     def startable_transactions(self) -> int:
         """How many transactions may start now."""
-        return min(len(self._transactional), self._most - self._running)
+        return min(len(self._transactional), self._most() - self._running)
 
     def take(self) -> Claimed | None:
         """Remove and return the next work that may start. The caller calls `started` with it."""
         others, transactional = self._others, self._transactional
         if (
             transactional
-            and self._running < self._most
+            and self._running < self._most()
             and not (others and others[0].arrival < transactional[0].arrival)
         ):
             return transactional.popleft()
@@ -117,7 +124,7 @@ class Ready:
             if work is not None and self.needs_connection(work) and fits(self._tasks[work.task], work):
                 return self._behind.pop(last.id)
         line = self._transactional
-        if len(line) <= max(0, min(free, self._most - self._running)):
+        if len(line) <= max(0, min(free, self._most() - self._running)):
             return None
         work = line[0]
         if (self._others and self._others[0].arrival < work.arrival) or not fits(self._tasks[work.task], work):

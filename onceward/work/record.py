@@ -32,7 +32,8 @@ log = structlog.get_logger(__name__)
 _TEMPORARY = ("08", "25", "40", "53", "55", "57", "58")
 """Temporary SQLSTATE classes: connections, read-only after a failover, conflicts, resources, locks, shutdown, disks."""
 _REPAIRABLE = ("42", "XX")
-"""A function, table or permission is missing, or PostgreSQL has an internal error: an operator can repair most of these."""
+"""A function, table or permission is missing, or PostgreSQL has an internal error: an operator can repair most of
+these."""
 PATIENCE_S = 300.0
 """How long an outcome waits for a repair before its values are blamed."""
 

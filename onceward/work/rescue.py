@@ -102,7 +102,8 @@ class Rescuer:
         return rescued
 
     def _was_heard(self, row: Record) -> bool:
-        """Return whether the worker has sent a heartbeat to this server: it has reconnected, and silence means death."""
+        """Return whether the worker has sent a heartbeat to this server: it has reconnected, and silence means
+        death."""
         if row["since"] != self._server_since:
             self._server_since = row["since"]
             self._first_beats = {}

@@ -43,7 +43,8 @@ def deletion(table: str, *, finished: str = "true") -> str:
 
 
 def retentions(db: Database, finished: Mapping[str, str], *, keep: timedelta) -> list[Retention]:
-    """Return the retentions of tables of the schema `onceward`, each with the condition over the row `r` that ends it."""
+    """Return the retentions of tables of the schema `onceward`, each with the condition over the row `r` that ends
+    it."""
     return [
         Retention(
             db=db, name=name, table=f"onceward.{name}", prune=deletion(f"onceward.{name}", finished=each), keep=keep
@@ -79,7 +80,8 @@ class Retention:
     at_once: int = 1000
     window: int = WINDOW
     pause_s: float = 1.0
-    """The time between two turns. The room of old versions is free when the transactions that began before have ended."""
+    """The time between two turns. The room of old versions is free when the transactions that began before have
+    ended."""
 
     @property
     def listing(self) -> str:
@@ -95,7 +97,8 @@ class Retention:
         return self.later or self.name
 
     async def all(self) -> int:
-        """Prune all old rows after the mark and those that are due again; return how many after the mark were examined."""
+        """Prune all old rows after the mark and those that are due again; return how many after the mark were
+        examined."""
         total = 0
         while True:
             looked = await self.next_window()

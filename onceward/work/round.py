@@ -12,7 +12,8 @@ from uuid import UUID
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 MOST_IN_A_ROW = 8
 FEWEST_LINES = 32
-"""A claim visits at least this many lines before it takes more than one row of each, and takes up to 8 of each to visit fewer lines."""
+"""A claim visits at least this many lines before it takes more than one row of each, and takes up to 8 of each to
+visit fewer lines."""
 
 
 class Line(NamedTuple):

@@ -57,7 +57,8 @@ class Settler:
         return "superseded"
 
     async def fail(self, task: Task, work: Claimed, error: Exception) -> CountedOutcome:
-        """Settle work whose slot was interrupted after its handler had ended. It counts only if the lease is still held.
+        """Settle work whose slot was interrupted after its handler had ended. It counts only if the lease is still
+        held.
 
         The hook does not run here: it may be what interrupted the slot.
         """

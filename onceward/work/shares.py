@@ -39,7 +39,8 @@ class Shares:
         return (self._lanes_first, not self._lanes_first)
 
     def of(self, room: int, *, is_lanes: bool, freed: int) -> int:
-        """Return how many rows this claim may take: half of the room while the other kind is known to wait for its claim.
+        """Return how many rows this claim may take: half of the room while the other kind is known to wait for its
+        claim.
 
         `freed` is how much work in lanes has ended so far.
         """

@@ -101,7 +101,8 @@ class Slot:
                 self.task.cancel()
 
     def busy_with(self) -> object:
-        """Return the work that the slot prepares or settles, or None while it waits or a handler runs, which has a timeout."""
+        """Return the work that the slot prepares or settles, or None while it waits or a handler runs, which has a
+        timeout."""
         return None if self.work is None or self.running else self.work.id
 
     def is_overdue(self, now: float) -> bool:

@@ -21,7 +21,8 @@ class Carried(NamedTuple):
 
 
 class SlotControl(Protocol):
-    """A slot as the executor uses it: it runs one piece of work after another. It can cancel a handler, and knows the reason and the next work.
+    """A slot as the executor uses it: it runs one piece of work after another. It can cancel a handler, and knows the
+    reason and the next work.
 
     Only a handler is ever cancelled. Settling is not: it may take as long as the database is unavailable.
     """
@@ -37,7 +38,8 @@ class SlotControl(Protocol):
         ...
 
     def failure(self, error: BaseException) -> BaseException:
-        """Return why the handler failed: the reason of its cancellation, or its error. From now on nothing may cancel this task.
+        """Return why the handler failed: the reason of its cancellation, or its error. From now on nothing may cancel
+        this task.
 
         Raise the error again if the whole worker is stopping.
         """
@@ -57,7 +59,8 @@ class SlotControl(Protocol):
         ...
 
     def joining(self, fits: Callable[[Task, Claimed], bool]) -> Member | None:
-        """Return waiting work that runs now in the transaction of the work before it, if some waits, no other slot is free and it fits.
+        """Return waiting work that runs now in the transaction of the work before it, if some waits, no other slot is
+        free and it fits.
 
         The slot holds it, like the work before it, until all have ended.
         """

@@ -83,7 +83,7 @@ class Slots:
         self._queue = queue
         self._suspect_ended = suspect_ended
         self._count = count
-        self.ready = Ready(tasks, own=own, connections=db.most_connections)
+        self.ready = Ready(tasks, own=own, connections=lambda: db.most_connections)
         self.hungry = asyncio.Event()
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -101,7 +101,8 @@ class Slots:
         self._stopping = False
         self._threads: HandlerThreads | None = None
 
-    # -- start and stop ----------------------------------------------------------------------------------------------------
+    # -- start and stop
+    # ----------------------------------------------------------------------------------------------------
 
     async def start(self, threads: HandlerThreads) -> None:
         for slot, loop in zip(self.slots, self._loops, strict=True):
@@ -212,7 +213,8 @@ class Slots:
             except (asyncio.CancelledError, SystemExit) as error:
                 if slot.must_end():
                     raise
-                # A handler cancelled its own task and then ended. The slot must survive: a queue without slots runs nothing.
+                # A handler cancelled its own task and then ended. The slot must survive: a queue without slots runs
+                # nothing.
                 log.error("slot.interrupted", queue=self._queue, id=work.id, task=work.task, error=type(error).__name__)
                 await self._fail(slot, leaked(error))
             except Exception as error:
@@ -237,7 +239,8 @@ class Slots:
                 self.hungry.set()
 
     async def _go_on_in_lanes(self, works: Sequence[Claimed]) -> None:
-        """Let ordered lanes go on after their work has ended. Release what must not run, because the work before it has not succeeded."""
+        """Let ordered lanes go on after their work has ended. Release what must not run, because the work before it
+        has not succeeded."""
         blocked = [work for work in works if work.is_blocked and self._leases.holds(work)]
         for work in works:
             blocked += self.ready.go_on_after(work)
@@ -257,12 +260,14 @@ class Slots:
                 else:
                     await self._executor.settler.fail(task, work, error)
             except Exception:
-                # Only this row: others with the same lease may be running. The worker's claims loop releases it at its next turn.
+                # Only this row: others with the same lease may be running. The worker's claims loop releases it at its
+                # next turn.
                 log.exception("slot.settle_failed", queue=self._queue, id=work.id, task=work.task)
                 self._leases.give_up(work)
 
     async def _run_alone(self, slot: Slot, task: Task, work: Claimed) -> None:
-        """Run one member of a batch or group that was interrupted: only the one that interrupts its slot again has failed."""
+        """Run one member of a batch or group that was interrupted: only the one that interrupts its slot again has
+        failed."""
         try:
             await self._executor.run_alone(task, work, slot)
         except (Exception, asyncio.CancelledError, SystemExit) as error:

@@ -19,7 +19,8 @@ MOST_CLAIMS = 128
 
 
 class Stream:
-    """What the last claims by time took: at least twice as many rows as lines, so that a line that gets its share is among them."""
+    """What the last claims by time took: at least twice as many rows as lines, so that a line that gets its share is
+    among them."""
 
     def __init__(self) -> None:
         self._claims: deque[tuple[float, Mapping[int, int]]] = deque()
@@ -39,7 +40,8 @@ class Stream:
         self._total = 0
 
     def add(self, claim: Mapping[int, int], now: float) -> bool:
-        """Add what a claim by time took of each line. Return whether claims by time are fair: no line got much more than others.
+        """Add what a claim by time took of each line. Return whether claims by time are fair: no line got much more
+        than others.
 
         The bound is a quarter above the mean and what chance adds to it, so nobody waits for much more than its share.
         """

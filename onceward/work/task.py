@@ -15,7 +15,8 @@ from onceward.work.endings import JobEnd
 from onceward.work.policy import JOBS, RetryPolicy
 
 SPARE_S = 15.0
-"""A transaction outlives the timeout of its handler by this time: the handler's timeout ends the attempt, not the session's."""
+"""A transaction outlives the timeout of its handler by this time: the handler's timeout ends the attempt, not the
+session's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,8 @@ class EndHook:
 
 @dataclass(slots=True)
 class AppRegistry:
-    """Everything that an app registers for the engine: tasks and kinds of work, hooks, templates and encrypted columns."""
+    """Everything that an app registers for the engine: tasks and kinds of work, hooks, templates and encrypted
+    columns."""
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     apps: set[str] = field(default_factory=set[str])

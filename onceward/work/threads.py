@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from onceward.errors import Signal
 from onceward.telemetry.logs import running
 from onceward.work.claimed import Claimed
 from onceward.work.failure_text import kept_frames, own_frame
@@ -178,7 +179,7 @@ class HandlerThreads:
             raise cancellation
         if call.error is None:
             return call.result
-        raise call.error if isinstance(call.error, Exception) else leaked(call.error)
+        raise call.error if isinstance(call.error, Exception | Signal) else leaked(call.error)
 
     def _submit(self, call: ThreadCall) -> None:
         with self._lock:

@@ -1,4 +1,5 @@
-"""Due work that no live worker runs: it is noted with the reason, waits with one patience, and then becomes a dead letter.
+"""Due work that no live worker runs: it is noted with the reason, waits with one patience, and then becomes a dead
+letter.
 
 The table `onceward.unserved` has a row for each queue and task of such work:
 
@@ -9,8 +10,8 @@ The table `onceward.unserved` has a row for each queue and task of such work:
 | `no_app` | an event of a type that nobody handles, and no worker of the app that could handle it runs |
 | `no_version` | the arguments of a job do not fit any version of its task that has claimed it |
 
-A row begins (`since`) when the first look finds the work, and goes when the work is run again, so the patience counts from the
-loss of the handler, not from the age of the work.
+A row begins (`since`) when the first look finds the work, and goes when the work is run again, so the patience counts
+from the loss of the handler, not from the age of the work.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class UnservedWalk:
         self._round_began: datetime | None = None
 
     async def step(self, conn: Connection) -> list[Unserved]:
-        """Look at the next window. Log a queue and task when it is found first, and when its work became dead letters."""
+        """Look at the next window. Log a queue and task when it is found first, and when its work became dead
+        letters."""
         if self._round_began is None:
             self._round_began = await conn.fetchval("select onceward.now()")
         window = await self._walk.next(conn)

@@ -1,7 +1,8 @@
-"""How much each organization uses of this process: seconds of handlers, and of database connections by requests and live queries.
+"""How much each organization uses of this process: seconds of handlers, and of database connections by requests and
+live queries.
 
-The numbers are kept until the metrics show them, for the organizations that used most. So there are few series, however many
-organizations there are. They are also added to `onceward.usage`, by the hour, over all processes.
+The numbers are kept until the metrics show them, for the organizations that used most. So there are few series, however
+many organizations there are. They are also added to `onceward.usage`, by the hour, over all processes.
 """
 
 from __future__ import annotations

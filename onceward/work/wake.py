@@ -103,7 +103,8 @@ class Waker:
             raise
 
     async def _flush_last(self) -> None:
-        """Send what a process collected before it stops, or its last jobs would wait for the next poll of the workers."""
+        """Send what a process collected before it stops, or its last jobs would wait for the next poll of the
+        workers."""
         try:
             async with asyncio.timeout(LAST_FLUSH_S):
                 await self.flush()

@@ -20,7 +20,8 @@ class Window:
 
 
 class Walk:
-    """Windows over the ids of `onceward.work`: each call of `next` returns the one after the last, then the first again.
+    """Windows over the ids of `onceward.work`: each call of `next` returns the one after the last, then the first
+    again.
 
     With up to `size` unfinished rows each window contains all of them. With more, a row is examined once per round. The
     position is kept in memory: a new process starts with the oldest work.

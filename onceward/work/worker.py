@@ -238,12 +238,14 @@ class Worker:
         return ()
 
     def accuse(self, ids: list[int]) -> None:
-        """Tell other workers that this process ends itself because of this work: the rest of its work counts no crash."""
+        """Tell other workers that this process ends itself because of this work: the rest of its work counts no
+        crash."""
         if self._heartbeat is not None:
             self._heartbeat.accuse(ids, within_s=ACCUSE_S)
 
     def _end_if_stuck(self) -> None:
-        """End the process when overdue handlers have held all slots of a queue for too long: nothing else of it could run."""
+        """End the process when overdue handlers have held all slots of a queue for too long: nothing else of it
+        could run."""
         overdue = self._overdue.found
         blocked = [
             runner for runner in self._runners if all(slot.work and slot.work.id in overdue for slot in runner.slots)

@@ -343,7 +343,8 @@ class WorkflowRun:
         await self._finish(ending, error=error)
 
     async def _cancel_children(self) -> None:
-        """Cancel the children that this workflow waits for. If the lease was lost, cancel none: another run owns them."""
+        """Cancel the children that this workflow waits for. If the lease was lost, cancel none: another run owns
+        them."""
         with interrupting():
             for child in await self.host.db.fetch(CHILDREN, self.work.id):
                 await self.host.db.execute(CANCEL_CHILD, self.work.id, self.work.lease, child["ref"])

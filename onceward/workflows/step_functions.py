@@ -83,7 +83,8 @@ class Callee:
     async def call(
         self, arguments: dict[str, Any], *, step: Step, tx: Transaction | None, threads: HandlerThreads
     ) -> Any:
-        """Call the function with its arguments and injected parameters. Every exception of it is a failure of the step."""
+        """Call the function with its arguments and injected parameters. Every exception of it is a failure of the
+        step."""
         if self.transaction is not None:
             arguments = {**arguments, self.transaction: tx}
         if self._step is not None:

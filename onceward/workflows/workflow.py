@@ -91,7 +91,8 @@ class Workflow(StepCaller):
     async def gather(
         self, *calls: StepCall[Any] | ChildCall[Any], limit: int = 10, keep_failures: bool = False
     ) -> list[Any]:
-        """Run steps and children concurrently, at most `limit` steps at a time. Return results in the order of the calls.
+        """Run steps and children concurrently, at most `limit` steps at a time. Return results in the order of the
+        calls.
 
         All calls finish before the first failure is raised. With `keep_failures` a failure is returned as a result.
         """
@@ -130,7 +131,8 @@ class Workflow(StepCaller):
     # -- time ------------------------------------------------------------------------------------------------------
 
     async def sleep(self, duration: Duration, /) -> None:
-        """Park the workflow for this duration (seconds or timedelta). It holds no slot, lease or connection meanwhile."""
+        """Park the workflow for this duration (seconds or timedelta). It holds no slot, lease or connection
+        meanwhile."""
         seconds = _seconds(duration)
         place = self._run.place("sleep", "sleep")
         if place.recorded is None:

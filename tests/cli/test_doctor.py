@@ -105,9 +105,12 @@ async def test_app_role_that_bypasses_row_level_security_fails(database_url: str
     assert "nobypassrls" in finding.remedy
 
 
-async def test_pool_larger_than_the_server_fails(database_url: str) -> None:
-    findings = await examine_database(database_url, Settings(pool_max=5000), FEATURES)
+async def test_more_connections_than_the_server_has_fail(database_url: str) -> None:
+    findings = await examine_database(database_url, Settings(connections_max=5000), FEATURES)
     assert named(findings, "connections").status == "fail"
+    findings = await examine_database(database_url, Settings(connections_max=10), FEATURES)
+    assert "run fewer processes" in named(findings, "connections").remedy
+    assert named(await examine_database(database_url, Settings(), FEATURES), "connections").status == "ok"
 
 
 async def test_commits_that_do_not_wait_for_the_disk_fail(database_url: str) -> None:

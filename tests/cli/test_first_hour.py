@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,14 +17,19 @@ from pydantic import SecretStr
 from typer.testing import CliRunner, Result
 
 from onceward import Engine, Onceward, Permanent
+from onceward.app import NoSuchFolder
+from onceward.cli.app_loader import AppFailed, load_app
 from onceward.cli.commands import build
 from onceward.cli.rendering import boxed
-from onceward.db import Database, Unavailable
+from onceward.db import Database, MigrationError, Unavailable, migrate
+from onceward.feature import Migrations
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from onceward.settings import Settings
+from onceward.settings import Settings, load_settings
 from onceward.testing import drain
+from onceward.testing.databases import with_database
 from onceward.web.server import CannotListen
+from tests.upgrade.webhooks import add_source
 
 app = Onceward("t")
 
@@ -98,3 +107,79 @@ async def test_a_port_in_use_is_reported_before_anything_starts(tmp_path: Path) 
         settings = Settings(database_url=nowhere, port=taken.getsockname()[1], data_dir=tmp_path)
         with pytest.raises(CannotListen, match="ONCEWARD_PORT"):
             await Process(Onceward("test"), settings, FEATURES).start()
+
+
+def run_in(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "onceward", *command],
+        cwd=folder,
+        env={**os.environ, "ONCEWARD_DATABASE_WAIT_S": "0", **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+APP = 'from onceward import Onceward, Tx\n\napp = Onceward("shop"{options})\n\n\n{handler}\n'
+
+
+def test_a_parameter_without_its_type_is_named_with_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "untyped_shop.py").write_text(
+        APP.format(options="", handler="@app.job\nasync def x(tx, *, order: int) -> None: ...")
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AppFailed, match=r"untyped_shop.py:6: TypeError: x: parameter 'tx' has no type: write `tx: Tx`"):
+        load_app("untyped_shop:app")
+
+
+def test_a_folder_of_migrations_may_be_text_and_must_exist() -> None:
+    with pytest.raises(NoSuchFolder, match="there is no folder 'nowhere', so its SQL would never be applied"):
+        Onceward("shop", migrations="nowhere").features()
+
+
+def test_a_connection_that_is_refused_says_what_to_do(database_url: str, tmp_path: Path) -> None:
+    absent = run_in(tmp_path, "jobs", "ls", ONCEWARD_DATABASE_URL=with_database(database_url, "no_such_database"))
+    assert absent.returncode == 4
+    assert "create the database (`createdb`), or correct its name in ONCEWARD_DATABASE_URL" in absent.stderr
+    assert absent.stderr.count("\n") == 1, absent.stderr
+
+
+def test_the_name_of_an_app_that_is_not_configured_says_which_variable_names_it(tmp_path: Path) -> None:
+    failed = run_in(tmp_path, "ticketing", "orders")
+    assert "ONCEWARD_APP=onceward_apps.ticketing:app" in failed.stderr
+
+
+async def test_a_failed_migration_names_the_line(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "0001_shop.sql").write_text("create table public.a (id int);\n\ncreate tabel public.b (id int);\n")
+    async with db.acquire() as conn:
+        with pytest.raises(MigrationError, match=r'shop/0001_shop line 3 failed: syntax error at or near "tabel"'):
+            await migrate(conn, [Migrations("shop", tmp_path)])
+
+
+async def test_a_test_event_without_a_handler_is_kept_and_says_so(
+    database_url: str, db: Database, tmp_path: Path
+) -> None:
+    nobody = Onceward("shop")
+    settings = load_settings(
+        FEATURES.settings,
+        database_url=SecretStr(database_url),
+        port=0,
+        data_dir=tmp_path,
+        secret_key=SecretStr("k" * 40),
+    )
+    await add_source(db, settings, "stripe")
+    process = Process(nobody, settings, FEATURES)
+    await process.start({"web"})
+    assert process.web is not None
+    variables = {
+        "ONCEWARD_DATABASE_URL": database_url,
+        "ONCEWARD_PORT": process.web.url.rpartition(":")[2],
+        "ONCEWARD_SECRET_KEY": "k" * 40,
+        "ONCEWARD_DATA_DIR": str(tmp_path),
+    }
+    sent = await asyncio.to_thread(partial(run_in, tmp_path, "trigger", "stripe", "charge.succeeded", **variables))
+    await process.stop()
+    assert sent.returncode == 0, sent.stderr
+    assert "200 in" in sent.stdout
+    assert 'no handler of a running app takes it: write @app.on("stripe", "charge.succeeded")' in sent.stderr

@@ -46,7 +46,7 @@ async def practice(db: Database, app: Onceward) -> AsyncIterator[Practice]:
 @pytest.fixture
 async def demo(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[ClinicDemo]:
     """The demo in a process of its own, without patients except those of the test."""
-    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8).using(
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_max=8).using(
         WorkSettings(poll_interval_ms=100)
     )
     demos: list[ClinicDemo] = []

@@ -51,7 +51,7 @@ class Site:
 @pytest.fixture
 async def site(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Site]:
     settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=6, shutdown_grace_s=1
+        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_max=6, shutdown_grace_s=1
     ).using(TrustSettings(secret_key=SecretStr("k" * 32)))
     process = Process(app, settings, FEATURES)
     await process.start({"web"})

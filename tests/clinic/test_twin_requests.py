@@ -320,7 +320,6 @@ async def stage(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterat
         database_url=SecretStr(database_url),
         data_dir=tmp_path,
         port=0,
-        pool_min=1,
         pool_max=8,
         shutdown_grace_s=1,
         simulators={"stripe": stripe.url},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -79,6 +80,8 @@ class School:
         lessons: int = LESSONS,
         budget_micros: int = 2_000_000,
         organization: UUID | None = None,
+        sources: Sequence[Any] = (),
+        pictures: bool = False,
     ) -> UUID:
         async with self.engine.transaction(organization=organization or self.organization) as tx:
             row = await courses.add(
@@ -89,6 +92,8 @@ class School:
                 language=language,
                 lesson_count=lessons,
                 budget_micros=budget_micros,
+                sources=sources,
+                pictures=pictures,
             )
         return row["id"]
 

@@ -157,7 +157,6 @@ async def running(
         database_url=SecretStr(database_url),
         data_dir=folder,
         port=0,
-        pool_min=1,
         pool_max=8,
         allow_loopback_endpoints=True,
         shutdown_grace_s=1,

@@ -34,7 +34,7 @@ EXPECTED = {
 
 
 async def test_courses_of_every_fate_end_as_they_should(database_url: str, tmp_path: Path) -> None:
-    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8).using(
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_max=8).using(
         WorkSettings(poll_interval_ms=100), WebSettings(jwt_secret=SecretStr("j" * 64))
     )
     demos: list[CoursegenDemo] = []

@@ -160,9 +160,7 @@ async def open_shop(database_url: str | None, **settings: Any) -> World:
     """Start the shop on a database, with two organizations and their people."""
     weather = Weather()
     given = {} if database_url is None else {"database_url": SecretStr(database_url)}
-    chosen = load_settings(
-        FEATURES.settings, port=0, pool_min=2, pool_max=10, poll_interval_ms=200, **given, **settings
-    )
+    chosen = load_settings(FEATURES.settings, port=0, pool_max=10, poll_interval_ms=200, **given, **settings)
     runtime = Process(shop(weather), chosen, FEATURES)
     await runtime.start()
     async with runtime.database.transaction(role="engine") as tx:

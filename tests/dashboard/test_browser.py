@@ -59,6 +59,8 @@ async def test_an_event_arrives_live_fails_is_replayed_from_its_consequences_and
 
     await page.get_by_role("link", name="Replay the dead letter").click()
     await check(page.get_by_text("A dry run:")).to_contain_text("1 would be replayed")
+    # The app of this test is made inside a function, so no other process can import and rehearse it.
+    await check(page.get_by_text("could not be rehearsed")).to_be_visible()
     world.weather.crm_works = True
     await page.get_by_label("Why?").fill("the CRM is back")
     await page.get_by_role("button", name="Replay 1").click()

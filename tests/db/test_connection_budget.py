@@ -16,10 +16,12 @@ from pydantic import SecretStr
 from onceward import Event, Onceward, Tx
 from onceward.connections import connection_budget
 from onceward.db import Database
+from onceward.db.connection_share import RESERVE, Demand, share_pools
 from onceward.feature import Role
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings, load_settings
+from onceward.testing import until
 from tests.upgrade.webhooks import add_source, send
 
 POOL, JOBS, WEBHOOKS = 4, 40, 40
@@ -49,7 +51,6 @@ def settings_for(url: str, **options: Any) -> Settings:
         FEATURES.settings,
         database_url=SecretStr(url),
         port=0,
-        pool_min=1,
         pool_max=POOL,
         shutdown_grace_s=1,
         secret_key=SecretStr("a key that is long enough for the tests"),
@@ -108,6 +109,47 @@ async def test_processes_under_load_stay_within_their_budgets(database_url: str,
     budget = sum(connection_budget(pool_max=POOL, roles=roles).total for roles in nodes)
     assert most["onceward"] > POOL  # the pools were in use, so the run shows something
     assert most[""] <= budget, most
+
+
+async def test_the_documented_topology_shares_its_limit_under_load(
+    database_url: str, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two web nodes, two workers and two schedulers with large pools. The first one has all of it until the others come."""
+    monkeypatch.setattr("onceward.db.processes.EVERY_S", 0.2)
+    app, most_together = busy_app(), 48
+    settings = settings_for(database_url, connections_max=most_together).model_copy(update={"pool_max": 20})
+    await add_source(db, settings, "shop")
+    await db.close()
+    nodes: list[set[Role]] = [{"web"}, {"web"}, {"worker"}, {"worker"}, {"scheduler"}, {"scheduler"}]
+    processes = [Process(app, settings, FEATURES) for _ in nodes]
+    await processes[0].start(nodes[0])
+    alone = processes[0].database.most_connections
+    async with highest(database_url) as most:
+        for process, roles in zip(processes[1:], nodes[1:], strict=True):
+            await process.start(roles)
+        equal = [process.database.most_connections for process in processes]
+        await until(lambda: sum(process.database.most_connections for process in processes) <= most_together - 24)
+        await load(processes[0], app)
+        for process in processes[1:]:
+            await process.stop()
+    assert alone == 20, equal
+    assert 12 < most[""] <= most_together, most
+    await until(lambda: processes[0].database.most_connections == 20)  # the others have gone
+    await processes[0].stop()
+
+
+def test_the_documented_topology_fits_into_a_default_server_with_room_for_operators() -> None:
+    """PostgreSQL's default of 100 less 3 for superusers and our reserve of 10."""
+    roles: list[set[Role]] = [{"web"}, {"web"}, {"worker"}, {"worker"}, {"scheduler"}, {"scheduler"}]
+    budgets = [connection_budget(pool_max=20, roles=each) for each in roles]
+    sizes = share_pools([Demand(each.total - each.pool, each.pool) for each in budgets], 100 - 3 - RESERVE)
+    assert sizes == [13, 13, 13, 14, 5, 5]
+    assert sum(sizes) + sum(each.total - each.pool for each in budgets) == 87
+
+
+def test_a_limit_that_is_too_small_leaves_every_pool_two_connections() -> None:
+    assert share_pools([Demand(5, 20), Demand(5, 20)], 10) == [2, 2]
+    assert share_pools([Demand(5, 3), Demand(5, 20), Demand(5, 20)], 45) == [3, 13, 14]
 
 
 @pytest.mark.peer

@@ -59,9 +59,7 @@ async def test_postgresql_15_migrates_and_runs_work(postgres15: str) -> None:
     conn = await asyncpg.connect(postgres15)
     assert str(await conn.fetchval("show server_version")).startswith("15")
     await conn.close()
-    settings = Settings(database_url=SecretStr(postgres15), pool_min=1, pool_max=8).using(
-        WorkSettings(poll_interval_ms=50)
-    )
+    settings = Settings(database_url=SecretStr(postgres15), pool_max=8).using(WorkSettings(poll_interval_ms=50))
     await run_ten_jobs(counting_app(), settings)
     findings = {item.check: item.status for item in await examine_database(postgres15, settings, FEATURES)}
     assert findings["server"] == findings["migrations"] == findings["roles"] == findings["rights"] == "ok"
@@ -69,7 +67,7 @@ async def test_postgresql_15_migrates_and_runs_work(postgres15: str) -> None:
 
 @pytest.mark.peer
 async def test_pgbouncer_in_transaction_mode_runs_work(pgbouncer: str) -> None:
-    settings = Settings(database_url=SecretStr(pgbouncer), pgbouncer=True, pool_min=1, pool_max=8).using(
+    settings = Settings(database_url=SecretStr(pgbouncer), pgbouncer=True, pool_max=8).using(
         WorkSettings(poll_interval_ms=50)
     )
     await run_ten_jobs(counting_app(), settings)

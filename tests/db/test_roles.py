@@ -70,7 +70,7 @@ async def forget_everything(admin: asyncpg.Connection) -> None:
 
 
 def settings_for(url: str) -> Settings:
-    return Settings(database_url=SecretStr(url), pool_min=1, pool_max=6).using(WorkSettings(poll_interval_ms=50))
+    return Settings(database_url=SecretStr(url), pool_max=6).using(WorkSettings(poll_interval_ms=50))
 
 
 async def findings(url: str) -> dict[str, Finding]:
@@ -112,7 +112,7 @@ async def test_processes_run_with_a_login_that_owns_nothing_and_cannot_change_th
     name = urlsplit(owner).path.strip("/")
     runtime = owner.replace(f"//{name}@", f"//{name}_runtime:secret@", 1)
     settings = Settings(
-        database_url=SecretStr(runtime), migration_url=SecretStr(owner), auto_migrate=False, pool_min=1, pool_max=6
+        database_url=SecretStr(runtime), migration_url=SecretStr(owner), auto_migrate=False, pool_max=6
     ).using(WorkSettings(poll_interval_ms=50))
     for _ in range(2):  # the second run finds everything prepared
         configured = ConfiguredDatabase(settings, FEATURES.migrations, as_owner=True)

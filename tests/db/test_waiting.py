@@ -58,7 +58,7 @@ def through(url: str, port: int) -> str:
 
 
 def settings_for(url: str, *, wait_s: float) -> Settings:
-    return Settings(database_url=SecretStr(url), database_wait_s=wait_s, pool_min=1, pool_max=4, port=0)
+    return Settings(database_url=SecretStr(url), database_wait_s=wait_s, pool_max=4, port=0)
 
 
 async def test_a_worker_waits_for_a_server_that_is_down_and_then_cuts_connections(database_url: str) -> None:

@@ -68,7 +68,7 @@ class Library:
 @pytest.fixture
 async def library(database_url: str) -> AsyncIterator[Library]:
     settings = load_settings(
-        FEATURES.settings, port=0, pool_min=2, pool_max=8, poll_interval_ms=200, database_url=SecretStr(database_url)
+        FEATURES.settings, port=0, pool_max=8, poll_interval_ms=200, database_url=SecretStr(database_url)
     )
     process = Process(app, settings, FEATURES)
     async with app_tables(database_url):

@@ -143,7 +143,7 @@ async def a_fastapi_application_mounts_onceward(world: World) -> None:
     finally:
         del sys.modules["shop"]
     api, mounted = names["api"], names["mounted"]
-    mounted._settings = Settings(database_url=SecretStr(world.database_url), pool_min=1, pool_max=6)
+    mounted._settings = Settings(database_url=SecretStr(world.database_url), pool_max=6)
     async with (
         api.router.lifespan_context(api),
         AsyncClient(transport=ASGITransport(api), base_url="http://shop") as client,

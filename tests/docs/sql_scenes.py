@@ -391,3 +391,12 @@ async def a_journal_is_posted_once(world: SqlWorld) -> None:
             row = await tx.fetchrow(statement)
             assert row is not None
             assert row["fresh"] is fresh
+
+
+@scene("docs/frameworks/fastapi.md", "to onceward_app")
+async def a_handler_may_use_a_table_of_the_application(world: SqlWorld) -> None:
+    for right in ("select", "insert", "update", "delete"):
+        assert not await world.db.fetchval("select has_table_privilege('onceward_app', 'orders', $1)", right)
+    await world.one()
+    for right in ("select", "insert", "update", "delete"):
+        assert await world.db.fetchval("select has_table_privilege('onceward_app', 'orders', $1)", right)

@@ -38,7 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def documents(folder: Path) -> Iterator[tuple[str, Any]]:
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(folder.rglob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             yield path.name, document
 
@@ -82,7 +82,7 @@ def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
     assert sorted(kinds) == [
         "ConfigMap",
         *["Deployment"] * 3,
-        "Job",
+        *["Job"] * 2,
         "NetworkPolicy",
         *["PodDisruptionBudget"] * 3,
         "Service",
@@ -167,4 +167,4 @@ def test_every_command_that_a_file_runs_exists(project: Path) -> None:
             found += 1
             command = DocumentedCommand(where, tuple(line.split()[1:]), complete=True)
             assert tree.problem_of(command) is None, command
-    assert found == 21
+    assert found == 23

@@ -98,7 +98,7 @@ async def demo(
     app = Onceward("demo")
     app.include(bundled.app)
     app.part("ticketing demo", without_buyers, roles=WEB)
-    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8)
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_max=8)
     process = Process(app, settings, FEATURES)
     await process.start()
     try:

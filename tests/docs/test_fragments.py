@@ -14,6 +14,7 @@ from tests.docs.test_code_blocks import ROOT, CodeBlock, documented_blocks
 
 EXECUTED_ELSEWHERE = {
     Place("docs/tutorial.md", ""): ROOT / "tests" / "docs" / "test_tutorial.py",
+    Place("docs/rehearsal.md", "assert_effects(shown"): ROOT / "tests" / "rehearsal" / "test_testing.py",
     Place("docs/integrations/", "def verify"): ROOT / "tests" / "services" / "test_services_docs.py",
     Place("docs/work.md", "asyncio.run(main())"): ROOT / "tests" / "work" / "test_script_engine.py",
 }

@@ -111,7 +111,6 @@ class Shipped:
             "ONCEWARD_SECRET_KEY": "a key that is long enough for the tests",
             "ONCEWARD_SOURCE_STRIPE_SECRET": SECRET,
             "ONCEWARD_PORT": "0",
-            "ONCEWARD_POOL_MIN": "1",
             "ONCEWARD_POOL_MAX": "5",
             "ONCEWARD_LOG_FORMAT": "json",
             "ONCEWARD_ACCESS_LOG": "false",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -26,6 +27,7 @@ from onceward.testing import FrozenClock, drain
 from onceward.trust import SecretBox
 from onceward.webhooks.provider import SourceConfig
 from onceward.webhooks.registry import get_provider
+from onceward.work import Worker, WorkerOptions
 from onceward_apps.engagement import activity
 from tests.ticketing.office import Told, post
 
@@ -168,6 +170,18 @@ class House:
         report = await run_here(self.db, self.app.schedules[name], open_tx=self.engine.open_tx, by="test")
         assert report.status == "success", report
         return report
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncGenerator[None]:
+        """Run a worker, which sends what is due."""
+        options = WorkerOptions(concurrency=4, poll_s=0.1)
+        engine = self.engine
+        worker = Worker(engine.db, engine.registry, engine.waker, options=options, open_tx=engine.open_tx)
+        await worker.start()
+        try:
+            yield
+        finally:
+            await worker.stop()
 
     async def drain(self) -> int:
         return await drain(self.engine)

@@ -61,7 +61,7 @@ class Site:
 @asynccontextmanager
 async def opened(database_url: str, folder: Path, app: Onceward) -> AsyncIterator[Site]:
     settings = Settings(
-        database_url=SecretStr(database_url), data_dir=folder, port=0, pool_min=1, pool_max=6, shutdown_grace_s=1
+        database_url=SecretStr(database_url), data_dir=folder, port=0, pool_max=6, shutdown_grace_s=1
     ).using(TrustSettings(secret_key=SecretStr("k" * 32)))
     runtime = Process(app, settings, FEATURES)
     await runtime.start({"web"})

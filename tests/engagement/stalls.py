@@ -17,7 +17,7 @@ from onceward_apps.engagement.app import EngagementSettings
 from tests.engagement.house import House
 
 RESET = """
-truncate engagement.user_profiles, engagement.transitions, engagement.job_runs, engagement.job_errors, onceward.messages,
+truncate engagement.user_profiles, engagement.transitions, onceward.run_parts, onceward.messages,
     onceward.work, onceward.jobs, onceward.attempts, onceward.claims, onceward.workers, onceward.runs, onceward.run_items,
     onceward.recipients, onceward.opt_outs, onceward.unique_keys, onceward.notices cascade
 """
@@ -29,7 +29,7 @@ MOVES = "select from_state, to_state, trigger, count(*) from engagement.transiti
 MESSAGES = """
 select message_type, replace(status, 'unknown', 'sent'), count(*) from engagement.engagement_message_queue group by 1, 2
 """
-COUNTED = "select check_type, processed, succeeded, failed, skipped from engagement.job_runs order by 1"
+COUNTED = "select step, processed, succeeded, failed, skipped from onceward.run_parts order by 1"
 RUNS = "select schedule, status, processed, succeeded, failed, skipped from onceward.runs"
 
 

@@ -14,7 +14,7 @@ from onceward_apps.engagement.app import EngagementSettings
 from tests.engagement.house import House, values
 
 RESET = """
-truncate engagement.user_profiles, engagement.transitions, engagement.job_runs, engagement.job_errors, onceward.messages,
+truncate engagement.user_profiles, engagement.transitions, onceward.run_parts, onceward.messages,
     onceward.work, onceward.jobs, onceward.attempts, onceward.claims, onceward.runs, onceward.run_items, onceward.recipients,
     onceward.opt_outs, onceward.webhook_events, onceward.published, onceward.notices, onceward.unique_keys cascade
 """
@@ -39,7 +39,7 @@ async def observe(house: House) -> dict[str, Any]:
                 " group by 1, 2 order by 1, 2"
             )
         ],
-        "counted": values(await house.db.fetchrow("select sum(processed), sum(succeeded) from engagement.job_runs")),
+        "counted": values(await house.db.fetchrow("select sum(processed), sum(succeeded) from onceward.run_parts")),
         "runs": [
             tuple(row)
             for row in await house.db.fetch(

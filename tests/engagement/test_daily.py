@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engagement.house import House, counts, values
+from onceward_apps.engagement.store import views
+from tests.engagement.house import House, counts
 
 DAYS_13 = timedelta(days=13)
 DAYS_14 = timedelta(days=14)
@@ -120,10 +121,17 @@ async def test_daily_7_one_failing_user_does_not_stop_the_others(house: House) -
     assert await house.state(broken) == "active"
     assert {await house.state(user) for user in users if user != broken} == {"goodbye_sent"}
     assert len(await house.queue()) == 8
-    error = await house.db.fetchrow("select * from engagement.job_errors")
-    assert (error["user_id"], error["check_type"]) == (broken, "inactivity_14d")
+    result = await house.db.fetchval("select result from onceward.runs where id = $1", report.id)
+    [error] = result["errors"]
+    assert (error["user_id"], error["check_type"]) == (str(broken), "inactivity_14d")
     assert "this row is broken" in error["error"]
-    item = await house.db.fetchrow("select key, error from onceward.run_items where outcome = 'failed'")
-    assert item["key"] == f"{house.organization}/{broken}"
-    run = await house.db.fetchrow("select sum(succeeded) as done, sum(failed) as failed from engagement.job_runs")
-    assert values(run) == (8, 1)
+    async with house.acting() as tx:
+        [run] = await views.runs(tx, house.organization)
+        assert (run["succeeded"], run["failed"], run["checks"]["inactivity_14d"]["failed"]) == (8, 1, 1)
+        [listed] = run["errors"]
+        assert (listed["user_id"], listed["error"]) == (broken, error["error"])
+        [own] = await views.user_errors(tx, house.organization, broken)
+        assert own["error"] == error["error"]
+    async with house.acting(await house.add_organization("other")) as tx:
+        assert await tx.fetchval("select count(*) from onceward.run_items") == 0
+        assert await tx.fetchval("select count(*) from onceward.run_parts") == 0

@@ -58,7 +58,12 @@ async def test_a_goodbye_that_was_given_up_is_tried_again_after_a_week_three_tim
     assert counts(await house.daily()) == (0, 0, 0, 0)
     row = await house.row(user)
     assert row["unreachable_because"] == "goodbye_failed"
-    errors = await house.db.fetch("select error from engagement.job_errors where user_id = $1 order by id", user)
+    errors = await house.db.fetch(
+        "select error ->> 'message' as error from onceward.run_items"
+        " where key = $1::uuid || '/' || $2::uuid and outcome = 'failed' order by at",
+        house.organization,
+        user,
+    )
     assert len(errors) == 3
     assert "unreachable" in errors[2]["error"]
     assert len(await house.queue(user)) == 3
@@ -99,7 +104,10 @@ async def test_a_goodbye_that_the_service_could_not_deliver_is_given_up(house: H
     assert counts(await house.daily()) == (1, 0, 1, 0)
     assert await house.state(user) == "active"
     assert [each["status"] for each in await house.queue(user)] == ["failed"]
-    assert await house.db.fetchval("select error from engagement.job_errors") == "goodbye not sent: not delivered"
+    assert (
+        await house.db.fetchval("select error ->> 'message' from onceward.run_items where outcome = 'failed'")
+        == "goodbye not sent: not delivered"
+    )
 
 
 async def test_a_user_who_acts_between_the_query_and_the_change_gets_no_goodbye(

@@ -68,13 +68,20 @@ async def test_a_person_known_by_number_is_erased_with_everything(house: House) 
     user, other = await house.say_goodbye(), await house.say_goodbye()
     await house.transact(user)
     number = await house.number_of(user)
+    await house.db.execute(
+        "insert into onceward.run_items (scope, step, key, run_id, lease, organization_id, outcome)"
+        " values (1, 'inactivity_14d', $1::uuid || '/' || $2::uuid, 1, 1, $1, 'failed')",
+        house.organization,
+        user,
+    )
     erasers = [eraser for erasers in ALL.load("erasers") for eraser in erasers]
     report = await erase(house.db, [number, str(user)], erasers, organization=house.organization, actor="test")
     assert report.rows["engagement users"] == 1
-    tables = ("user_profiles", "user_engagement_states", "transactions", "transitions", "job_errors")
+    tables = ("user_profiles", "user_engagement_states", "transactions", "transitions")
     for table in tables:
         left = await house.db.fetchval(f"select count(*) from engagement.{table} where user_id = $1", user)
         assert left == 0, table
+    assert await house.db.fetchval("select count(*) from onceward.run_items where outcome = 'failed'") == 0
     everything = await house.db.fetch("select recipient, address, data::text from onceward.messages")
     assert not any(number in str(tuple(row)) or str(user) in str(tuple(row)) for row in everything)
     assert await house.state(other) == "goodbye_sent"
@@ -87,6 +94,7 @@ async def test_the_simulation_sends_both_messages_and_leaves_no_database(databas
     conn = await asyncpg.connect(server_url)
     before = await conn.fetchval(simulations)  # another run on this server may have been killed
     seen: list[str] = []
+    tasks = dict(app.registry.tasks)
     first = await simulate(
         database_url, ALL.migrations, days=9, users=20, seed=7, on_day=lambda day: seen.append(day.date)
     )
@@ -96,6 +104,7 @@ async def test_the_simulation_sends_both_messages_and_leaves_no_database(databas
     assert all(sum(day.states.values()) == 20 for day in first.days)
     assert await conn.fetchval(simulations) == before
     await conn.close()
+    assert app.registry.tasks == tasks, "the app that a process runs keeps its own senders"
 
 
 Command = Callable[..., Any]

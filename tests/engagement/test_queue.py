@@ -11,6 +11,7 @@ import pytest
 from onceward import Onceward
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
+from onceward.messages import Recipient, Template
 from onceward.messages import limits as message_limits
 from onceward.messages.channel import ChannelSetup
 from onceward.messages.service import limits
@@ -45,7 +46,8 @@ async def test_ac_5_4_1_due_messages_are_sent_and_marked_sent(house: House) -> N
     due, future = await house.user(), await house.user()
     await queue(house, review(due))
     await queue(house, review(future, scheduled_for=house.clock.at + timedelta(hours=1)))
-    done = await process_message_queue(house.engine)
+    async with house.worker():
+        done = await process_message_queue(house.engine)
     assert (done.processed, done.sent, done.failed) == (1, 1, 0)
     [sent], [waiting] = await house.queue(due), await house.queue(future)
     assert (sent["status"], sent["sent_at"], sent["retry_count"]) == ("sent", house.clock.at, 0)
@@ -100,13 +102,34 @@ async def test_ac_5_4_4_there_are_500_ms_between_sends_measured_where_they_arriv
     try:
         for _ in range(4):
             await queue(house, review(await house.user()))
-        assert (await process_message_queue(house.engine)).sent == 4
+        async with house.worker():
+            assert (await process_message_queue(house.engine)).sent == 4
         arrivals = house.whatsapp.arrivals
         gaps = [later - earlier for earlier, later in pairwise(arrivals)]
         assert len(gaps) == 3
         assert min(gaps) >= 0.5
     finally:
         await house.close()
+
+
+@pytest.mark.acceptance("002-H campaigns")
+async def test_messages_of_other_apps_are_neither_sent_nor_waited_for(house: House) -> None:
+    """The account may be shared: what another app has queued is its own."""
+    user = await house.user()
+    house.engine.templates.add(
+        Template("other.note", {"en": {"subject": "", "text": "A note"}}, {"channel": "whatsapp"})
+    )
+    async with house.acting() as tx:
+        await tx.send(
+            "other.note", to=Recipient(whatsapp="+5511911112222", locale="en"), key="other", channel="whatsapp"
+        )
+    await queue(house, review(user))
+    done = await process_message_queue(house.engine, timeout_s=0.05)
+    assert (done.processed, done.sent, done.pending) == (1, 0, 1), "it sends nothing by itself"
+    async with house.worker():
+        done = await process_message_queue(house.engine)
+    assert (done.processed, done.sent, done.pending) == (1, 1, 0)
+    assert (await process_message_queue(house.engine)).processed == 0
 
 
 @pytest.mark.acceptance("AC-5.6.1", "idempotency-1")

@@ -23,6 +23,7 @@ VALID = {
     "active": "select count(*) from engagement.user_engagement_states where state = 'active'",
     "opted out": "select count(*) from engagement.user_profiles where reengagement_opt_out",
     "transactions": "select count(*) from engagement.transactions",
+    "pauses": "select count(*) from engagement.pauses",
     "transitions": "select count(*) from engagement.transitions",
     "recipients": "select count(*) from onceward.recipients",
     "messages": f"select count(*) from onceward.messages where status <> 'cancelled' and {twins.NO_NOTICE}",
@@ -118,6 +119,19 @@ async def sample_on_the_dashboard(stage: Stage) -> Case:
     return Case(f"{PAGES}/test", body, [], stage.staff, form=True, several=why, keyed=False)
 
 
+def campaign(verb: str) -> Any:
+    async def press(stage: Stage) -> Case:
+        await stage.db.execute("delete from engagement.pauses")
+        if verb == "resume":
+            await stage.db.execute(
+                "insert into engagement.pauses (organization_id, campaign, paused_by)"
+                " select organization_id, 'goodbye', 'test' from onceward.organizations on conflict do nothing"
+            )
+        return Case(f"{PAGES}/{verb}", {"campaign": "goodbye"}, [], stage.staff, form=True)
+
+    return press
+
+
 CASES: Cases[Stage] = {
     f"PUT {URL}/users/{{user_id}}": profile,
     f"PUT {URL}/users/{{user_id}} (known)": changed_profile,
@@ -129,6 +143,8 @@ CASES: Cases[Stage] = {
     f"POST {PAGES}/users/do/stop": on_the_desk("stop"),
     f"POST {PAGES}/users/do/allow": on_the_desk("allow"),
     f"POST {PAGES}/test": sample_on_the_dashboard,
+    f"POST {PAGES}/pause": campaign("pause"),
+    f"POST {PAGES}/resume": campaign("resume"),
 }
 
 

@@ -150,20 +150,6 @@ async def test_posthog_learns_of_queued_reviews_and_of_moves_once(house: House) 
     assert sent["engagement_weekly_review_sent", str(reviewed)]["transaction_count"] == 0
 
 
-async def test_errors_of_runs_are_deleted_after_90_days(house: House) -> None:
-    user = await house.user()
-    await house.db.execute(
-        "insert into engagement.job_errors (organization_id, run_id, check_type, user_id, error, at)"
-        " select $1, 1, 'weekly_review', $2, days::text, onceward.now() - make_interval(days => days)"
-        "   from unnest(array[91, 89]) days",
-        house.organization,
-        user,
-    )
-    await house.weekly()
-    left = await house.db.fetch("select error from engagement.job_errors")
-    assert [row["error"] for row in left] == ["89"]
-
-
 @pytest.mark.acceptance("002-H holes")
 async def test_nobody_is_praised_for_no_transactions(house: House) -> None:
     visitor = await house.user()

@@ -10,7 +10,7 @@ from onceward.integration import BUILT_IN, integrations
 
 ENGINE = BUILT_IN.parent
 TEXTS = {".py", ".sql", ".html", ".js", ".yml"}
-WORDS = {"daily", "generic", "none", "segment", "smtp", "standard", "webpush"}
+WORDS = {"by_hand", "daily", "generic", "none", "segment", "smtp", "standard", "webpush"}
 """Integrations whose names are ordinary words or protocols."""
 SERVICES = re.compile(
     "|".join(

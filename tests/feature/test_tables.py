@@ -17,7 +17,7 @@ NAMED = re.compile(
 )
 CALLED = re.compile(r"\b((?:onceward|webhook|audit)\.\w+)\s*\(")
 FACES = ("pages", "routes", "commands", "parts")
-OF_EVERY_TRANSACTION = {"onceward.check_transaction", "onceward.join_transaction"}
+OF_EVERY_TRANSACTION = {"onceward.check_transaction", "onceward.refuse_join"}
 """Every transaction of `db` calls them. They read the settings that `db` makes, and name the roles that `trust` creates."""
 
 

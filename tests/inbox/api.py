@@ -53,7 +53,7 @@ grant all on effects, switch to onceward_app
 
 
 def settings(database_url: str) -> Settings:
-    return Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=8, shutdown_grace_s=0.1).using(
+    return Settings(database_url=SecretStr(database_url), port=0, pool_max=8, shutdown_grace_s=0.1).using(
         TrustSettings(secret_key=SecretStr(KEY)), WorkSettings(poll_interval_ms=50)
     )
 

@@ -44,24 +44,41 @@ class School:
     async def open(cls, db: Database, folder: Path, *, source: bool = True) -> School:
         made = cls(db)
         await made.stripe.start()
-        app.services.configure(
-            Settings(
-                data_dir=folder,
-                public_url="https://learn.example",
-                simulators={"stripe": made.stripe.url},
-            ).using(MessagesSettings(admin_emails=("ops@example.org",)))
-        )
-        await made.engine.start()
-        await made.inbox.__aenter__()
+        await made._connect(folder, made.stripe.url)
         made.organization = await made.add_organization("school")
         if source:
             await made.inbox.add_source(SOURCE, provider="stripe")
         return made
 
-    async def close(self) -> None:
+    @classmethod
+    async def join(cls, db: Database, folder: Path, stripe_url: str) -> School:
+        """Work in the school that another process has opened, with that process's simulated Stripe."""
+        made = cls(db)
+        await made._connect(folder, stripe_url)
+        made.organization = await db.fetchval(
+            "select organization_id from onceward.organizations where slug = 'school'"
+        )
+        return made
+
+    async def _connect(self, folder: Path, stripe_url: str) -> None:
+        app.services.configure(
+            Settings(
+                data_dir=folder,
+                public_url="https://learn.example",
+                simulators={"stripe": stripe_url},
+            ).using(MessagesSettings(admin_emails=("ops@example.org",)))
+        )
+        await self.engine.start()
+        await self.inbox.__aenter__()
+
+    async def leave(self) -> None:
+        """Close what `join` has opened."""
         await self.inbox.__aexit__(None, None, None)
         await self.engine.stop()
         await app.services.aclose()
+
+    async def close(self) -> None:
+        await self.leave()
         await self.stripe.stop()
 
     # -- people and cohorts ------------------------------------------------------------------------------------------
@@ -122,6 +139,7 @@ class School:
         invite: str | None = None,
         instalments: bool = False,
         is_known: bool = True,
+        browser: str = "",
     ) -> str:
         """Start a checkout and return the id of its Stripe session."""
         started = await checkout.start_checkout(
@@ -132,6 +150,7 @@ class School:
             invite_token=invite,
             instalments=instalments,
             is_known=is_known,
+            browser=browser,
         )
         return started.url.rsplit("/", 1)[-1]
 

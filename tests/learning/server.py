@@ -155,7 +155,6 @@ async def running(database_url: str, folder: Path, *, stripe: StripeSimulator | 
         data_dir=folder,
         port=port,
         public_url=f"http://127.0.0.1:{port}" if stripe is not None else "",
-        pool_min=1,
         pool_max=8,
     ).using(WorkSettings(poll_interval_ms=100), WebSettings(jwt_secret=SecretStr(JWT_SECRET)))
     # A process adds its own parts to its app: an app that other tests use would keep them.

@@ -125,7 +125,7 @@ async def test_a_visitor_with_a_phone_pays_in_portuguese_and_chats(database_url:
                 await phone.get_by_role("button", name="Continuar para o pagamento").click()
                 await phone.get_by_role("button", name="Pay").first.click()
                 # The page waits for the webhook by itself: a person who has paid sees no sign-in form.
-                await phone.get_by_role("heading", name="Está inscrito").wait_for()
+                await phone.get_by_role("heading", name="A sua inscrição está confirmada").wait_for()
                 await _picture(phone, "enrolled-phone")
 
                 async def enrolled() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import aiohttp
 from pydantic import SecretStr
 
 from onceward import Onceward
@@ -18,10 +19,28 @@ from onceward_apps.learning import app as learning
 from onceward_apps.learning.app import LearningSettings
 from onceward_apps.learning.checks import CHECKS
 from onceward_apps.learning.demo import COURSE, FATES, LearningDemo
+from onceward_apps.learning.surveys import survey_url
+
+
+async def answer_as_a_visitor(demo: LearningDemo) -> None:
+    """The link to a survey leads to the simulated service, and its page sends the answers."""
+    db, cohort = demo.engine.db, demo.cohorts[COURSE]
+    enrollment = await db.fetchval("select id from learning.enrollments where cohort_id = $1 limit 1", cohort)
+    async with demo.engine.transaction(organization=demo.organization) as tx:
+        url = await survey_url(tx, "intake", enrollment)
+    assert url is not None
+    assert url.startswith(f"{demo.formbricks.url}/s/")
+    async with aiohttp.ClientSession() as browser:
+        async with browser.get(url) as page:
+            assert "learningGoals" in await page.text()
+        async with browser.post(url, data={"learningGoals": "ship", "experienceLevel": "Beginner"}) as thanks:
+            assert "Thank you" in await thanks.text()
+    query = "select count(*) from learning.survey_responses where enrollment_id = $1 and kind = 'intake'"
+    await until(lambda: db.fetchval(query, enrollment))
 
 
 async def test_every_kind_of_simulated_student_ends_well(database_url: str, tmp_path: Path) -> None:
-    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8).using(
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_max=8).using(
         WorkSettings(poll_interval_ms=100)
     )
     demos: list[LearningDemo] = []
@@ -64,6 +83,7 @@ async def test_every_kind_of_simulated_student_ends_well(database_url: str, tmp_
             )
 
         await until(settled, timeout_s=60)
+        await answer_as_a_visitor(demo)
         assert [result for result in await verify(process.database, CHECKS) if not result.ok] == []
     finally:
         await process.stop()

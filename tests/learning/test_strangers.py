@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from onceward.integrations.stripe import StripeSimulator
 from onceward.testing import SentMessage, assert_sent, until
+from onceward_apps.learning.errors import CohortFull
 from onceward_apps.learning.routes import public
 from tests.learning.school import School
 from tests.learning.server import PUBLIC, Server, running
@@ -66,6 +68,27 @@ async def test_one_address_holds_few_places_and_others_can_still_pay(server: Ser
     again = [await pay(server, cohort, "ada", browser=each) for each in ("b", "b", "c")]
     assert again[0] == again[1], "a form that is sent twice"
     assert again[2] != again[0], "another browser with the same address"
+
+
+@pytest.mark.acceptance("strangersAtCheckout")
+async def test_many_addresses_hold_at_most_half_of_the_places_and_others_can_pay(school: School) -> None:
+    """Each of them is another browser at another client address."""
+    cohort = await school.cohort(capacity=9)
+    crowd = [await school.student(f"Invented{n}") for n in range(14)]
+
+    async def ask(number: int) -> str:
+        return await school.start(cohort, crowd[number], is_known=False, browser=f"browser {number}")
+
+    async def held() -> int:
+        return await school.count("checkouts", "browser <> '' and claim_id is not null")
+
+    pages = await asyncio.gather(*(ask(number) for number in range(14)))
+    assert (len(set(pages)), await held()) == (14, 4)
+    for _ in range(5):
+        assert await school.enrol(cohort, await school.student()) is not None
+    with pytest.raises(CohortFull):
+        await school.start(cohort, await school.student())
+    await school.verify()
 
 
 @pytest.mark.acceptance("strangersAtCheckout")

@@ -31,7 +31,6 @@ async def runtime(database_url: str) -> AsyncIterator[Process]:
     settings = Settings(
         database_url=SecretStr(database_url),
         port=0,
-        pool_min=1,
         pool_max=8,
         allow_loopback_endpoints=True,
         shutdown_grace_s=0.1,

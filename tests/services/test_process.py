@@ -28,7 +28,6 @@ async def test_an_account_set_over_http_is_used_at_once_and_only_by_its_organiza
         database_url=SecretStr(database_url),
         data_dir=tmp_path,
         port=0,
-        pool_min=1,
     ).using(service_settings("openai", api_key="sk-installation", model="small"))
     app = Onceward("test")
     process = Process(app, settings, FEATURES)

@@ -145,7 +145,7 @@ async def test_buyers_from_before_may_take_their_money_back_in_time(office: Offi
 
     async def take_back(checkout: Any) -> None:
         async with office.engine.transaction(organization=show.organization) as tx:
-            await after_sale.refund_moved(tx, checkout["id"])
+            await after_sale.take_back(tx, checkout["id"])
 
     with pytest.raises(NotRefundable, match="contact the organizer"):
         await take_back(early)
@@ -170,7 +170,7 @@ async def test_the_time_to_take_the_money_back_ends(office: Office) -> None:
     await office.later(days=11)
     async with office.engine.transaction(organization=show.organization) as tx:
         with pytest.raises(NotRefundable):
-            await after_sale.refund_moved(tx, early["id"])
+            await after_sale.take_back(tx, early["id"])
 
 
 @pytest.mark.acceptance("postpone")

@@ -146,7 +146,6 @@ async def opened_shop(
         database_url=SecretStr(database_url),
         data_dir=folder,
         port=0,
-        pool_min=1,
         pool_max=8,
         simulators={"stripe": stripe.url, "paypal": paypal.url},
         poll_interval_ms=100,

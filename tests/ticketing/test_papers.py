@@ -35,6 +35,7 @@ TICKET = {
     "status": "active",
     "label": "Stalls A1",
     "section": "Stalls",
+    "place": "Stalls A1",
     "holder_name": "Zoë Čapek",
     "event_name": "Open Air Night",
     "organizer": "Riverside",
@@ -132,6 +133,6 @@ def test_a_google_link_is_signed_by_the_service_account_and_has_the_ticket_insid
 
 
 def test_printed_tickets_have_one_page_each() -> None:
-    content = invoice_pdf.tickets(RING, [TICKET, {**TICKET, "label": None, "holder_name": ""}])
+    content = invoice_pdf.tickets(RING, [TICKET, {**TICKET, "label": None, "place": "Stalls", "holder_name": ""}])
     assert content.startswith(b"%PDF")
     assert content.count(b"/Type /Page\n") == 2

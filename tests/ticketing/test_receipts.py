@@ -29,6 +29,7 @@ def order(**changes: Any) -> dict[str, Any]:
         "email": "ada@example.com",
         "subtotal_cents": 1200,
         "discount_cents": 0,
+        "group_discount_cents": 0,
         "coupon_code": None,
         "fee_paid_by": "buyer",
         "platform_fee_cents": 30,

@@ -22,6 +22,7 @@ from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.desk.coupons import limits_of
 from onceward_apps.ticketing.desk.events import event_form, section_form
 from onceward_apps.ticketing.desk.orders import address_of
+from onceward_apps.ticketing.desk.sale_setup import code_limits, type_form, window_form
 from tests import twins
 from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
 from tests.twins import TWINS, Case, Cases
@@ -47,6 +48,13 @@ VALID = {
     "payments": "select count(*) from onceward.payments where received > 0",
     "admitted": "select count(*) from ticketing.scans where outcome = 'admitted' and undone_at is null",
     "in the line": "select count(*) from ticketing.waitlist where status in ('waiting', 'offered')",
+    "limited sections": "select count(*) from ticketing.sections where is_hidden or sale_until is not null",
+    "ticket types": "select count(*) from ticketing.ticket_types",
+    "types chosen": "select count(*) from ticketing.seat_holds where type_id is not null",
+    "presale codes": "select count(*) from ticketing.access_codes",
+    "questions": "select count(*) from ticketing.questions where ended_at is null",
+    "transfers": "select count(*) from ticketing.transfers",
+    "closed periods": "select count(*) from onceward.ledger_periods",
     "doors": "select count(*) from ticketing.doors where ended_at is null",
     "mails to buyers": "select count(*) from onceward.messages where template ~ '^(order|ticket|payment)-'",
     "published": "select count(*) from onceward.published",
@@ -555,7 +563,230 @@ async def revoke_links(stage: Stage) -> Case:
     return Case(f"{STAFF}/orders/{order['id']}/revoke-links", body, [{**body, "n": n} for n in range(2)], stage.staff)
 
 
+async def one_section(stage: Stage) -> str:
+    return (await stage.event())[1]["Lawn"]
+
+
+async def add_type(stage: Stage) -> Case:
+    body = {"name": "Student", "price_cents": 500}
+    others = [{**body, "price_cents": 100 * n} for n in range(1, 5)]
+    return Case(f"{STAFF}/sections/{await one_section(stage)}/types", body, others, stage.staff)
+
+
+async def ticket_type(stage: Stage) -> str:
+    new = {"name": "Student", "price_cents": 500}
+    return (await stage.shop.call(f"{STAFF}/sections/{await one_section(stage)}/types", new, staff=True))["id"]
+
+
+async def change_type(stage: Stage) -> Case:
+    body = {"price_cents": 700}
+    return Case(f"{STAFF}/ticket-types/{await ticket_type(stage)}", body, [{**body, "n": 1}], stage.staff)
+
+
+async def add_code(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    body = {"code": "EARLY-BIRD"}
+    others = [{"code": "early-bird"}, {**body, "most_tickets": 5}]
+    return Case(f"{STAFF}/events/{event_id}/presale-codes", body, others, stage.staff)
+
+
+async def presale_code(stage: Stage) -> str:
+    event_id, *_ = await stage.event()
+    new = {"code": "EARLY-BIRD"}
+    return (await stage.shop.call(f"{STAFF}/events/{event_id}/presale-codes", new, staff=True))["id"]
+
+
+async def change_code(stage: Stage) -> Case:
+    body = {"most_tickets": 7, "valid_until": None}
+    return Case(f"{STAFF}/presale-codes/{await presale_code(stage)}", body, [{**body, "n": 1}], stage.staff)
+
+
+async def add_question(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    body = {"title": "Meal"}
+    return Case(f"{STAFF}/events/{event_id}/questions", body, [{**body, "is_required": True}], stage.staff)
+
+
+async def question(stage: Stage) -> str:
+    event_id, *_ = await stage.event()
+    return (await stage.shop.call(f"{STAFF}/events/{event_id}/questions", {"title": "Meal"}, staff=True))["id"]
+
+
+async def end_question(stage: Stage) -> Case:
+    return Case(f"{STAFF}/questions/{await question(stage)}/end", {}, [{"n": 1}], stage.staff)
+
+
+async def set_window(stage: Stage) -> Case:
+    body = {"is_hidden": True}
+    return Case(f"{STAFF}/sections/{await one_section(stage)}/window", body, [{**body, "n": 1}], stage.staff)
+
+
+async def choose_types(stage: Stage) -> Case:
+    event_id, sections, _ = await stage.event()
+    new = {"name": "Student", "price_cents": 500}
+    made = await stage.shop.call(f"{STAFF}/sections/{sections['Lawn']}/types", new, staff=True)
+    basket, path = new_basket(), f"{PUBLIC}/events/{event_id}/holds"
+    held = await stage.shop.call(path, {"places": {sections["Lawn"]: 1}}, basket=basket)
+    body = {"types": {held["holds"][0]["id"]: made["id"]}}
+    return Case(f"{path}/types", body, [{**body, "n": 1}], {"x-basket": basket})
+
+
+async def sell_at_office(stage: Stage) -> Case:
+    event_id, _, seats = await stage.event()
+    body = {"how": "cash", "seats": seats[:2]}
+    return Case(f"{STAFF}/events/{event_id}/box-office", body, [{**body, "name": "Thandi"}], stage.staff)
+
+
+async def reserved(stage: Stage) -> Any:
+    """An order that waits for a bank transfer."""
+    event_id, _, seats = await stage.event()
+    body = {"how": "transfer", "seats": seats[:1]}
+    return await stage.shop.call(f"{STAFF}/events/{event_id}/box-office", body, staff=True)
+
+
+async def take_cash(stage: Stage) -> Case:
+    return Case(f"{STAFF}/orders/{(await reserved(stage))['id']}/cash", {}, [{"n": 1}], stage.staff)
+
+
+async def record_transfers(stage: Stage) -> Case:
+    order = await reserved(stage)
+    one = {"line": f"line {next(stage.numbers)}", "amount_cents": order["total_cents"], "currency": "EUR"}
+    body = {"lines": [{**one, "memo": order["transfer_reference"]}]}
+    return Case(
+        f"{STAFF}/transfers", body, [{"lines": [{**one, "memo": f"x {order['transfer_reference']}"}]}], stage.staff
+    )
+
+
+async def unmatched(stage: Stage) -> tuple[str, Any]:
+    order = await reserved(stage)
+    one = {"line": f"line {next(stage.numbers)}", "amount_cents": order["total_cents"], "currency": "EUR"}
+    [row] = await stage.shop.call(f"{STAFF}/transfers", {"lines": [one]}, staff=True)
+    return row["id"], order
+
+
+async def assign_transfer(stage: Stage) -> Case:
+    transfer_id, order = await unmatched(stage)
+    body = {"checkout_id": order["id"]}
+    return Case(f"{STAFF}/transfers/{transfer_id}/assign", body, [{**body, "n": 1}], stage.staff)
+
+
+async def dismiss_transfer(stage: Stage) -> Case:
+    transfer_id, _ = await unmatched(stage)
+    return Case(f"{STAFF}/transfers/{transfer_id}/dismiss", {"reason": "rent"}, [{"reason": "x"}], stage.staff)
+
+
+async def set_shop(stage: Stage) -> Case:
+    body = {"about": f"Shop {next(stage.numbers)}"}
+    return Case(f"{STAFF}/shop", body, [{**body, "n": 1}], stage.staff)
+
+
+async def type_on_the_desk(stage: Stage) -> Case:
+    price = {"price": "5.00", "price.currency": "EUR"}
+    return on_the_desk(stage, "sections/do/add_type", await one_section(stage), name="Student", **price)
+
+
+async def change_type_on_the_desk(stage: Stage) -> Case:
+    type_id, price = await ticket_type(stage), {"price": "7.00", "price.currency": "EUR"}
+    stamp = await stage.form(type_form, type_id)
+    return on_the_desk(stage, "types/do/change_type", type_id, stamp=stamp, **price)
+
+
+async def code_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "events/do/add_code", event_id, code="EARLY-BIRD")
+
+
+async def change_code_on_the_desk(stage: Stage) -> Case:
+    code_id = await presale_code(stage)
+    stamp = await stage.form(code_limits, code_id)
+    return on_the_desk(stage, "codes/do/change_code", code_id, most_tickets="7", stamp=stamp)
+
+
+async def question_on_the_desk(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return on_the_desk(stage, "events/do/add_question", event_id, title="Meal", about="order")
+
+
+async def end_question_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "questions/do/end_question", await question(stage))
+
+
+async def window_on_the_desk(stage: Stage) -> Case:
+    section_id = await one_section(stage)
+    stamp = await stage.form(window_form, section_id)
+    return on_the_desk(stage, "sections/do/set_window", section_id, sale_until="2041-06-21T18:00", stamp=stamp)
+
+
+async def sell_on_the_desk(stage: Stage) -> Case:
+    event_id, _, seats = await stage.event()
+    return on_the_desk(stage, "events/do/sell", event_id, how="cash", seats=seats[0])
+
+
+async def cash_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "orders/do/take_cash", (await reserved(stage))["id"])
+
+
+async def transfers_on_the_desk(stage: Stage) -> Case:
+    order = await reserved(stage)
+    line = f"l{next(stage.numbers)};25.63;EUR;{order['transfer_reference']}"
+    return on_the_desk(stage, "transfers/do/record", "", lines=line)
+
+
+async def assign_on_the_desk(stage: Stage) -> Case:
+    transfer_id, order = await unmatched(stage)
+    return on_the_desk(stage, "transfers/do/assign", transfer_id, order=order["id"])
+
+
+async def dismiss_on_the_desk(stage: Stage) -> Case:
+    return on_the_desk(stage, "transfers/do/dismiss", (await unmatched(stage))[0], reason="rent")
+
+
+async def shop_on_the_desk(stage: Stage) -> Case:
+    about = f"Desk {next(stage.numbers)}"
+    return on_the_desk(stage, "events/do/set_shop", "", about=about, transfer_days="7")
+
+
+async def close_period(stage: Stage) -> Case:
+    until = datetime.now(UTC) - timedelta(days=1) + timedelta(seconds=next(stage.numbers))
+    body = {"until": until.isoformat()}
+    return Case(f"{STAFF}/accounting/periods", body, [{**body, "note": "x"}], stage.staff)
+
+
+async def close_on_the_books_desk(stage: Stage) -> Case:
+    until = datetime.now(UTC) - timedelta(hours=12) + timedelta(minutes=next(stage.numbers))
+    return on_the_desk(stage, "settlements/do/close_books", "", until=f"{until:%Y-%m-%dT%H:%M}")
+
+
 CASES: Cases[Stage] = {
+    f"POST {STAFF}/accounting/periods": close_period,
+    f"POST {DESK}/settlements/do/close_books": close_on_the_books_desk,
+    f"POST {STAFF}/sections/{{section_id}}/types": add_type,
+    f"PUT {STAFF}/ticket-types/{{type_id}}": change_type,
+    f"POST {STAFF}/events/{{event_id}}/presale-codes": add_code,
+    f"PUT {STAFF}/presale-codes/{{code_id}}": change_code,
+    f"POST {STAFF}/events/{{event_id}}/questions": add_question,
+    f"POST {STAFF}/questions/{{question_id}}/end": end_question,
+    f"PUT {STAFF}/sections/{{section_id}}/window": set_window,
+    f"POST {PUBLIC}/events/{{event_id}}/holds/types": choose_types,
+    f"POST {STAFF}/events/{{event_id}}/box-office": sell_at_office,
+    f"POST {STAFF}/orders/{{checkout_id}}/cash": take_cash,
+    f"POST {STAFF}/transfers": record_transfers,
+    f"POST {STAFF}/transfers/{{transfer_id}}/assign": assign_transfer,
+    f"POST {STAFF}/transfers/{{transfer_id}}/dismiss": dismiss_transfer,
+    f"PUT {STAFF}/shop": set_shop,
+    f"POST {DESK}/sections/do/add_type": type_on_the_desk,
+    f"POST {DESK}/types/do/change_type": change_type_on_the_desk,
+    f"POST {DESK}/events/do/add_code": code_on_the_desk,
+    f"POST {DESK}/codes/do/change_code": change_code_on_the_desk,
+    f"POST {DESK}/events/do/add_question": question_on_the_desk,
+    f"POST {DESK}/questions/do/end_question": end_question_on_the_desk,
+    f"POST {DESK}/sections/do/set_window": window_on_the_desk,
+    f"POST {DESK}/events/do/sell": sell_on_the_desk,
+    f"POST {DESK}/orders/do/take_cash": cash_on_the_desk,
+    f"POST {DESK}/transfers/do/record": transfers_on_the_desk,
+    f"POST {DESK}/transfers/do/assign": assign_on_the_desk,
+    f"POST {DESK}/transfers/do/dismiss": dismiss_on_the_desk,
+    f"POST {DESK}/events/do/set_shop": shop_on_the_desk,
     f"POST {STAFF}/venues": venue,
     f"POST {STAFF}/events": event,
     f"POST {STAFF}/events/{{event_id}}/status": status,
@@ -617,11 +848,11 @@ CASES: Cases[Stage] = {
 }
 
 
-PARTS = 3
+PARTS = 4
 
 
 def some_of(part: int) -> Cases[Stage]:
-    """Every third case, so that no test takes long."""
+    """Every fourth case, so that no test takes long."""
     return {name: case for n, (name, case) in enumerate(CASES.items()) if n % PARTS == part}
 
 

@@ -69,7 +69,6 @@ async def running(database_url: str, **settings: Any) -> AsyncIterator[str]:
             FEATURES.settings,
             database_url=SecretStr(database_url),
             port=0,
-            pool_min=1,
             pool_max=5,
             secret_key=SecretStr("k" * 40),
             **settings,

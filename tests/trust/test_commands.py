@@ -27,7 +27,6 @@ Run = Callable[..., Result]
 def onceward(database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
     monkeypatch.setenv("ONCEWARD_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("ONCEWARD_POOL_MIN", "1")
 
     def run(*arguments: str, input: str | None = None) -> Result:
         return CliRunner().invoke(build(FEATURES), list(arguments), input=input)

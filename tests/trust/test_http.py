@@ -56,7 +56,7 @@ class Site:
 
 @pytest.fixture
 async def site(database_url: str, db: Database, two: Two) -> AsyncIterator[Site]:
-    settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5).using(
+    settings = Settings(database_url=SecretStr(database_url), port=0, pool_max=5).using(
         WebSettings(jwt_secret=SecretStr(JWT_SECRET))
     )
     keys: dict[str, str] = {}
@@ -339,7 +339,7 @@ async def test_the_login_page_shows_no_markup_from_its_address(site: Site) -> No
 
 
 async def test_the_first_start_offers_a_login_link_until_it_was_used(database_url: str) -> None:
-    settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5)
+    settings = Settings(database_url=SecretStr(database_url), port=0, pool_max=5)
     offered: list[str | None] = []
     for use in (True, False):
         runtime = Process(Onceward("test"), settings, FEATURES)
@@ -360,7 +360,7 @@ async def test_the_first_start_offers_a_login_link_until_it_was_used(database_ur
 async def test_a_login_link_from_the_command_line_leads_to_the_port_that_was_chosen_at_start(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5)
+    settings = Settings(database_url=SecretStr(database_url), port=0, pool_max=5)
     runtime = Process(Onceward("test"), settings, FEATURES)
     await runtime.start()
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
@@ -380,9 +380,7 @@ async def test_a_login_link_from_the_command_line_leads_to_the_port_that_was_cho
 
 
 async def test_a_process_that_only_serves_offers_no_login_link(database_url: str) -> None:
-    runtime = Process(
-        Onceward("test"), Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5), FEATURES
-    )
+    runtime = Process(Onceward("test"), Settings(database_url=SecretStr(database_url), port=0, pool_max=5), FEATURES)
     await runtime.start({"web"})
     try:
         assert runtime.login_url is None

@@ -243,7 +243,6 @@ async def test_the_command_rotates_the_app_and_fails_if_it_does_not_know_an_app_
     for name, value in {
         "DATABASE_URL": database_url,
         "DATA_DIR": str(tmp_path),
-        "POOL_MIN": "1",
         "SECRET_KEY": f"{NEW},{OLD}",
     }.items():
         monkeypatch.setenv(f"ONCEWARD_{name}", value)

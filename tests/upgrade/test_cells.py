@@ -50,7 +50,7 @@ class Cell:
 @asynccontextmanager
 async def cell(url: str, organization: str) -> AsyncIterator[Cell]:
     """An installation with one organization, its source and its key."""
-    settings = Settings(database_url=SecretStr(url), port=0, pool_min=1, pool_max=5, shutdown_grace_s=0.1).using(
+    settings = Settings(database_url=SecretStr(url), port=0, pool_max=5, shutdown_grace_s=0.1).using(
         TrustSettings(secret_key=SecretStr(f"the key of the cell of {organization} which is long enough")),
         WorkSettings(poll_interval_ms=50),
     )

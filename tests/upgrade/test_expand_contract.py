@@ -134,7 +134,7 @@ async def _waiting_for_gate(db: Database, *, table: str = "gate") -> bool:
 async def test_a_running_process_becomes_unready_and_ends_if_the_schema_is_contracted_below_it(
     database_url: str, db: Database
 ) -> None:
-    settings = load_settings(database_url=database_url, port=0, pool_min=1)
+    settings = load_settings(database_url=database_url, port=0)
     process = Process(Onceward("shop"), settings, FEATURES)
     ready = asyncio.Event()
     run = asyncio.create_task(process.run({"scheduler"}, ready=ready.set))
@@ -158,7 +158,7 @@ async def test_a_node_starts_while_only_a_contract_is_pending(database_url: str,
     async with db.acquire() as conn, running(db, old):
         await migrate(conn, [*FEATURES.migrations, new])
         app = Onceward("shop", migrations=tmp_path / "new")
-        process = Process(app, load_settings(database_url=database_url, auto_migrate=False, pool_min=1), FEATURES)
+        process = Process(app, load_settings(database_url=database_url, auto_migrate=False), FEATURES)
         await process.start({"scheduler"})
         await process.stop()
         configured = ConfiguredDatabase(process.settings, process.features.migrations)

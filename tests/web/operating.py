@@ -43,7 +43,6 @@ async def started(
         FEATURES.settings,
         database_url=None if database_url is None else SecretStr(database_url),
         port=0,
-        pool_min=1,
         pool_max=8,
         allow_loopback_endpoints=True,
         shutdown_grace_s=0.1,

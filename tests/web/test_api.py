@@ -74,7 +74,7 @@ async def outage() -> None:
 
 @pytest.fixture
 async def runtime(database_url: str) -> AsyncIterator[Process]:
-    settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5).using(
+    settings = Settings(database_url=SecretStr(database_url), port=0, pool_max=5).using(
         WebSettings(max_body_bytes=2048, http_statement_timeout_s=1.0)
     )
     runtime = Process(app, settings, FEATURES)

@@ -74,7 +74,7 @@ async def _sleep(connections: ClaimConnections) -> None:
 def test_the_budget_is_what_the_documentation_says() -> None:
     roles = {"up": {"web", "worker", "scheduler"}, "serve": {"web"}, "worker": {"worker"}, "scheduler": {"scheduler"}}
     totals = {name: connection_budget(pool_max=20, roles=each).total for name, each in roles.items()}
-    assert totals == {"up": 30, "serve": 26, "worker": 25, "scheduler": 21}
+    assert totals == {"up": 30, "serve": 26, "worker": 25, "scheduler": 6}
     assert connection_budget(pool_max=20, roles={"worker"}, pgbouncer=True).total == 24
     several = Settings(database_url=SecretStr("postgresql://a:1,b:2/x?target_session_attrs=read-write"))
     assert several.database_servers == 2

@@ -1,5 +1,5 @@
-"""Groups of a task whose handlers wait for each other's row locks run one at a time; waits for others change
-nothing."""
+"""Groups of a task whose handlers wait for each other's row locks are small or run one at a time; waits for others
+change nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onceward.db import Database
 from onceward.statements import read_statement
 from onceward.testing import until
 from onceward.work.commit_sharing import MOST, Experience
-from onceward.work.contention import JAM_S, STALLED_S, Line, Turn, count_held_up
+from onceward.work.contention import FEW, JAM_S, STALLED_S, TRIAL_S, Line, Turn, count_held_up
 from onceward.work.worker import Worker, WorkerOptions
 
 
@@ -30,52 +30,77 @@ def running(tasks: list[asyncio.Task[Turn]]) -> list[bool]:
 
 
 async def limited_line(now: float = 1.0) -> Line:
-    """Return an empty line whose limit has just become 1."""
+    """Return an empty line whose limit has just become 1, because small groups were slower."""
     line = Line("task")
     turns = [task.result() for task in await entered(line, 4)]
+    line.observe(4, now - TRIAL_S)
+    assert (line.most, line.limit) == (FEW, None)
     line.observe(4, now)
     for turn in turns:
         turn.end()
         turn.end()
-    assert line.limit == 1
+    assert (line.most, line.limit) == (None, 1)
+    line.done = 100
+    line.observe(0, now + TRIAL_S)
     return line
 
 
-async def test_waits_for_each_other_lower_the_limit_and_quiet_raises_it_after_a_pause_that_doubles() -> None:
+async def test_waits_for_each_other_make_groups_small_and_they_grow_again_after_a_pause_that_doubles() -> None:
+    line = Line("task")
+    await entered(line, 8)
+    line.observe(2, 0.0)
+    assert (line.most, line.limit) == (None, None)
+    line.observe(6, 1.0)
+    line.observe(2, 1.9)
+    assert (line.most, line.limit) == (FEW, None)
+    line.observe(2, 2.1)
+    assert line.most == 2 * FEW
+    line.observe(3, 2.2)
+    assert line.most == FEW
+    line.observe(0, 4.1)
+    assert line.most == FEW
+    line.observe(0, 4.3)
+    assert line.most == 2 * FEW
+    for at in range(4):
+        line.observe(0, 10.0 + 5 * at)
+    assert line.most is None
+
+
+@pytest.mark.parametrize(("done_small", "done_in_turn", "is_small"), [(100, 150, False), (100, 80, True)])
+async def test_small_groups_and_one_large_group_at_a_time_are_tried_and_the_faster_one_stays(
+    done_small: int, done_in_turn: int, is_small: bool
+) -> None:
     line = Line("task")
     turns = [task.result() for task in await entered(line, 8)]
-    line.observe(2, 0.0)
-    assert line.limit is None
-    line.observe(6, 1.0)
-    assert line.limit == 2
+    line.observe(7, 0.0)
+    assert line.most == FEW
+    line.done = done_small
+    line.observe(7, TRIAL_S)
+    assert (line.most, line.limit) == (None, 1)
     for turn in turns:
         turn.end()
-    line.observe(0, 1.9)
-    assert line.limit == 2
-    line.observe(0, 2.1)
-    assert line.limit == 4
-    turns = [task.result() for task in await entered(line, 3)]
-    line.observe(2, 2.2)
-    assert line.limit == 1
-    for turn in turns:
-        turn.end()
-    line.observe(0, 4.1)
-    assert line.limit == 1
-    line.observe(0, 4.3)
-    assert line.limit == 2
+    line.done += done_in_turn
+    line.observe(0, 2 * TRIAL_S)
+    assert (line.most, line.limit) == ((FEW, None) if is_small else (None, 1))
+
+
+async def test_one_group_at_a_time_becomes_more_after_a_pause() -> None:
+    line = await limited_line()
     for at in range(10):
         line.observe(0, 10.0 + 5 * at)
-    assert line.limit is None
+    assert (line.most, line.limit) == (None, None)
 
 
-async def test_a_lock_narrows_the_line_before_it_halves_the_groups_and_a_jam_counts_once() -> None:
+async def test_a_lock_changes_the_line_before_it_halves_the_groups_and_a_jam_counts_once() -> None:
     known = Experience("task")
     await entered(known.line, 8)
     known.met_a_lock(1.0)
     known.met_a_lock(1.0 + JAM_S / 2, surely=False)
-    assert (known.line.limit, known.most) == (1, MOST)
+    assert (known.line.limit, known.most) == (None, FEW)
     known.met_a_lock(1.1 + JAM_S)
-    known.met_a_lock(1.2 + JAM_S)
+    assert (known.line.limit, known.most) == (1, MOST)
+    known.met_a_lock(1.2 + 2 * JAM_S)
+    known.met_a_lock(1.3 + 2 * JAM_S)
     assert known.most == MOST // 2
 
 

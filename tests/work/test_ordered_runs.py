@@ -142,16 +142,16 @@ async def test_a_row_that_could_not_join_the_transaction_of_its_predecessor_runs
     async def step(tx: Tx, *, n: int) -> None:
         await tx.execute("insert into steps (lane, n) values ('a', $1)", n)
 
-    join, joins = Transaction.join, 0
+    follow, joins = Transaction.follow, 0
 
-    async def breaks_at_the_third(self: Transaction, other: Transaction) -> None:
+    def breaks_at_the_third(self: Transaction, other: Transaction) -> None:
         nonlocal joins
         joins += 1
         if joins == 3:
             raise error
-        await join(self, other)
+        follow(self, other)
 
-    monkeypatch.setattr(Transaction, "join", breaks_at_the_third)
+    monkeypatch.setattr(Transaction, "follow", breaks_at_the_third)
     here = await bench(app)
     await here.db.execute(STEPS)
     await here.engine.enqueue_many([step.in_order("a").call(n=n) for n in range(12)])

@@ -33,7 +33,7 @@ def taken(ready: Ready) -> int | None:
 
 
 def test_transactions_start_only_while_the_pool_has_connections_and_other_work_passes_them() -> None:
-    ready = Ready(TASKS, connections=SPARE + 2)
+    ready = Ready(TASKS, connections=lambda: SPARE + 2)
     works = [claimed(1, "tx"), claimed(2, "tx"), claimed(3, "tx"), claimed(4, "plain"), claimed(5, "tx")]
     ready.extend(works)
     assert ready.startable == 3
@@ -45,7 +45,7 @@ def test_transactions_start_only_while_the_pool_has_connections_and_other_work_p
 
 
 def test_a_slot_keeps_its_connection_for_the_next_work_but_not_before_older_work_without_one() -> None:
-    ready = Ready(TASKS, connections=10)
+    ready = Ready(TASKS, connections=lambda: 10)
     ready.extend([claimed(1, "tx"), claimed(2, "plain"), claimed(3, "tx"), claimed(4, "many")])
     first = ready.take_following()
     assert first is not None
@@ -59,7 +59,7 @@ def test_a_slot_keeps_its_connection_for_the_next_work_but_not_before_older_work
 
 
 def test_a_batch_leaves_other_work_in_its_order() -> None:
-    ready = Ready(TASKS, connections=10)
+    ready = Ready(TASKS, connections=lambda: 10)
     ready.extend([claimed(n, task) for n, task in enumerate(["many", "tx", "many", "plain", "many", "many", "tx"])])
     first = ready.take()
     assert first is not None

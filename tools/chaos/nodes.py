@@ -99,7 +99,6 @@ def environ_of(*, database_url: str, sink_url: str, mail_port: int, port: int, d
         "ONCEWARD_DATABASE_WAIT_S": "300",
         "ONCEWARD_DATA_DIR": str(data_dir),
         "ONCEWARD_PORT": str(port),
-        "ONCEWARD_POOL_MIN": "1",
         "ONCEWARD_POOL_MAX": "6",
         "ONCEWARD_WORKER_CONCURRENCY": "16",
         "ONCEWARD_LOG_LEVEL": "info",

@@ -1,4 +1,5 @@
-"""Patients and appointments: create, move, confirm, cancel. Each change is one transaction with everything it causes."""
+"""Patients and appointments: create, move, confirm, cancel. Each change is one transaction with everything it
+causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A simulation for the demo: a clinic with simulated Stripe, WhatsApp and Daily, a laboratory, and patients who come and go.
+"""A simulation for the demo: a clinic with simulated Stripe, WhatsApp and Daily, a laboratory, and patients who come
+and go.
 
 `onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no external
 service. Besides the normal path (booked, paid, confirmed, met, recorded) it shows failures: a card that is declined, a

@@ -115,7 +115,8 @@ async def _is_ours(tx: Tx, kind: SenderKind, identifier: str) -> bool:
 
 
 async def _stop_anyway(tx: Tx, sender: str, texts: tuple[str, ...]) -> str:
-    """Obey STOP even if the number that received it does not belong to a clinic: every clinic that knows the person stops.
+    """Obey STOP even if the number that received it does not belong to a clinic: every clinic that knows the person
+    stops.
 
     They may all have written from this number, and a STOP that is ignored cannot be repaired.
     """

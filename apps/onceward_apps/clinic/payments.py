@@ -1,4 +1,5 @@
-"""Payments of appointments: links, what follows when money arrives or goes back, refunds. The engine talks to Stripe."""
+"""Payments of appointments: links, what follows when money arrives or goes back, refunds. The engine talks to
+Stripe."""
 
 from __future__ import annotations
 

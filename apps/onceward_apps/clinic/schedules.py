@@ -1,4 +1,5 @@
-"""Schedules of the clinic: reminders, and the repair of lost callbacks. A late run does no harm; every run may repeat."""
+"""Schedules of the clinic: reminders, and the repair of lost callbacks. A late run does no harm; every run may
+repeat."""
 
 from __future__ import annotations
 

@@ -204,7 +204,8 @@ async def _tried(
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the same transaction may succeed in a moment. After an unknown commit the unique key finds the job."""
+    """Return whether the same transaction may succeed in a moment. After an unknown commit the unique key finds the
+    job."""
     state: str | None = getattr(error, "sqlstate", None)
     return state is None or state[:2] in TRANSIENT_CLASSES
 

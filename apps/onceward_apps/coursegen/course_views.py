@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from onceward import Query, Tx
-from onceward_apps.coursegen import line, model, safe_text, texts
+from onceward_apps.coursegen import line, model, pictures, safe_text, sources, texts
 from onceward_apps.coursegen.line import Place
 from onceward_apps.coursegen.store import calls, courses
 
@@ -54,6 +54,8 @@ def progress(
         "unfinished": _is_unfinished(course, version),
         "rewriting": None if version is None else version["lesson"],
         "brief": course["brief"],
+        "sources": sources.listed(course),
+        "pictures": course["pictures"],
         "lesson_count": course["lesson_count"],
         "queue": None if place is None else {**asdict(place), "waits_for": course["waits_for"] or "slot"},
         "percentage": (stored or {}).get("percentage", 0),
@@ -139,11 +141,13 @@ def whole(course: Any, version: Any, lessons: Sequence[Any]) -> dict[str, Any]:
             {
                 **{name: lesson[name] for name in LESSON_FIELDS},
                 "content": lesson["content"],
+                "picture": pictures.of_lesson(lesson),
                 "exercises": lesson["exercises"] or [],
             }
             for lesson in lessons
         ],
         "review": None if version is None else version["review"],
+        "sources": sources.listed(course),
     }
 
 
@@ -155,12 +159,24 @@ def as_markdown(course: Any, version: Any, lessons: Sequence[Any]) -> str:
     for lesson in shown["lessons"]:
         parts.append(f"## {lesson['position']}. {safe_text.heading(lesson['title'])}")
         parts.append(lesson["content"] or safe_text.heading(lesson["summary"]))
+        if lesson["picture"]:
+            parts.append(
+                f"![{safe_text.heading(lesson['picture']['alt']).replace(']', ')')}]({lesson['picture']['uri']})"
+            )
         if lesson["exercises"]:
             parts.append(f"### {texts.text('step.4', locale)}")
             for number, exercise in enumerate(lesson["exercises"], start=1):
                 parts.append(f"{number}. {exercise['question']}")
                 parts.append(_quoted(f"{exercise['answer']}\n\n{exercise['explanation']}"))
+    if shown["sources"]:
+        parts.append(f"## {texts.text('export.sources', locale)}")
+        parts.append("\n".join(f"{number}. {_source(each)}" for number, each in enumerate(shown["sources"], start=1)))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _source(source: dict[str, Any]) -> str:
+    title = safe_text.heading(source["title"])
+    return title if source["url"] is None else f"{title} <{source['url']}>"
 
 
 def _quoted(text: str) -> str:

@@ -8,11 +8,12 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="courses",
         table="coursegen.courses",
-        columns={"user_id": "whole", "title": "text", "brief": "text", "webhook_url": "text"},
+        columns={"user_id": "whole", "title": "text", "brief": "text", "sources": "json", "webhook_url": "text"},
         blank={
             "user_id": "'00000000-0000-0000-0000-000000000000'::uuid",
             "title": "'erased'",
             "brief": "''",
+            "sources": "'[]'",
             "webhook_url": "null",
         },
         together=True,
@@ -40,8 +41,22 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="lessons",
         table="coursegen.course_lessons",
-        columns={"title": "text", "summary": "text", "content": "text", "part": "text", "exercises": "json"},
-        blank={"title": "'erased'", "summary": "''", "content": "''", "part": "null", "exercises": "'[]'"},
+        columns={
+            "title": "text",
+            "summary": "text",
+            "content": "text",
+            "part": "text",
+            "exercises": "json",
+            "picture": "json",
+        },
+        blank={
+            "title": "'erased'",
+            "summary": "''",
+            "content": "''",
+            "part": "null",
+            "exercises": "'[]'",
+            "picture": "'{}'",
+        },
         together=True,
     ),
     Eraser(

@@ -14,7 +14,7 @@ from onceward_apps.coursegen import texts
 
 STYLE = (
     "body{font:1rem/1.6 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#1c1c1c}"
-    "pre{background:#f4f4f4;padding:1rem;overflow:auto}details{margin:.5rem 0}h1,h2{line-height:1.2}"
+    "pre{background:#f4f4f4;padding:1rem;overflow:auto}details{margin:.5rem 0}h1,h2{line-height:1.2}img{max-width:100%;height:auto}"
 )
 WRITTEN_AT = (1980, 1, 1, 0, 0, 0)
 """The time of every file in a package, so that the same course gives the same bytes."""
@@ -48,14 +48,14 @@ def as_html(course: Mapping[str, Any]) -> str:
     """Return a course as one page that needs no other file."""
     body = "".join(f"<section>{_lesson(course, lesson, 'h2')}</section>" for lesson in course["lessons"])
     head = f"<h1>{escape(course['title'])}</h1>{to_html(course['description'])}"
-    return _page(course["title"], course["language"], f"{head}{body}")
+    return _page(course["title"], course["language"], f"{head}{body}{_sources(course, 'h2')}")
 
 
 def as_scorm(course: Mapping[str, Any]) -> bytes:
     """Return a SCORM 1.2 package with one item for each lesson. A lesson is completed when it is opened."""
     files = {"imsmanifest.xml": _manifest(course), "scorm.js": SCRIPT}
     for lesson in course["lessons"]:
-        content = _lesson(course, lesson, "h1")
+        content = _lesson(course, lesson, "h1") + _sources(course, "h2")
         files[_file(lesson)] = _page(lesson["title"], course["language"], content, script="scorm.js")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as package:
@@ -82,6 +82,8 @@ def _lesson(course: Mapping[str, Any], lesson: Mapping[str, Any], tag: str) -> s
     locale = texts.locale_of(course["language"])
     parts = [f"<{tag}>{lesson['position']}. {escape(lesson['title'])}</{tag}>"]
     parts.append(to_html(lesson["content"] or lesson["summary"]))
+    if lesson["picture"]:
+        parts.append(f'<p><img src="{lesson["picture"]["uri"]}" alt="{escape(lesson["picture"]["alt"])}"></p>')
     if lesson["exercises"]:
         parts.append(f"<h3>{escape(texts.text('step.4', locale))}</h3><ol>")
         for each in lesson["exercises"]:
@@ -90,6 +92,20 @@ def _lesson(course: Mapping[str, Any], lesson: Mapping[str, Any], tag: str) -> s
             parts.append(f"<li>{to_html(each['question'])}<details><summary>{word}</summary>{answer}</details></li>")
         parts.append("</ol>")
     return "".join(parts)
+
+
+def _sources(course: Mapping[str, Any], tag: str) -> str:
+    """Return the list of the texts that the course was written from; nothing if there are none."""
+    if not course["sources"]:
+        return ""
+    word = escape(texts.text("export.sources", texts.locale_of(course["language"])))
+    items = "".join(
+        f"<li>{escape(each['title'])}</li>"
+        if each["url"] is None
+        else f'<li><a href="{escape(each["url"])}" rel="noopener noreferrer">{escape(each["title"])}</a></li>'
+        for each in course["sources"]
+    )
+    return f"<{tag}>{word}</{tag}><ol>{items}</ol>"
 
 
 def _manifest(course: Mapping[str, Any]) -> str:

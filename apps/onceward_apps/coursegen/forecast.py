@@ -36,6 +36,8 @@ async def forecast(reader: Tx | Query, course: Any, plan: Plan, *, restart: bool
     begun = course["status"] in ("failed", "cancelled") or course["status"] in model.RUNNING
     lessons = await courses.lessons(reader, course["id"]) if begun and not restart else []
     wanted = _calls(course["lesson_count"], lessons)
+    if course["pictures"]:
+        wanted[3] += sum(lesson["picture"] is None for lesson in lessons) if lessons else course["lesson_count"]
     expected = 0
     for step, number in wanted.items():
         names = [ref.name for ref in plan.models_of(step)]

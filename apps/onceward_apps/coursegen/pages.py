@@ -1,4 +1,5 @@
-"""The dashboard page for operators: slots by tier, the adaptive limit and why it moved, costs against the monthly caps."""
+"""The dashboard page for operators: slots by tier, the adaptive limit and why it moved, costs against the monthly
+caps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Live queries: the progress of a course, and the text that is being written. Only the owner of the course sees them."""
+"""Live queries: the progress of a course, and the text that is being written. Only the owner of the course sees
+them."""
 
 from __future__ import annotations
 

@@ -31,6 +31,8 @@ def write_course(body: dict[str, Any]) -> str:
     if "lessons" in fields:
         number = int((re.search(r"exactly (\d+)", asked.get("task", "")) or ["", "3"])[1])
         return orjson.dumps(_outline(asked, number)).decode()
+    if "svg" in fields:
+        return orjson.dumps(_picture(asked)).decode()
     if "exercises" in fields:
         return orjson.dumps(_exercises(asked)).decode()
     if "strengths" in fields:
@@ -77,6 +79,19 @@ def _lesson(asked: dict[str, Any]) -> str:
     first, *others = (PARAGRAPHS[n] for n in order)
     body = "\n\n".join(others)
     return f"{first}\n\n### {title}, step by step\n\n{body}\n\n- Name the case.\n- Change one thing.\n- Say what **stayed**.\n"
+
+
+def _picture(asked: dict[str, Any]) -> dict[str, Any]:
+    title = str((asked.get("lesson") or {}).get("title", "The lesson"))[:40]
+    boxes = "".join(
+        f'<rect x="{40 + 260 * n}" y="150" width="200" height="120" rx="12" fill="#e8eefc" stroke="#3355aa"/>'
+        f'<text x="{140 + 260 * n}" y="218" font-size="22" text-anchor="middle">{word}</text>'
+        for n, word in enumerate(("Question", "Example", "Rule"))
+    )
+    name = title.replace("&", "and").replace("<", "").replace(">", "")
+    head = f'<text x="400" y="80" font-size="28" text-anchor="middle">{name}</text>'
+    drawn = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 450">{head}{boxes}</svg>'
+    return {"alt": f"From a question over an example to a rule: {title}", "svg": drawn}
 
 
 def _exercises(asked: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from onceward import Tx
-from onceward_apps.coursegen import model, model_calls, prompts, safe_text
+from onceward_apps.coursegen import model, model_calls, pictures, prompts, safe_text
 from onceward_apps.coursegen.answers import NotFitting
 from onceward_apps.coursegen.generation import Generation
 from onceward_apps.coursegen.model_calls import Question
@@ -108,6 +108,7 @@ async def write_lessons(generation: Generation) -> None:
             keep=keep,
         )
         await model_calls.write(generation, question, save)
+    await pictures.draw(generation)
     await complete(generation, 3, lessons=len(lessons))
 
 

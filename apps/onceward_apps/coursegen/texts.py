@@ -1,4 +1,5 @@
-"""Texts for users in Russian and English, by key. A course's texts are in its language; a response follows Accept-Language."""
+"""Texts for users in Russian and English, by key. A course's texts are in its language; a response follows
+Accept-Language."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ TEXTS: dict[str, dict[Locale, str]] = {
     "step.4": {"ru": "Упражнения", "en": "Exercises"},
     "step.5": {"ru": "Проверка", "en": "Review"},
     "export.answer": {"ru": "Ответ", "en": "Answer"},
+    "export.sources": {"ru": "Источники", "en": "Sources"},
     "initialised": {"ru": "Инициализация завершена", "en": "Initialisation is complete"},
     "initialised.by_worker": {
         "ru": "Инициализация завершена (восстановлено воркером)",
@@ -92,7 +94,8 @@ TEXTS: dict[str, dict[Locale, str]] = {
         "en": "An internal error occurred during the generation.",
     },
 }
-"""The first, the second and `error.not_accepted` are the texts of the workflow that this app replaces, word for word."""
+"""The first, the second and `error.not_accepted` are the texts of the workflow that this app replaces, word for
+word."""
 
 _PLACE = re.compile(r"{(\w+)}")
 

@@ -47,7 +47,8 @@ class Recorded:
 
 
 async def record_activity(tx: Tx, batch: Sequence[Activity]) -> Recorded:
-    """Record activity of many users. From every state they are active at once, and their queued goodbye is cancelled."""
+    """Record activity of many users. From every state they are active at once, and their queued goodbye is
+    cancelled."""
     users = [each.user_id for each in batch]
     moved, known = await states.activity(tx, users, [each.at for each in batch], settings().inactivity)
     await transitions.record(tx, "activity", moved)

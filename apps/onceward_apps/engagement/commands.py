@@ -112,6 +112,60 @@ def preview(
         say(", ".join(f"{action}: {count}" for action, count in counts.most_common()))
 
 
+@group.command("campaigns")
+def campaigns_of(organization: OrganizationOption, as_json: JsonOption = False) -> None:
+    """Show the two campaigns: paused or running, what is queued, and what the messages say."""
+    from dataclasses import asdict
+
+    from onceward_apps.engagement.campaigns import campaigns
+
+    async def work() -> list[dict[str, Any]]:
+        async with acting(organization) as tx:
+            assert tx.organization is not None
+            return [asdict(each) for each in await campaigns(tx, tx.engine, tx.organization)]
+
+    seen = run(work())
+    if as_json:
+        document(seen)
+        return
+    for campaign in seen:
+        state = f"paused by {campaign['paused_by']}" if campaign["paused_at"] else "running"
+        say(f"{campaign['campaign']}: {state}, {campaign['queued']} queued")
+        for text in campaign["texts"]:
+            say(f"  {text['template']}, {text['locale']}:")
+            for line in text["text"].splitlines():
+                say(f"    {line}")
+
+
+CampaignArgument = Annotated[
+    Literal["goodbye", "weekly_review"], typer.Argument(metavar="CAMPAIGN", help="goodbye or weekly_review.")
+]
+
+
+@group.command("pause")
+def pause(campaign: CampaignArgument, organization: OrganizationOption) -> None:
+    """Queue no more messages of a campaign. Messages that are queued already are still sent."""
+    from onceward_apps.engagement import campaigns
+
+    async def work() -> bool:
+        async with acting(organization) as tx:
+            return await campaigns.pause(tx, campaign, actor=ACTOR)
+
+    say(f"{campaign} is paused" if run(work()) else f"{campaign} was paused already")
+
+
+@group.command("resume")
+def resume(campaign: CampaignArgument, organization: OrganizationOption) -> None:
+    """Let the next run queue messages of a campaign again."""
+    from onceward_apps.engagement import campaigns
+
+    async def work() -> bool:
+        async with acting(organization) as tx:
+            return await campaigns.resume(tx, campaign, actor=ACTOR)
+
+    say(f"{campaign} runs again" if run(work()) else f"{campaign} was not paused")
+
+
 @group.command("returns")
 def returns(organization: OrganizationOption, as_json: JsonOption = False) -> None:
     """Show the share of users who returned within 14 days, with and without a goodbye."""

@@ -18,8 +18,8 @@ from onceward_apps.engagement.activity import set_opt_out
 from onceward_apps.engagement.app import app, settings
 from onceward_apps.engagement.message_queue import QueuedMessage, queue_messages
 from onceward_apps.engagement.model import Trigger, goodbye_key
-from onceward_apps.engagement.run_reports import Row, Step, item_key
-from onceward_apps.engagement.store import candidates, states, views
+from onceward_apps.engagement.run_reports import JobResult, Row, Step, item_key
+from onceward_apps.engagement.store import candidates, pauses, states, views
 from onceward_apps.engagement.store.states import Due
 from onceward_apps.engagement.transitions import times, transition_many
 
@@ -31,7 +31,7 @@ RETURN_TIME = timedelta(days=14)
 
 
 @app.cron("0 6 * * *", name=DAILY)
-async def run_daily_engagement_job(run: Run) -> dict[str, Any]:
+async def run_daily_engagement_job(run: Run) -> JobResult:
     """Do the four checks for every organization. A second run on the same day changes nothing."""
     step = Step(run, DAILY)
     step.started()
@@ -50,7 +50,7 @@ async def run_daily_engagement_job(run: Run) -> dict[str, Any]:
                 yield row
 
     async def inactive() -> AsyncGenerator[Row]:
-        for organization in organizations:
+        for organization in await pauses.running(run.fetch, "goodbye", organizations):
             async for row in candidates.inactive(run.fetch, organization, period=settings().inactivity, size=size):
                 yield row
 
@@ -71,7 +71,7 @@ async def run_daily_engagement_job(run: Run) -> dict[str, Any]:
     for organization in organizations:
         async with run.transaction(organization=organization) as tx:
             await states.count_returns(tx, RETURN_TIME)
-    return step.completed()
+    return await step.completed()
 
 
 async def take_back(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
@@ -90,13 +90,11 @@ async def take_back(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
         user: f"goodbye not sent: {reason}" + ("; unreachable" if unreachable.get(user) else "")
         for user, reason in failed.items()
     }
-    await states.note_errors(tx, step.run.id, GIVEN_UP, texts)
     for user, text in texts.items():
         step.log_failure(GIVEN_UP, user, text)
     numberless = sum(reason == "no_address" for reason in failed.values())
     tx.after_commit(lambda: _count_given_up(numberless, len(failed) - numberless))
     skipped = [item_key(row) for row in rows if row["user_id"] not in failed]
-    await states.count(tx, step.run.id, step.job, GIVEN_UP, failed=len(failed), skipped=len(skipped))
     keys = {row["user_id"]: item_key(row) for row in rows}
     return BatchResult(skipped=skipped, failed={keys[user]: text for user, text in texts.items()})
 
@@ -106,8 +104,10 @@ def _count_given_up(no_address: int, refused: int) -> None:
     metrics.GIVEN_UP.labels("refused").inc(refused)
 
 
-async def say_goodbye(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
+async def say_goodbye(_step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     """Queue the goodbye for inactive users. Users of the holdout group move without a message."""
+    if await pauses.is_paused(tx, "goodbye"):  # since the run began
+        return BatchResult(skipped=[item_key(row) for row in rows])
     now = await views.now(tx)
     decisions = {row["user_id"]: eligibility.goodbye(row, now, settings()) for row in rows}
     numberless = [row["user_id"] for row in rows if row["whatsapp_jid"] is None and not row["reengagement_opt_out"]]
@@ -128,7 +128,6 @@ async def say_goodbye(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     tx.after_commit(lambda: metrics.QUEUED.labels("goodbye").inc(len(told)))
     done = {each.user_id for each in moved}
     skipped = [item_key(row) for row in rows if row["user_id"] not in done]
-    await states.count(tx, step.run.id, step.job, "inactivity_14d", succeeded=len(done), skipped=len(skipped))
     return BatchResult(skipped=skipped)
 
 
@@ -144,18 +143,17 @@ def _goodbye(row: Row, key: str, now: Any) -> QueuedMessage:
     )
 
 
-async def end_waiting(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
-    return await _end(step, rows, tx, "goodbye_timeout", "expired")
+async def end_waiting(_step: Step, rows: list[Row], tx: Tx) -> BatchResult:
+    return await _end(rows, tx, "goodbye_timeout", "expired")
 
 
-async def end_reminder(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
-    return await _end(step, rows, tx, "reminder_due", "reminder")
+async def end_reminder(_step: Step, rows: list[Row], tx: Tx) -> BatchResult:
+    return await _end(rows, tx, "reminder_due", "reminder")
 
 
-async def _end(step: Step, rows: list[Row], tx: Tx, trigger: Trigger, due: Due) -> BatchResult:
+async def _end(rows: list[Row], tx: Tx, trigger: Trigger, due: Due) -> BatchResult:
     """Make users dormant without a message."""
     users = [row["user_id"] for row in rows if not row["reengagement_opt_out"]]
     moved = {each.user_id for each in await transition_many(tx, trigger, users, due=due)}
     skipped = [item_key(row) for row in rows if row["user_id"] not in moved]
-    await states.count(tx, step.run.id, step.job, trigger, succeeded=len(moved), skipped=len(skipped))
     return BatchResult(skipped=skipped)

@@ -1,29 +1,37 @@
-"""Send what is queued.
+"""Wait until the workers have sent what this app has queued.
 
-Workers do this all the time; `process_message_queue` does it in this process until nothing is due.
+Workers send all the time, in turn with the messages of other apps that use the same account. `process_message_queue`
+sends nothing itself: it waits for the messages of engagement and leaves those of others alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 from onceward import Engine
-from onceward.work import Worker, WorkerOptions
+from onceward_apps.engagement.model import CAMPAIGN_TEMPLATES
 
-QUEUES = ["message.whatsapp", "message.whatsapp.own"]
 PAUSE_S = 0.05
+TEMPLATES = [name for names in CAMPAIGN_TEMPLATES.values() for name in names]
 
+DUE = """
+select w.id from onceward.work w join onceward.messages m on m.id = w.id
+ where w.kind = 'message' and m.template = any($1) and w.dead_reason is null and w.sort_at <= onceward.now()
+"""
+# A message that failed once is due again within seconds.
 WAITING = """
 select count(*) from onceward.work w
- where w.queue = any($1) and w.dead_reason is null and (w.lease is not null or w.sort_at <= onceward.now() + interval '10 seconds')
+ where w.id = any($1::bigint[]) and w.dead_reason is null
+   and (w.lease is not null or w.sort_at <= onceward.now() + interval '10 seconds')
+   and not exists (select from onceward.queues q where q.name = w.queue and q.parked_until > clock_timestamp())
 """
-PARKED = "select parked_until > clock_timestamp() from onceward.queues where name = 'message.whatsapp'"
 COUNTS = """
 select count(*) filter (where m.status = 'success') as sent,
        count(*) filter (where m.status in ('dead_letter', 'failed')) as failed,
        count(*) filter (where m.status in ('pending', 'processing')) as pending
-  from onceward.messages m where m.channel = 'whatsapp' and m.id = any($1::bigint[])
+  from onceward.messages m where m.id = any($1::bigint[])
 """
 
 
@@ -35,30 +43,18 @@ class ProcessResult:
     sent: int
     failed: int
     pending: int
-    """Messages that wait, because the channel is parked or other workers are sending them."""
+    """Messages that wait: the channel is parked, or the time is over."""
 
 
 async def process_message_queue(engine: Engine, *, timeout_s: float = 3600.0) -> ProcessResult:
-    """Send all WhatsApp messages that are due, with retries, then return.
-
-    Other workers may help; nothing is sent twice.
-    """
-    rows = await engine.db.fetch(
-        "select id from onceward.work where queue = any($1) and dead_reason is null and sort_at <= onceward.now()",
-        QUEUES,
-    )
-    ids = [row["id"] for row in rows]
+    """Wait until workers have sent all messages of engagement that are due now, with their retries."""
+    ids = [row["id"] for row in await engine.db.fetch(DUE, TEMPLATES)]
     if not ids:
         return ProcessResult(processed=0, sent=0, failed=0, pending=0)
-    options = WorkerOptions(only_queues=QUEUES, concurrency=4, poll_s=0.1)
-    worker = Worker(engine.db, engine.registry, engine.waker, options=options, open_tx=engine.open_tx)
-    await worker.start()
-    try:
+    with suppress(TimeoutError):  # the result says how many are pending
         async with asyncio.timeout(timeout_s):
-            while await engine.db.fetchval(WAITING, QUEUES) and not await engine.db.fetchval(PARKED):
+            while await engine.db.fetchval(WAITING, ids):
                 await asyncio.sleep(PAUSE_S)
-    finally:
-        await worker.stop()
     row = await engine.db.fetchrow(COUNTS, ids)
     assert row is not None
     return ProcessResult(processed=len(ids), sent=row["sent"], failed=row["failed"], pending=row["pending"])

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from onceward_apps.engagement.app import EngagementSettings, settings
 from onceward_apps.engagement.model import REVIEWED, held_out
-from onceward_apps.engagement.store import candidates, views
+from onceward_apps.engagement.store import candidates, pauses, views
 from onceward_apps.engagement.store.views import Reader
 
 Row = Any
@@ -31,6 +31,9 @@ class Decision:
         return self.action == "nothing"
 
 
+PAUSED = Decision("nothing", "the campaign is paused")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Previewed:
     """What a run would do with one user now."""
@@ -41,8 +44,10 @@ class Previewed:
     why: str
 
 
-def goodbye(row: Row, now: datetime, configured: EngagementSettings) -> Decision:
+def goodbye(row: Row, now: datetime, configured: EngagementSettings, *, paused: bool = False) -> Decision:
     """Decide about an active user without activity for 14 days."""
+    if paused:
+        return PAUSED
     if row["reengagement_opt_out"]:
         return Decision("nothing", "opted out")
     if row["whatsapp_jid"] is None:
@@ -58,8 +63,10 @@ def ending(row: Row, why: str) -> Decision:
     return Decision("nothing", "opted out") if row["reengagement_opt_out"] else Decision("dormant", why)
 
 
-def review(row: Row) -> Decision:
+def review(row: Row, *, paused: bool = False) -> Decision:
     """Decide about a user with activity in the last seven days."""
+    if paused:
+        return PAUSED
     if row["reengagement_opt_out"]:
         return Decision("nothing", "opted out")
     if row["whatsapp_jid"] is None:
@@ -74,8 +81,15 @@ async def preview(reader: Reader, organization: UUID, job: Literal["daily", "wee
     """Yield what the run would do now for this organization. Reads only; at most `MOST_READ` users of each check."""
     now = await views.now(reader)
     configured = settings()
+    paused = await pauses.pauses(reader, organization)
     if job == "weekly":
-        checks = [("weekly_review", candidates.reviewed(reader.fetch, organization, size=1000), review)]
+        checks = [
+            (
+                "weekly_review",
+                candidates.reviewed(reader.fetch, organization, size=1000),
+                lambda row: review(row, paused="weekly_review" in paused),
+            )
+        ]
     else:
         period = configured.inactivity
         hours = f"no answer to the goodbye for {configured.goodbye_hours:g} hours"
@@ -88,7 +102,7 @@ async def preview(reader: Reader, organization: UUID, job: Literal["daily", "wee
             (
                 "inactivity_14d",
                 candidates.inactive(reader.fetch, organization, period=period, size=1000),
-                lambda row: goodbye(row, now, configured),
+                lambda row: goodbye(row, now, configured, paused="goodbye" in paused),
             ),
             (
                 "goodbye_timeout",

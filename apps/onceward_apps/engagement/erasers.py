@@ -10,23 +10,29 @@ from onceward.trust import Eraser, Found, Person
 
 
 async def forget_users(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
-    """Delete the users with their states, transactions, transitions and errors."""
+    """Delete the users with their states, transactions, transitions and errors of runs."""
     rows = [each.row for each in found]
-    for table in ("transitions", "job_errors"):
-        await tx.execute(
-            f"delete from engagement.{table} x using engagement.user_profiles t"
-            " where t.ctid = any($1::text[]::tid[]) and x.organization_id = t.organization_id and x.user_id = t.user_id",
-            rows,
-        )
+    await tx.execute(
+        "delete from engagement.transitions x using engagement.user_profiles t"
+        " where t.ctid = any($1::text[]::tid[]) and x.organization_id = t.organization_id and x.user_id = t.user_id",
+        rows,
+    )
+    # Failed items only: an unfinished run does not need them.
+    await tx.execute(
+        "delete from onceward.run_items x using engagement.user_profiles t"
+        " where t.ctid = any($1::text[]::tid[]) and x.organization_id = t.organization_id"
+        " and x.key = t.organization_id || '/' || t.user_id and x.outcome = 'failed'",
+        rows,
+    )
     await tx.execute("delete from engagement.user_profiles t where t.ctid = any($1::text[]::tid[])", rows)
 
 
 ERASERS: tuple[Eraser, ...] = (
     Eraser(
-        name="errors of engagement runs",
-        table="engagement.job_errors",
-        columns={"error": "text", "user_id": "whole"},
-        delete=True,
+        name="who paused a campaign",
+        table="engagement.pauses",
+        columns={"paused_by": "text"},
+        blank={"paused_by": "'erased'"},
     ),
     Eraser(
         name="engagement transitions",
@@ -54,6 +60,4 @@ UNSEARCHED: dict[str, str] = {
     "engagement.transitions.from_state": "a closed set",
     "engagement.transitions.to_state": "a closed set",
     "engagement.transitions.trigger": "a closed set",
-    "engagement.job_runs.*": "counts",
-    "engagement.job_errors.check_type": "a closed set",
 }

@@ -9,6 +9,5 @@ GROWTH: dict[str, str] = {
     "engagement.transactions": "kept: the activity of users, which decides about their states; deleted with the user",
     "engagement.transitions": "kept for ever: evidence of every change of a state; deleted when the user is erased",
     "engagement.returns": "kept: two rows for each organization and day",
-    "engagement.job_runs": "kept: a few rows for each organization and run, so a few each day",
-    "engagement.job_errors": "deleted by `engagement-weekly` after 90 days",
+    "engagement.pauses": "kept: at most two rows for each organization",
 }

@@ -1,4 +1,5 @@
-"""Jobs that report to PostHog (events carry keys, so a repeated job is counted once there), and STOP for one organization."""
+"""Jobs that report to PostHog (events carry keys, so a repeated job is counted once there), and STOP for one
+organization."""
 
 from __future__ import annotations
 

@@ -41,11 +41,20 @@ Destination = Literal["individual", "group"]
 MessageType = Literal["goodbye", "weekly_review", "reminder", "help_restart"]
 """`reminder` and `help_restart` are reserved: no such message is ever sent. Silence is the design."""
 
+Campaign = Literal["goodbye", "weekly_review"]
+"""What an organization can pause: the goodbyes of the daily run, or the reviews of the weekly run."""
+CAMPAIGNS: tuple[Campaign, ...] = get_args(Campaign)
+
 GOODBYE = "engagement.goodbye.self_select"
 WEEKLY_REVIEW = "engagement.weekly_review"
 WEEKLY_VISIT = "engagement.weekly_visit"
 """The weekly review of a user without transactions: a text that an approved template can have has no conditions."""
 TEMPLATES: dict[MessageType, str] = {"goodbye": GOODBYE, "weekly_review": WEEKLY_REVIEW}
+
+CAMPAIGN_TEMPLATES: dict[Campaign, tuple[str, ...]] = {
+    "goodbye": (GOODBYE,),
+    "weekly_review": (WEEKLY_REVIEW, WEEKLY_VISIT),
+}
 
 LIFETIME: dict[MessageType, timedelta] = {"goodbye": timedelta(days=2), "weekly_review": timedelta(days=3)}
 """How long after it is due a message is still worth sending."""

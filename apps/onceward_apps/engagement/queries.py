@@ -15,7 +15,7 @@ STALE_S = 10
 @app.query(name="engagement.funnel", allow="viewer")
 async def funnel(q: Query) -> dict[str, Any]:
     """Return the number of users in each state, with yesterday's moves."""
-    q.watch("engagement.job_runs")
+    q.watch("onceward.run_parts")
     q.ignore("engagement.state_counts", "engagement.transitions")
     q.stale_after(STALE_S)
     seen = await overview(q, q.organization)

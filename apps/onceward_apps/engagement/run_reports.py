@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterable, Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,6 @@ import structlog
 
 from onceward import BatchResult, Run, Tx
 from onceward_apps.engagement.app import settings
-from onceward_apps.engagement.store import states
 
 log = structlog.get_logger(__name__)
 
@@ -20,9 +20,40 @@ Row = Any
 Check = Callable[["Step", list[Row], Tx], Awaitable[BatchResult | None]]
 
 
+MOST_ERRORS = 100
+"""The most users that the result of a run names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    """A user whose check failed."""
+
+    user_id: UUID
+    check_type: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """The result of a run. `skipped` counts users who opted out, have no number, or whose campaign is paused."""
+
+    processed: int
+    succeeded: int
+    failed: int
+    skipped: int
+    errors: list[JobError]
+    """At most `MOST_ERRORS`; `failed` is the number of all."""
+    duration_ms: int
+    checks: dict[str, int]
+
+
 def item_key(row: Row) -> str:
     """Return the key of a user in a run. Two organizations may use the same user_id."""
     return f"{row['organization_id']}/{row['user_id']}"
+
+
+def user_of(key: str) -> UUID:
+    return UUID(key.partition("/")[2])
 
 
 class Step:
@@ -45,25 +76,17 @@ class Step:
             return await check(self, items, tx)
 
         async def failed(item: Row, error: BaseException) -> None:
-            await self.note_failure(check_type, item, error)
+            self.log_failure(check_type, item["user_id"], f"{type(error).__name__}: {error}")
 
         await self.run.each_batch(rows, do, size=settings().batch_size, key=item_key, name=check_type, on_failed=failed)
         self.checks[check_type] = self.run.counts.processed - before
-
-    async def note_failure(self, check_type: str, item: Row, error: BaseException) -> None:
-        """Record a user whose check was rolled back, for the organization of the user."""
-        described = f"{type(error).__name__}: {error}"
-        async with self.run.transaction(organization=item["organization_id"]) as tx:
-            await states.note_errors(tx, self.run.id, check_type, {item["user_id"]: described})
-            await states.count(tx, self.run.id, self.job, check_type, failed=1)
-        self.log_failure(check_type, item["user_id"], described)
 
     def log_failure(self, check_type: str, user_id: UUID, error: str) -> None:
         log.error(
             "engagement.user_failed", job_id=self.run.id, user_id=str(user_id), check_type=check_type, error=error
         )
 
-    def completed(self) -> dict[str, Any]:
+    async def completed(self) -> JobResult:
         """Log the end of the run, and return its result."""
         counts = self.run.counts
         duration_ms = round((time.monotonic() - self._started) * 1000)
@@ -77,11 +100,13 @@ class Step:
             failed=counts.failed,
             skipped=counts.skipped,
         )
-        return {
-            "processed": counts.processed,
-            "succeeded": counts.succeeded,
-            "failed": counts.failed,
-            "skipped": counts.skipped,
-            "duration_ms": duration_ms,
-            "checks": self.checks,
-        }
+        failures = await self.run.failures(most=MOST_ERRORS) if counts.failed else []
+        return JobResult(
+            processed=counts.processed,
+            succeeded=counts.succeeded,
+            failed=counts.failed,
+            skipped=counts.skipped,
+            errors=[JobError(user_id=user_of(each.key), check_type=each.step, error=each.error) for each in failures],
+            duration_ms=duration_ms,
+            checks=self.checks,
+        )

@@ -8,26 +8,19 @@ process.
 from __future__ import annotations
 
 import random
-import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
-import asyncpg
-
-from onceward import Engine
-from onceward.db import Database, migrate
+from onceward import Tx
 from onceward.feature import Migrations
-from onceward.messages import Letter, Sender
-from onceward.schedules import RunReport, Scheduler, run_here
-from onceward.services import Accepted, Refused, ServiceAnswer
-from onceward.testing import FrozenClock, drain
-from onceward.trust import create_organization
+from onceward.messages import Letter
+from onceward.services import Refused
+from onceward.testing import RecordingChannel, Simulation, simulated
 from onceward_apps.engagement import activity
 from onceward_apps.engagement.app import app
 from onceward_apps.engagement.model import STATES, Reply
@@ -45,33 +38,19 @@ ANSWERS: tuple[tuple[Reply | Literal["return", "silence"], float], ...] = (
 )
 
 
-class Outbox:
-    """A WhatsApp channel that delivers into a list. A number that ends in 000 has no WhatsApp."""
-
-    name: Literal["whatsapp"] = "whatsapp"
-    sender = "simulation"
-    repeatable_for_s = 0.0
-    readable = False
+class Outbox(RecordingChannel):
+    """A WhatsApp channel. A number that ends in 000 has no WhatsApp."""
 
     def __init__(self) -> None:
-        self.sent: Counter[str] = Counter()
-        self.goodbyes: list[UUID] = []
+        super().__init__("whatsapp")
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
+    def refusal(self, letter: Letter) -> Refused | None:
+        return Refused("this number has no WhatsApp", permanent=True) if letter.to.endswith("000") else None
 
-    async def send(self, letter: Letter) -> ServiceAnswer:
-        if letter.to.endswith("000"):
-            return Refused("this number has no WhatsApp", permanent=True)
-        self.sent[letter.template.name] += 1
-        if "goodbye" in letter.template.name:
-            self.goodbyes.append(UUID(letter.recipient))
-        return Accepted(f"simulated-{letter.id}")
-
-    async def look_up(self, letter: Letter) -> Any:
-        raise NotImplementedError("the simulated channel answers every send")
-
-    async def aclose(self) -> None: ...
+    def empty(self) -> list[Letter]:
+        """Return what was sent since the last call."""
+        letters, self.letters = self.letters, []
+        return letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,32 +81,6 @@ class Simulated:
         }
 
 
-@asynccontextmanager
-async def scratch_database(url: str, migrations: Sequence[Migrations]) -> AsyncGenerator[str]:
-    """Create a migrated database beside the given one, and drop it at the end."""
-    name = f"onceward_simulation_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(url)
-    try:
-        await admin.execute(f"create database {name}")
-    finally:
-        await admin.close()
-    parts = urlsplit(url)
-    scratch = urlunsplit(parts._replace(path=f"/{name}"))
-    try:
-        conn = await asyncpg.connect(scratch)
-        try:
-            await migrate(conn, migrations)
-        finally:
-            await conn.close()
-        yield scratch
-    finally:
-        admin = await asyncpg.connect(url)
-        try:
-            await admin.execute(f"drop database if exists {name} with (force)")
-        finally:
-            await admin.close()
-
-
 async def simulate(
     url: str,
     migrations: Sequence[Migrations],
@@ -139,53 +92,38 @@ async def simulate(
     on_day: Callable[[Day], None] = lambda _day: None,
 ) -> Simulated:
     """Simulate this number of days. The same seed gives the same days."""
-    async with scratch_database(url, migrations) as scratch:
-        db = await Database.open(scratch, min_size=1, max_size=6)
-        try:
-            return await _Simulation(db, users, seed, start).run(days, on_day)
-        finally:
-            await db.close()
+    midnight = (start or datetime.now(UTC)).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    outbox = Outbox()
+    async with simulated(url, migrations, app, start=midnight, channels=[outbox]) as simulation:
+        return await _Simulation(simulation, outbox, users, seed).run(days, on_day)
 
 
 class _Simulation:
-    def __init__(self, db: Database, users: int, seed: int, start: datetime | None) -> None:
-        midnight = (start or datetime.now(UTC)).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        self._db = db
+    def __init__(self, simulation: Simulation, outbox: Outbox, users: int, seed: int) -> None:
         self._dice = random.Random(seed)
-        self._clock = FrozenClock(db, midnight)
-        self._engine = Engine(db, app.registry, event_types=app.event_types)
-        self._outbox = Outbox()
-        self._organization: UUID
+        self._simulation = simulation
+        self._clock = simulation.clock
+        self._outbox = outbox
         self._chance: dict[UUID, float] = {}
         self._result = Simulated(users)
 
+    def _acting(self) -> AbstractAsyncContextManager[Tx]:
+        return self._simulation.engine.transaction(organization=self._simulation.organization)
+
     async def run(self, days: int, on_day: Callable[[Day], None]) -> Simulated:
-        previous = app.registry.tasks.get("message:whatsapp")
-        Sender(self._db, [self._outbox], self._engine.templates).install(app.registry)
-        await self._engine.start()
-        try:
-            async with self._clock:
-                await self._populate()
-                for _ in range(days):
-                    day = await self._day()
-                    self._result.days.append(day)
-                    on_day(day)
-                async with self._engine.transaction(organization=self._organization) as tx:
-                    rows = await views.returns(tx, self._organization, days=days)
-                self._result.returns = [dict(row) for row in rows]
-        finally:
-            await self._engine.stop()
-            if previous is not None:
-                app.registry.tasks["message:whatsapp"] = previous
+        await self._populate()
+        for _ in range(days):
+            day = await self._day()
+            self._result.days.append(day)
+            on_day(day)
+        async with self._acting() as tx:
+            rows = await views.returns(tx, self._simulation.organization, days=days)
+        self._result.returns = [dict(row) for row in rows]
         return self._result
 
     async def _populate(self) -> None:
-        async with self._db.transaction(role="engine") as tx:
-            created = await create_organization(tx, "simulation", name="Simulation", actor="simulation")
-            self._organization = created.organization_id
-        await Scheduler(self._db, app.schedules.values()).register()
         chances, weights = zip(*HABITS, strict=True)
-        async with self._engine.transaction(organization=self._organization) as tx:
+        async with self._acting() as tx:
             for number in range(self._result.users):
                 user_id = UUID(int=self._dice.getrandbits(128), version=4)
                 self._chance[user_id] = self._dice.choices(chances, weights)[0]
@@ -202,21 +140,23 @@ class _Simulation:
     async def _day(self) -> Day:
         """Midnight to midnight: the runs at their hours, what users do at noon, and their answers in the evening."""
         midnight = self._clock.at
-        before = Counter(self._outbox.sent)
         await self._clock.move_to(midnight + timedelta(hours=6))
-        daily = await self._execute("engagement-daily")
+        daily = await self._simulation.run("engagement-daily")
         if midnight.weekday() == 0:
             await self._clock.move_to(midnight + timedelta(hours=9))
-            await self._execute("engagement-weekly")
-        await drain(self._engine, most=1_000_000)
+            await self._simulation.run("engagement-weekly")
+        await self._simulation.drain()
+        sent = Counter(letter.template.name for letter in self._outbox.letters)
+        goodbyes = [UUID(letter.recipient) for letter in self._outbox.empty() if "goodbye" in letter.template.name]
         await self._clock.move_to(midnight + timedelta(hours=12))
         await self._live()
         await self._clock.move_to(midnight + timedelta(hours=18))
-        await self._answer()
-        sent = self._outbox.sent - before
-        async with self._engine.transaction(organization=self._organization) as tx:
-            counted = await views.counts(tx, self._organization)
-            moves = await views.moves(tx, self._organization, since=midnight, until=midnight + timedelta(days=1))
+        await self._answer(goodbyes)
+        async with self._acting() as tx:
+            counted = await views.counts(tx, self._simulation.organization)
+            moves = await views.moves(
+                tx, self._simulation.organization, since=midnight, until=midnight + timedelta(days=1)
+            )
         await self._clock.move_to(midnight + timedelta(days=1))
         return Day(
             date=f"{midnight:%Y-%m-%d}",
@@ -227,12 +167,6 @@ class _Simulation:
             states={state: counted.get(state, 0) for state in STATES},
         )
 
-    async def _execute(self, name: str) -> RunReport:
-        report = await run_here(self._db, app.schedules[name], open_tx=self._engine.open_tx, by="simulation")
-        if report.status != "success":
-            raise RuntimeError(f"{name} failed in the simulation: {(report.error or {}).get('message')}")
-        return report
-
     async def _live(self) -> None:
         """Let users do what their habit is. Interest fades slowly."""
         now = self._clock.at
@@ -240,7 +174,7 @@ class _Simulation:
         for user in seen:
             if self._dice.random() < 0.02:
                 self._chance[user] *= 0.3
-        async with self._engine.transaction(organization=self._organization) as tx:
+        async with self._acting() as tx:
             await activity.record_transactions(
                 tx,
                 [
@@ -253,17 +187,16 @@ class _Simulation:
             )
             await activity.record_activity(tx, [activity.Activity(user_id=user, at=now) for user in seen])
 
-    async def _answer(self) -> None:
+    async def _answer(self, goodbyes: Sequence[UUID]) -> None:
         """Let those who got a goodbye answer it."""
         answers, weights = zip(*ANSWERS, strict=True)
-        goodbyes, self._outbox.goodbyes = self._outbox.goodbyes, []
         for user in goodbyes:
             answer: Any = self._dice.choices(answers, weights)[0]
             if answer == "silence":
                 continue
             if answer == "return":
                 self._chance[user] = 0.4
-            async with self._engine.transaction(organization=self._organization) as tx:
+            async with self._acting() as tx:
                 number = await tx.fetchval("select whatsapp_jid from engagement.user_profiles where user_id = $1", user)
                 reply = None if answer == "return" else answer
                 await activity.record_reply(tx, [number], reply, at=self._clock.at)

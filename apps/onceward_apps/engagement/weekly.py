@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from onceward import BatchResult, Run, Tx
@@ -14,12 +13,11 @@ from onceward_apps.engagement.app import app, settings
 from onceward_apps.engagement.jobs import capture_reviews
 from onceward_apps.engagement.message_queue import QueuedMessage, queue_messages
 from onceward_apps.engagement.model import Destination, weekly_key
-from onceward_apps.engagement.run_reports import Row, Step, item_key
-from onceward_apps.engagement.store import candidates, states, views
+from onceward_apps.engagement.run_reports import JobResult, Row, Step, item_key
+from onceward_apps.engagement.store import candidates, pauses, views
 
 WEEKLY = "engagement-weekly"
 CHECK = "weekly_review"
-OLD_ERRORS_BATCH = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,27 +56,26 @@ async def get_user_activity_count(tx: Tx, user_id: UUID, days: int) -> int:
 
 
 @app.cron("0 9 * * 1", name=WEEKLY)
-async def run_weekly_review_job(run: Run) -> dict[str, Any]:
-    """Queue a review for every user with activity in the last seven days. A second run in the same week queues nothing.
-
-    Then delete the errors of all runs that are older than 90 days.
-    """
+async def run_weekly_review_job(run: Run) -> JobResult:
+    """Queue a review for every user with activity in the last seven days. A second run in the same week queues
+    nothing."""
     step = Step(run, WEEKLY)
     step.started()
 
     async def reviewed() -> AsyncGenerator[Row]:
-        for organization in await candidates.organizations(run.fetch):
+        organizations = await candidates.organizations(run.fetch)
+        for organization in await pauses.running(run.fetch, CHECK, organizations):
             async for row in candidates.reviewed(run.fetch, organization, size=settings().batch_size):
                 yield row
 
     await step.each(CHECK, reviewed(), review)
-    while await run.fetchval(states.FORGET_ERRORS, OLD_ERRORS_BATCH) == OLD_ERRORS_BATCH:
-        pass
-    return step.completed()
+    return await step.completed()
 
 
-async def review(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
+async def review(_step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     """Queue the reviews of one batch. Opted-out users and users without a number are skipped."""
+    if await pauses.is_paused(tx, CHECK):  # since the run began
+        return BatchResult(skipped=[item_key(row) for row in rows])
     now = await views.now(tx)
     chosen = [row for row in rows if not eligibility.review(row).skips]
     queued = await queue_messages(
@@ -102,5 +99,4 @@ async def review(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
         await tx.enqueue(capture_reviews, messages=new)
         tx.after_commit(lambda: metrics.QUEUED.labels("weekly_review").inc(len(new)))
     skipped = [item_key(row) for row in rows if eligibility.review(row).skips]
-    await states.count(tx, step.run.id, step.job, CHECK, succeeded=len(chosen), skipped=len(skipped))
     return BatchResult(skipped=skipped)

@@ -1,6 +1,8 @@
-"""The daily metrics of an organization: stored here, sent to GA4, Mixpanel and Segment, and mailed to the administrators.
+"""The daily metrics of an organization: stored here, sent to GA4, Mixpanel and Segment, and mailed to the
+administrators.
 
-Each service gets a job of its own, so that one that is down delays no other. A service that is not configured is skipped.
+Each service gets a job of its own, so that one that is down delays no other. A service that is not configured is
+skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The app object of the learning platform, with its settings. `event_types.py` declares the events that it publishes."""
+"""The app object of the learning platform, with its settings. `event_types.py` declares the events that it
+publishes."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ async def _hold(tx: Tx, cohort: Any, user: Student, invite_token: str | None, br
         await invites.extend_invite(tx, invite["id"], until)
     else:
         invite = None
-        if may_hold:
+        if may_hold and (not browser or await _leaves_half(tx, cohort["id"])):
             claim_id = await _claim(tx, cohort, checkout_id, until)
         elif not await has_place(tx, cohort["id"]):
             raise _full(cohort)
@@ -202,7 +202,20 @@ async def _keep_place(tx: Tx, checkout: Any, cohort: Any, page: Page) -> None:
         with suppress(CapacityRefused):  # the hold has expired, and another person has the place
             await extend(tx, [held], until=page.expires_at)
             return
+    if checkout["browser"] and not await _leaves_half(tx, cohort["id"]):
+        return  # the place is taken when the payment arrives
     await checkouts.hold(tx, checkout["id"], await _claim(tx, cohort, checkout["id"], page.expires_at))
+
+
+async def _leaves_half(tx: Tx, cohort_id: UUID) -> bool:
+    """Return whether another place may be held for somebody who is not signed in.
+
+    Together they hold at most half of the places that are not sold or held by others: with many addresses a stranger
+    would otherwise hold all of them, and nobody could pay.
+    """
+    held = await checkouts.held_by_strangers(tx, cohort_id)
+    free = (await look(tx, pool_key(cohort_id))).free
+    return free is None or held + 1 <= (held + free) // 2
 
 
 async def _claim(tx: Tx, cohort: Any, checkout_id: UUID, until: Any) -> int:

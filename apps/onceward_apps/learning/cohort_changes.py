@@ -156,7 +156,8 @@ def _time(text: str) -> datetime:
 
 
 async def duplicate_cohort(tx: Tx, cohort_id: UUID, *, name: str, starts_at: datetime, actor: str) -> Any:
-    """Create a draft like a cohort: its texts, prices, content, and its sessions at the same distance from the start."""
+    """Create a draft like a cohort: its texts, prices, content, and its sessions at the same distance from the
+    start."""
     cohort = await rows.find(tx, cohort_id)
     if cohort is None:
         raise NotFound(f"there is no cohort {cohort_id}")

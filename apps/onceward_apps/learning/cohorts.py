@@ -40,7 +40,8 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCohort:
-    """A cohort to create. Prices are in minor units. Two or more monthly instalments are an alternative to the price."""
+    """A cohort to create. Prices are in minor units. Two or more monthly instalments are an alternative to the
+    price."""
 
     name: str
     description: str = ""

@@ -1,4 +1,5 @@
-"""The sync to HubSpot: contacts and deals that changed, in batches of at most 100, upserted so that a repeat changes nothing.
+"""The sync to HubSpot: contacts and deals that changed, in batches of at most 100, upserted so that a repeat changes
+nothing.
 
 A record that HubSpot refuses is set aside, so that it holds up no other: it is sent again after a day, and when it
 changes. Operators are notified. A run keeps its position after each batch, so an interrupted one goes on from there.

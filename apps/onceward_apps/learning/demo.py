@@ -1,4 +1,5 @@
-"""A simulation for the demo: a school with cohorts, and students who buy, book, study, chat, fail to pay and answer surveys.
+"""A simulation for the demo: a school with cohorts, and students who buy, book, study, chat, fail to pay and answer
+surveys.
 
 `onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no external
 service. A restart uses the organization and cohorts that exist already.
@@ -22,6 +23,7 @@ from onceward.background import Loop, Tasks
 from onceward.http import ServiceClient
 from onceward.inbox import sources
 from onceward.integrations.calcom import CalComSimulator
+from onceward.integrations.formbricks import FormbricksSimulator
 from onceward.integrations.stripe import StripeSimulator
 from onceward.trust import create_organization
 from onceward.web import WebServer
@@ -34,6 +36,7 @@ from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.refund_requests import refund_enrollment
 from onceward_apps.learning.store import curriculum, views
 from onceward_apps.learning.store import demo as rows
+from onceward_apps.learning.surveys import EXIT_FIELDS, INTAKE_FIELDS
 
 log = structlog.get_logger(__name__)
 
@@ -63,6 +66,7 @@ FATES = (
 )
 NAMES = ("Thandi", "Sipho", "Aisha", "Jonas", "Mei", "Luca", "Zanele", "Omar", "Ines", "Pavel", "Ada", "Grace")
 LINES = ("Hello everybody!", "Did the last exercise work for you?", "Yes, after the second try.", "See you tonight.")
+RATINGS = ("overallSatisfaction", "instructorRating", "contentRating", "rating")
 SURVEYS = {"intake": "demo-intake", "exit": "demo-exit", "feedback": "demo-feedback"}
 
 
@@ -75,6 +79,9 @@ class LearningDemo:
         self._owns_stripe = stripe is None
         self.stripe = stripe or StripeSimulator(retry_delays_s=(0.5, 2.0, 10.0))
         self.calcom = CalComSimulator()
+        questions = {"intake": INTAKE_FIELDS, "exit": EXIT_FIELDS, "feedback": ("rating", "comment")}
+        pages = {survey: questions[kind] for kind, survey in SURVEYS.items()}
+        self.formbricks = FormbricksSimulator(surveys=pages, ratings=RATINGS)
         self.dice = random.Random()
         self.organization = UUID(int=0)
         self.cohorts: dict[str, UUID] = {}
@@ -101,14 +108,16 @@ class LearningDemo:
         if self._owns_stripe:
             await self.stripe.start()
         await self.calcom.start()
+        await self.formbricks.start()
         self._use_simulators()
 
     async def start(self) -> None:
         await self.open_services()
         self.calcom.send_webhooks_to(f"{self.base_url}/webhooks/calcom", secret=self._signed)
+        self.formbricks.send_webhooks_to(f"{self.base_url}/webhooks/formbricks", secret=self._signed)
         chosen = app.settings(LearningSettings)
         ids = {f"formbricks_{kind}_survey_id": survey for kind, survey in SURVEYS.items()}
-        app.use_settings(chosen.model_copy(update=ids))
+        app.use_settings(chosen.model_copy(update=ids | {"formbricks_url": self.formbricks.url}))
         await self.set_up()
         self._seen = set(self.stripe.books.events)
         await self._loops[0].start()
@@ -130,6 +139,7 @@ class LearningDemo:
             await loop.stop()
         await self._tasks.stop()
         await self.calcom.stop()
+        await self.formbricks.stop()
         if self._client is not None:
             await self._client.aclose()
         if self._owns_stripe:

@@ -1,7 +1,8 @@
-"""Courses that are paid in monthly instalments. The engine collects, counts and ends them; here is what students notice.
+"""Courses that are paid in monthly instalments. The engine collects, counts and ends them; here is what students
+notice.
 
-A paid instalment prolongs the access, a late one is mailed, and after the days of grace the access ends until it is paid.
-A plan that ends before its last instalment ends the access with the paid period.
+A paid instalment prolongs the access, a late one is mailed, and after the days of grace the access ends until it is
+paid. A plan that ends before its last instalment ends the access with the paid period.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ PT: dict[str, str] = {
         "Enviámos um email para {address}, com tudo sobre o curso."
     ),
     "A mail tells you when you are enrolled. You can close this page.": (
-        "Um email avisa-o quando a inscrição estiver confirmada. Pode fechar esta página."
+        "Receberá um email quando a inscrição estiver confirmada. Pode fechar esta página."
     ),
     "A place is reserved for you until": "Há uma vaga reservada para si até",
     "Add to calendar (.ics)": "Adicionar ao calendário (.ics)",
@@ -163,10 +163,10 @@ PT: dict[str, str] = {
         "Esperamos que o serviço de pagamentos confirme o seu pagamento. Esta página mostra-o quando chegar."
     ),
     "What comes next": "Os próximos passos",
-    "You are enrolled": "Está inscrito",
-    "You are not enrolled in a course.": "Não está inscrito em nenhum curso.",
+    "You are enrolled": "A sua inscrição está confirmada",
+    "You are not enrolled in a course.": "Não tem inscrição em nenhum curso.",
     "You are not enrolled. We return your payment, and a mail says why.": (
-        "Não está inscrito. Devolvemos o seu pagamento, e um email explica porquê."
+        "A inscrição não foi feita. Devolvemos o seu pagamento, e um email explica porquê."
     ),
     "Your access ended on": "O seu acesso terminou em",
     "Your access ends on": "O seu acesso termina em",
@@ -178,7 +178,7 @@ PT: dict[str, str] = {
     "Your progress": "O seu progresso",
     "a student": "um estudante",
     "access ended": "acesso terminado",
-    "enrolled": "inscrito",
+    "enrolled": "inscrição ativa",
     "free": "grátis",
     "or {count} monthly instalments of {amount}": "ou {count} prestações mensais de {amount}",
     "refund under way": "reembolso em curso",

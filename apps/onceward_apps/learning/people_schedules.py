@@ -1,4 +1,5 @@
-"""Schedules about people, in UTC: certificates at 03:00, the CRM every 15 minutes, metrics of yesterday at 04:00, deletions at 05:00."""
+"""Schedules about people, in UTC: certificates at 03:00, the CRM every 15 minutes, metrics of yesterday at 04:00,
+deletions at 05:00."""
 
 from __future__ import annotations
 

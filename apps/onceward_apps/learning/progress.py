@@ -39,7 +39,8 @@ class Standing:
 
     @property
     def attendance(self) -> float | None:
-        """The percentage of ended sessions that were attended; None if the cohort has no live sessions or none has ended."""
+        """The percentage of ended sessions that were attended; None if the cohort has no live sessions or none has
+        ended."""
         return percentage(self.sessions_attended, self.sessions_ended) if self.has_live_sessions else None
 
     @property

@@ -1,4 +1,5 @@
-"""Refund a student: on an operator's request, or because the cohort was cancelled. The engine asks the payment service."""
+"""Refund a student: on an operator's request, or because the cohort was cancelled. The engine asks the payment
+service."""
 
 from __future__ import annotations
 

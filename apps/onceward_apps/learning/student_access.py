@@ -1,8 +1,9 @@
-"""Who a student is: the session that a sign-in link opens, and the signed token with which a page subscribes to live queries.
+"""Who a student is: the session that a sign-in link opens, and the signed token with which a page subscribes to live
+queries.
 
-A live query gets no cookies of this app, so the page sends `<user id>.<session id>.<expiry>.<signature>` as an argument. The
-signature is made with the key of the organization. The token ends with the session, also when the student signs out: queries
-watch the session, so that they show nothing more within moments.
+A live query gets no cookies of this app, so the page sends `<user id>.<session id>.<expiry>.<signature>` as an
+argument. The signature is made with the key of the organization. The token ends with the session, also when the student
+signs out: queries watch the session, so that they show nothing more within moments.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def claimed_session(token: str) -> UUID | None:
 
 
 async def is_signed_in(q: Query, token: str) -> bool:
-    """Return whether the session of a page's token is open, and run the query again when it ends. True without a token."""
+    """Return whether the session of a page's token is open, and run the query again when it ends. True without a
+    token."""
     if not token:
         return True
     session_id = claimed_session(token)

@@ -50,7 +50,8 @@ async def response_updated(event: Event[Any], tx: Tx) -> dict[str, Any]:
 
 
 async def _act(tx: Tx, answers: dict[str, Any]) -> bool:
-    """A source without an organization: the enrolment in the signed token decides. Its signature is checked afterwards."""
+    """A source without an organization: the enrolment in the signed token decides. Its signature is checked
+    afterwards."""
     for value in answers.values():
         if not isinstance(value, str) or "." not in value or len(value) > 200:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -57,8 +57,11 @@ async def refund(
     return made
 
 
-async def refund_moved(tx: Tx, checkout_id: UUID) -> Refund | None:
-    """Refund an order for its buyer, because the event was moved afterwards. Tickets that the buyer gave away stay."""
+async def take_back(tx: Tx, checkout_id: UUID) -> Refund | None:
+    """Cancel an order for its buyer, because the event was moved afterwards or its organizer allows it.
+
+    Tickets that the buyer gave away, and those that were used, stay.
+    """
     checkout = await sales.lock(tx, checkout_id)
     order = await views.order(tx, checkout_id)
     if checkout is None or not may_take_back(order):
@@ -66,7 +69,8 @@ async def refund_moved(tx: Tx, checkout_id: UUID) -> Refund | None:
     own = [row["id"] for row in await views.tickets(tx, checkout_id) if row["status"] == "active"]
     if not own:
         raise NotRefundable("no ticket of this order is left to refund")
-    return await refund(tx, checkout_id, tickets=own, reason="event moved", actor="buyer")
+    reason = "event moved" if was_moved(order) else "cancelled by the buyer"
+    return await refund(tx, checkout_id, tickets=own, reason=reason, actor="buyer")
 
 
 async def resell(tx: Tx, checkout_id: UUID, ticket_id: UUID) -> Refund | None:
@@ -97,18 +101,33 @@ def may_resell(order: Any) -> bool:
 
 
 def may_take_back(order: Any) -> bool:
-    """Return whether the buyer of an order may take the money back: the date was changed after the purchase."""
+    """Return whether the buyer of an order may cancel it and take the money back."""
+    return take_back_until(order) is not None
+
+
+def take_back_until(order: Any) -> datetime | None:
+    """Return until when the buyer may cancel the order; None: not, or no longer."""
+    if order["status"] != "completed" or order["event_status"] == "cancelled":
+        return None
+    ends = [order["refund_until"]] if was_moved(order) else []
+    if order["cancel_hours"] is not None:
+        ends.append(order["starts_at"] - timedelta(hours=order["cancel_hours"]))
+    last = max(ends, default=None)
+    return last if last is not None and order["now"] < last else None
+
+
+def was_moved(order: Any) -> bool:
+    """Return whether the date was changed after the purchase, and its buyers may still take their money back."""
     return (
-        order["status"] == "completed"
-        and order["event_status"] != "cancelled"
-        and order["refund_until"] is not None
+        order["refund_until"] is not None
         and order["now"] < order["refund_until"]
         and order["completed_at"] <= order["moved_at"]
     )
 
 
 async def cancel_order(tx: Tx, checkout_id: UUID, *, reason: str, actor: str) -> int:
-    """Void the tickets of an order, used ones too, refund what they cost, and email buyer and holders. Returns the amount.
+    """Void the tickets of an order, used ones too, refund what they cost, and email buyer and holders. Returns the
+    amount.
 
     Money that is disputed is refunded when the dispute is won.
     """
@@ -138,7 +157,8 @@ async def refund_rest(tx: Tx, checkout: Any, *, reason: str, actor: str) -> Refu
 async def _give_back(
     tx: Tx, checkout: Any, payment: Payment | None, chosen: Sequence[Any], *, is_all: bool, reason: str, actor: str
 ) -> Refund | None:
-    """Void the tickets and request a refund of their money. Tickets that cost nothing are reversed in the ledger at once."""
+    """Void the tickets and request a refund of their money. Tickets that cost nothing are reversed in the ledger at
+    once."""
     await end_tickets(tx, checkout, [ticket for ticket in chosen if ticket["status"] != "void"], "refunded")
     if is_all:
         await refunds.end_order(tx, checkout["id"])
@@ -161,7 +181,8 @@ async def _give_back(
 async def _request(
     tx: Tx, checkout: Any, payment: Payment, chosen: Sequence[Any], is_all: bool, reason: str, actor: str
 ) -> Refund | None:
-    """Request what was paid for these tickets, but not more than is left: a refund at the payment service names no tickets."""
+    """Request what was paid for these tickets, but not more than is left: a refund at the payment service names no
+    tickets."""
     shares = [share_of(ticket) for ticket in chosen]
     terms: Any = {"fee_paid_by": checkout["fee_paid_by"], "tax_included": checkout["tax_included"]}
     left, unit = await tx.payments.refundable(payment.id), step(checkout["currency"])
@@ -218,7 +239,8 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
 
 
 async def revoke_links(tx: Tx, checkout_id: UUID, version: int, *, actor: str) -> int:
-    """Revoke the links of this version to the order page. A repeat changes nothing. Return the version that is valid now.
+    """Revoke the links of this version to the order page. A repeat changes nothing. Return the version that is valid
+    now.
 
     The buyer gets a new link with the next email.
     """
@@ -252,7 +274,8 @@ def _chosen(live: Sequence[Any], tickets: Sequence[UUID] | None, *, used_too: bo
 
 
 async def repeat(tx: Tx, refund_id: UUID, *, actor: str) -> int:
-    """Request a refund from the payment service again that failed or whose call has stopped. Returns the number of the attempt."""
+    """Request a refund from the payment service again that failed or whose call has stopped. Returns the number of
+    the attempt."""
     before = await _known(tx, refund_id)
     with _named():
         refund = await tx.payments.repeat(refund_id)

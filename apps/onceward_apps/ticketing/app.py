@@ -14,8 +14,9 @@ from onceward.payments import Books
 HERE = Path(__file__).parent
 CHECKOUT = "checkout"
 """What a payment is for: its subject is a checkout."""
-ACCOUNTS = {"stripe": "tickets-stripe", "paypal": "tickets-paypal"}
-"""The names of the payment accounts by service. An organization without an account of this name uses the installation's."""
+ACCOUNTS = {"stripe": "tickets-stripe", "paypal": "tickets-paypal", "by_hand": "tickets-office"}
+"""The names of the payment accounts by service. An organization without an account of this name uses the
+installation's."""
 
 
 class TicketingSettings(FeatureSettings):

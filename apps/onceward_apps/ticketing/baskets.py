@@ -12,6 +12,7 @@ import asyncpg
 
 from onceward import Tx
 from onceward.capacity import CapacityRefused, Want, claim, extend, release
+from onceward_apps.ticketing import sale_terms
 from onceward_apps.ticketing.app import CHECKOUT
 from onceward_apps.ticketing.codes import basket_name
 from onceward_apps.ticketing.currencies import step
@@ -52,6 +53,16 @@ class Buyer:
     locale: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staff:
+    """A checkout that the staff starts: no limit per customer, and no questions unless they are answered."""
+
+    is_free: bool = False
+    """Whether the tickets cost nothing."""
+    lasts: timedelta | None = None
+    """How long the places wait for the money; None: as for everybody."""
+
+
 async def hold(
     tx: Tx,
     event_id: UUID,
@@ -60,17 +71,21 @@ async def hold(
     seats: Sequence[UUID] = (),
     labels: Sequence[str] = (),
     places: Mapping[UUID, int] | None = None,
+    code: str = "",
     offer: timedelta | None = None,
+    by_staff: bool = False,
 ) -> Held:
     """Hold all of these seats and places for this basket, or none, for the event's `hold_s` seconds.
 
-    While somebody waits for the event, only an offer of the waitlist holds places, for the time of the offer.
+    While somebody waits for the event, only an offer of the waitlist holds places, for the time of the offer. A presale
+    `code` opens what is hidden or not on sale yet. The staff (`by_staff`, with an offer) also sells while the sale is
+    closed.
 
-    Seats are given by id or by label. `places` gives the number of places that the basket holds in a section afterwards.
-    A repeat adds nothing, and no time either. A request never releases places: use `let_go` for that.
+    Seats are given by id or by label. `places` gives the number of places that the basket holds in a section
+    afterwards. A repeat adds nothing, and no time either. A request never releases places: use `let_go` for that.
     """
-    event = await _on_sale(tx, event_id)
-    if event["has_waitlist"] and offer is None:
+    event = await _on_sale(tx, event_id, by_staff=by_staff)
+    if event["has_waitlist"] and offer is None and not places:
         raise NotOnSale(f"{event['name']} is sold out: join the waitlist")
     name = basket_name(basket)
     seats = [*seats, *(await _seats_by_label(tx, event_id, labels) if labels else ())]
@@ -78,18 +93,23 @@ async def hold(
         tx, name, event_id
     )  # before the count: parallel requests must not pass the limit together
     before = await baskets.holds(tx, name, event_id)
-    wants = await _wants(tx, event_id, seats, places or {}, before)
-    if not wants:
+    wanted = await _wants(tx, event, seats, places or {}, before, is_offer=offer is not None)
+    if not wanted:
         return _held(before)
-    count = len(before) + len(wants)
-    if count > event["most_per_order"]:
-        raise TooMany(f"an order may have at most {event['most_per_order']} tickets, and this one would have {count}")
+    for is_addon, noun in ((False, "tickets"), (True, "add-ons")):
+        count = sum((row["kind"] == "addon") == is_addon for row in (*before, *(section for _, section in wanted)))
+        if count > event["most_per_order"] and not by_staff:
+            raise TooMany(
+                f"an order may have at most {event['most_per_order']} {noun}, and this one would have {count}"
+            )
+    code_id = None if offer is not None else await sale_terms.admit(tx, event, [row for _, row in wanted], code)
+    wants = [want for want, _ in wanted]
     try:
         claimed = await claim(tx, wants, holder=_holder(name), until=offer or timedelta(seconds=event["hold_s"]))
     except CapacityRefused as refused:
         taken = tuple(each.unit or each.pool for each in refused.refusals)
         raise SeatTaken(str(refused), taken) from None
-    if await baskets.take(tx, claimed.ids, name) < len(claimed.ids):
+    if await baskets.take(tx, claimed.ids, name, code_id) < len(claimed.ids):
         raise SeatTaken("these seats were sold a moment ago, to an order of this basket: choose other seats")
     return _held(await baskets.holds(tx, name, event_id))
 
@@ -122,13 +142,45 @@ async def let_go(tx: Tx, event_id: UUID, basket: str, *, holds: Sequence[UUID] |
     return _held(await baskets.holds(tx, name, event_id))
 
 
-async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, coupon: str | None = None) -> Any:
+async def choose_types(
+    tx: Tx, event_id: UUID, basket: str, chosen: Mapping[UUID, UUID | None], *, code: str | None = ""
+) -> Held:
+    """Set the ticket types of some holds; None is the price of the section. A checkout with other prices ends.
+
+    The staff needs no code (None).
+    """
+    event = await _on_sale(tx, event_id, by_staff=code is None)
+    name = basket_name(basket)
+    await baskets.lock_basket(tx, name, event_id)
+    open_checkouts = await baskets.lock_checkouts_of(tx, name, event_id)
+    rows = {row["id"]: row for row in await baskets.holds(tx, name, event_id)}
+    if unknown := set(chosen) - set(rows):
+        raise NothingHeld(f"hold {min(unknown)} is not in this basket, or no longer: choose seats again")
+    changed = {id: type_id for id, type_id in chosen.items() if rows[id]["type_id"] != type_id}
+    if changed:
+        await sale_terms.set_types(tx, event, [rows[id] for id in changed], changed, code)
+        for checkout in open_checkouts:
+            if set(checkout["holds"]) & set(changed):
+                await end(tx, checkout["id"], "abandoned", of=UNPAID)
+    return _held(await baskets.holds(tx, name, event_id))
+
+
+async def start_checkout(
+    tx: Tx,
+    event_id: UUID,
+    basket: str,
+    buyer: Buyer,
+    *,
+    coupon: str | None = None,
+    answers: sale_terms.Given | None = None,
+    staff: Staff | None = None,
+) -> Any:
     """Start a checkout for everything that the basket holds, and extend the holds to the end of the checkout.
 
-    A hold belongs to one payable checkout. A repeated request returns the same checkout. A different request replaces it:
-    the older checkout ends, its payment page closes, and a payment that still arrives for it is refunded.
+    A hold belongs to one payable checkout. A repeated request returns the same checkout. A different request replaces
+    it: the older checkout ends, its payment page closes, and a payment that still arrives for it is refunded.
     """
-    event = await _on_sale(tx, event_id)
+    event = await _on_sale(tx, event_id, by_staff=staff is not None)
     name = basket_name(basket)
     code = coupon.strip().upper() if coupon else ""
     await baskets.lock_basket(tx, name, event_id)
@@ -136,13 +188,18 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
     holds = await baskets.holds(tx, name, event_id)
     if not holds:
         raise NothingHeld("this basket holds no seats, or no longer: choose seats first")
+    if all(row["kind"] == "addon" for row in holds):
+        raise NothingHeld("add-ons are sold together with tickets: choose a ticket too")
+    is_asked = event["has_questions"] and (staff is None or answers is not None)
+    told = await sale_terms.answered(tx, event, holds, answers) if is_asked else None
     for checkout in older:
-        if checkout["expires_at"] > checkout["now"] and _is_same(checkout, holds, buyer, code):
+        if checkout["expires_at"] > checkout["now"] and _is_same(checkout, holds, buyer, code, told):
             return await baskets.checkout(tx, checkout["id"])
         await end(tx, checkout["id"], "abandoned", of=UNPAID)
+    customer = None if staff is not None else await sale_terms.limit_customer(tx, event, buyer.email, holds)
     coupon_row = await _coupon(tx, code, event) if code else None
-    until = await _extend(tx, event, holds)
-    priced = _quote(event, holds, coupon_row)
+    until = await _extend(tx, event, holds, lasts=None if staff is None else staff.lasts)
+    priced = _quote(event, holds, coupon_row, is_free=staff is not None and staff.is_free)
     return await baskets.add_checkout(
         tx,
         uuid4(),
@@ -164,6 +221,9 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
         None if coupon_row is None else coupon_row["code"],
         min(row["created_at"] for row in holds),
         until,
+        priced.group_discount_cents,
+        customer,
+        told,
         *_columns(holds, priced),
     )
 
@@ -190,7 +250,7 @@ async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> b
     return True
 
 
-def _is_same(checkout: Any, holds: Sequence[Any], buyer: Buyer, code: str) -> bool:
+def _is_same(checkout: Any, holds: Sequence[Any], buyer: Buyer, code: str, answers: Any) -> bool:
     """Return whether an open checkout already has what the request asks for."""
     return (
         checkout["status"] in ("started", "failed")
@@ -198,6 +258,7 @@ def _is_same(checkout: Any, holds: Sequence[Any], buyer: Buyer, code: str) -> bo
         and (checkout["email"], checkout["name"], checkout["user_id"], checkout["locale"])
         == (buyer.email, buyer.name, buyer.user_id, buyer.locale)
         and (checkout["coupon_code"] or "") == code
+        and checkout["answers"] == answers
     )
 
 
@@ -207,6 +268,8 @@ def policy_of(event: Any) -> Policy:
         fee_paid_by=event["fee_paid_by"],
         tax_bps=event["tax_bps"],
         tax_included=event["tax_included"],
+        group_from=event["group_from"],
+        group_bps=event["group_bps"] or 0,
     )
 
 
@@ -215,7 +278,7 @@ async def price_of(tx: Tx, event_id: UUID, holds: Sequence[Any]) -> Quote:
     return _quote(await setup.event(tx, event_id), holds, None)
 
 
-def _quote(event: Any, holds: Sequence[Any], coupon_row: Any) -> Quote:
+def _quote(event: Any, holds: Sequence[Any], coupon_row: Any, *, is_free: bool = False) -> Quote:
     coupon = (
         None
         if coupon_row is None
@@ -223,8 +286,9 @@ def _quote(event: Any, holds: Sequence[Any], coupon_row: Any) -> Quote:
             code=coupon_row["code"], percent_bps=coupon_row["percent_bps"], amount_cents=coupon_row["amount_cents"]
         )
     )
-    prices = [row["price_cents"] for row in holds]
-    return quote(prices, policy_of(event), coupon, step=step(event["currency"]))
+    prices = [0 if is_free else row["price_cents"] for row in holds]
+    admits = [row["kind"] != "addon" for row in holds]
+    return quote(prices, policy_of(event), coupon, admits=admits, step=step(event["currency"]))
 
 
 def _columns(holds: Sequence[Any], priced: Quote) -> list[list[Any]]:
@@ -233,6 +297,7 @@ def _columns(holds: Sequence[Any], priced: Quote) -> list[list[Any]]:
         [row["section_id"] for row in holds],
         [row["seat_id"] for row in holds],
         [row["id"] for row in holds],
+        [row["type_id"] for row in holds],
         [share.price_cents for share in shares],
         [share.discount_cents for share in shares],
         [share.tax_cents for share in shares],
@@ -241,7 +306,17 @@ def _columns(holds: Sequence[Any], priced: Quote) -> list[list[Any]]:
     ]
 
 
-async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
+async def wait_longer(tx: Tx, checkout: Any, lasts: timedelta) -> datetime:
+    """Let a checkout and its places wait for a bank transfer. The caller has locked the checkout."""
+    holds = await baskets.holds_of(tx, checkout["id"])
+    if not holds:
+        raise NothingHeld("the time for these seats is over: choose seats again")
+    extended = await _extended(tx, holds, lasts)
+    await baskets.wait_until(tx, checkout["id"], extended)
+    return extended
+
+
+async def _extend(tx: Tx, event: Any, holds: Sequence[Any], *, lasts: timedelta | None = None) -> datetime:
     """Extend the holds to the end of the checkout, and return that time.
 
     A hold lasts for the time to choose and the time to pay, counted once from its beginning, however often the buyer
@@ -255,6 +330,11 @@ async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
     if last < event["now"] + SHORTEST_CHECKOUT:
         raise is_over
     until = usual if event["now"] + usual <= last else last
+    return await _extended(tx, holds, lasts or until)
+
+
+async def _extended(tx: Tx, holds: Sequence[Any], until: timedelta | datetime) -> datetime:
+    is_over = NothingHeld("the time for these seats is over: choose seats again")
     try:
         extended = await extend(tx, [row["claim_id"] for row in holds], until=until)
     except asyncpg.PostgresError as error:
@@ -283,11 +363,11 @@ async def _coupon(tx: Tx, code: str, event: Any) -> Any:
     return coupon_row
 
 
-async def _on_sale(tx: Tx, event_id: UUID) -> Any:
+async def _on_sale(tx: Tx, event_id: UUID, *, by_staff: bool = False) -> Any:
     event = await baskets.event(tx, event_id)
     if event is None:
         raise NotFound(f"there is no event {event_id}")
-    if event["status"] != "on_sale":
+    if event["status"] not in (("on_sale", "closed") if by_staff else ("on_sale",)):
         raise NotOnSale(f"{event['name']} is not on sale: it is {event['status'].replace('_', ' ')}")
     if event["ends_at"] <= event["now"]:
         raise NotOnSale(f"{event['name']} is over")
@@ -302,26 +382,30 @@ async def _seats_by_label(tx: Tx, event_id: UUID, labels: Sequence[str]) -> list
 
 
 async def _wants(
-    tx: Tx, event_id: UUID, seats: Sequence[UUID], places: Mapping[UUID, int], before: Sequence[Any]
-) -> list[Want]:
+    tx: Tx, event: Any, seats: Sequence[UUID], places: Mapping[UUID, int], before: Sequence[Any], *, is_offer: bool
+) -> list[tuple[Want, Any]]:
+    """Return what is missing in the basket, each with the row of its section."""
     if not seats and not places:
         raise NothingHeld("nothing was requested: give seats or places")
-    rows = await baskets.seats(tx, event_id, seats) if seats else []
+    rows = await baskets.seats(tx, event["id"], seats) if seats else []
     if len(rows) != len(set(seats)):
         raise NotFound("some of these seats do not belong to this event")
+    pools = await baskets.general(tx, event["id"], list(places)) if places else {}
+    for section in places:
+        if section not in pools:
+            raise NotFound(f"section {section} of this event has no places without seats")
+    if event["has_waitlist"] and not is_offer and (rows or any(row["kind"] != "addon" for row in pools.values())):
+        raise NotOnSale(f"{event['name']} is sold out: join the waitlist")
     gone = tuple(seat["label"] for seat in rows if seat["status"] in ("blocked", "sold"))
     if gone:
         raise SeatTaken(f"not for sale: {', '.join(gone)}", gone)
     own = {row["seat_id"] for row in before}
-    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in rows if seat["id"] not in own]
-    pools = await baskets.general(tx, event_id, list(places)) if places else {}
+    wanted = [(Want(seat["pool_key"], unit=seat["label"]), seat) for seat in rows if seat["id"] not in own]
     for section, number in places.items():
-        if section not in pools:
-            raise NotFound(f"section {section} of this event has no places without seats")
         missing = number - sum(row["section_id"] == section for row in before)
         # One claim each, so that each can be released separately.
-        wants += [Want(pools[section]) for _ in range(missing)]
-    return wants
+        wanted += [(Want(pools[section]["pool_key"]), pools[section]) for _ in range(missing)]
+    return wanted
 
 
 def _holder(name: str) -> str:

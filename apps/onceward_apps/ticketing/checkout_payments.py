@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -11,20 +12,21 @@ import structlog
 from onceward import Engine, Tx
 from onceward.money import Money
 from onceward.payments import PaymentPending
-from onceward_apps.ticketing import baskets
+from onceward_apps.ticketing import baskets, payment_ways
 from onceward_apps.ticketing.app import ACCOUNTS, CHECKOUT, app
+from onceward_apps.ticketing.codes import new_reference
 from onceward_apps.ticketing.currencies import SERVICES, is_taken_by
 from onceward_apps.ticketing.errors import CheckoutClosed, CurrencyNotTaken, NotFound, NotOnSale, NotPayable
 from onceward_apps.ticketing.notices import order_url
 from onceward_apps.ticketing.sales import FREE, sell_free
 from onceward_apps.ticketing.store import baskets as rows
-from onceward_apps.ticketing.store import views
+from onceward_apps.ticketing.store import shops, transfers, views
 
 log = structlog.get_logger(__name__)
 
-NAMES: dict[str, str] = {"stripe": "Stripe", "paypal": "PayPal"}
+NAMES: dict[str, str] = {"stripe": "Stripe", "paypal": "PayPal", "by_hand": "Bank transfer"}
 SHORTEST_S = 60
-Service = Literal["stripe", "paypal"]
+Service = Literal["stripe", "paypal", "by_hand"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class Opened:
 async def open_payment(engine: Engine, organization: UUID, checkout_id: UUID, service: Service) -> Opened:
     """Return the open payment page of a checkout, or a new one. An order that costs nothing is sold at once.
 
-    A checkout has one open page. Another service is another page, and the older one closes. If the order is paid already,
-    the buyer goes to the order page.
+    A checkout has one open page. Another service is another page, and the older one closes. If the order is paid
+    already, the buyer goes to the order page.
     """
     async with engine.transaction(organization=organization) as tx:
         order = await _payable(tx, checkout_id)
@@ -47,7 +49,9 @@ async def open_payment(engine: Engine, organization: UUID, checkout_id: UUID, se
         if order["total_cents"] == 0:
             await sell_free(tx, checkout_id)
             return Opened(url, FREE)
-        if not is_taken_by(service, order["currency"]):
+        if service == "by_hand":
+            order = await _transferred(tx, order)
+        elif not is_taken_by(service, order["currency"]):
             other = _other_way(service, order["currency"])
             raise CurrencyNotTaken(f"{NAMES[service]} does not accept {order['currency']}.{other}")
         payment_id = await _open(tx, order, service, url)
@@ -74,6 +78,17 @@ async def _payable(tx: Tx, checkout_id: UUID) -> Any:
     if order["expires_at"] <= order["now"]:
         raise CheckoutClosed("the time of this checkout is over: choose seats again")
     return order
+
+
+async def _transferred(tx: Tx, order: Any) -> Any:
+    """Let an order wait for a bank transfer: its page says where the money goes to, and with which reference."""
+    if "by_hand" not in dict(await payment_ways.offered(tx, order["currency"], order)):
+        raise CurrencyNotTaken(f"{order['organizer']} does not take bank transfers for this event: choose another way")
+    shop = await shops.of(tx)
+    if order["transfer_reference"] is None:
+        await transfers.set_reference(tx, order["id"], new_reference())
+        await baskets.wait_longer(tx, order, timedelta(days=shop["transfer_days"]))
+    return await views.order(tx, order["id"])
 
 
 async def _open(tx: Tx, order: Any, service: Service, url: str) -> UUID:

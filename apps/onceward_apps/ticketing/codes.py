@@ -30,6 +30,18 @@ def new_ticket_code() -> str:
     return grouped("".join(ALPHABET[(bits >> 5 * n) & 31] for n in range(12)))
 
 
+def new_reference() -> str:
+    """Return what a buyer writes on a bank transfer: ten characters with 50 random bits."""
+    bits = secrets.randbits(50)
+    return "".join(ALPHABET[(bits >> 5 * n) & 31] for n in range(10))
+
+
+def references_in(text: str) -> list[str]:
+    """Return what could be a reference in the text of a bank transfer: banks change case, spaces and line breaks."""
+    plain = re.sub(r"[\s\-]", "", text).upper().translate(READ_AS)
+    return [plain[n : n + 10] for n in range(max(0, len(plain) - 9))]
+
+
 def grouped(code: str) -> str:
     return "-".join(code[n : n + 4] for n in range(0, len(code), 4))
 
@@ -90,7 +102,8 @@ def has_version(token: str, version: int) -> bool:
 
 
 def holder_token(key: bytes, ticket_id: UUID) -> str:
-    """Return the token of the person who received one ticket by transfer. Each transfer creates a ticket with a new id."""
+    """Return the token of the person who received one ticket by transfer. Each transfer creates a ticket with a new
+    id."""
     return _sign(key, f"holder:{ticket_id}")
 
 

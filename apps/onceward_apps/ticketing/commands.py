@@ -34,9 +34,11 @@ EventArgument = Annotated[UUID, typer.Argument(metavar="EVENT", help="Id of the 
 
 
 def register(cli: typer.Typer) -> None:
-    from onceward_apps.ticketing import door_commands
+    from onceward_apps.ticketing import accounting_commands, door_commands, office_commands
 
     door_commands.add_to(group)
+    office_commands.add_to(group)
+    accounting_commands.add_to(group)
     cli.add_typer(group, name="ticketing")
 
 

@@ -36,10 +36,17 @@ SLUG = "riverside"
 MAIN_EVENT = "Open Air Night"
 QUICK_EVENT = "Five-Minute Matinee"
 """Checkouts of this event last one minute, so that viewers can see late payments."""
+CROWD = "@crowd.example.com"
+"""The addresses of simulated buyers. Orders of others belong to visitors of the demo, which never changes them."""
 PAUSE_S = 4.0
 FULL_PERCENT = 85.0
 FREE_SHARE = 0.4
 """Orders are refunded while a smaller share of the numbered seats is free: a viewer must always find some."""
+FREE_SEATS = """
+select id from ticketing.seats
+ where event_id = $1 and (status = 'available' or (status = 'held' and held_until <= onceward.clock()))
+ order by section_id, ordinal
+"""
 FATES = (("pays", 12), ("pays twice", 1), ("webhook repeated", 2), ("is declined", 2), ("gives up", 2), ("is late", 2))
 FIRST_NAMES = ("Thandi", "Sipho", "Aisha", "Jonas", "Mei", "Luca", "Zanele", "Omar", "Ines", "Pavel")
 
@@ -213,10 +220,10 @@ class TicketingDemo:
         assert self.organization is not None
         return self.organization
 
-    async def _check_out(self, event_id: UUID) -> tuple[Any, list[UUID]]:
+    async def _check_out(self, event_id: UUID, buyer: baskets.Buyer | None = None) -> tuple[Any, list[UUID]]:
         """Check out a few adjacent free seats, or places on the lawn."""
         async with self.engine.transaction(organization=self._org) as tx:
-            free = await views.free_seats(tx, event_id)
+            free = await _free_seats(tx, event_id)
             lawn = [row["id"] for row in await setup.sections(tx, event_id) if row["kind"] == "general"]
             basket = new_basket()
             seats: list[UUID] = []
@@ -227,21 +234,29 @@ class TicketingDemo:
             elif lawn:
                 places = {lawn[0]: self.dice.randint(1, 3)}
             await baskets.hold(tx, event_id, basket, seats=seats, places=places)
-        name = self.dice.choice(FIRST_NAMES)
-        buyer = baskets.Buyer(email=f"{name.lower()}@example.com", name=name)
+        if buyer is None:
+            name = self.dice.choice(FIRST_NAMES)
+            buyer = baskets.Buyer(email=f"{name.lower()}{CROWD}", name=name)
         coupon = "RIVER10" if self.dice.random() < 0.15 else None
         async with self.engine.transaction(organization=self._org) as tx:
             return await baskets.start_checkout(tx, event_id, basket, buyer, coupon=coupon), seats
 
     async def _make_room(self, event_id: UUID) -> None:
-        """Refund orders when the event or its seats are nearly sold out, so that the demo can go on."""
+        """Refund simulated buyers when the event or its seats are nearly sold out, so that the demo can go on."""
         async with self.engine.transaction(organization=self._org) as tx:
             occupancy = await sales.occupancy(tx, event_id)
             seats = sum(row["seats"] for row in await setup.seat_rows(tx, event_id))
-            free = len(await views.free_seats(tx, event_id))
+            free = len(await _free_seats(tx, event_id))
             if occupancy.percent(occupancy.sold) < FULL_PERCENT and free >= seats * FREE_SHARE:
                 return
-            orders = list(await views.checkouts(tx, event_id, "completed", 200))
+            orders = [
+                row for row in await views.checkouts(tx, event_id, "completed", 200) if row["email"].endswith(CROWD)
+            ]
             # Two for each new order: some of them have only places on the lawn.
             for order in self.dice.sample(orders, min(2, len(orders))):
                 await after_sale.refund(tx, order["id"], reason="requested by the buyer", actor="demo", used_too=True)
+
+
+async def _free_seats(tx: Tx, event_id: UUID) -> list[UUID]:
+    """Return the seats that can be held now, in the order of the seat map."""
+    return [row["id"] for row in await tx.fetch(FREE_SEATS, event_id)]

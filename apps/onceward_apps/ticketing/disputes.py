@@ -1,4 +1,5 @@
-"""Disputes: what happens to the tickets while a buyer's bank or PayPal asks for the money back. The engine books the money.
+"""Disputes: what happens to the tickets while a buyer's bank or PayPal asks for the money back. The engine books the
+money.
 
 open ──won──▶  the tickets are valid again; of a cancelled event the money is refunded
   └───lost──▶  the tickets are void and the seats free

@@ -32,7 +32,8 @@ def qr_path(ticket: Any) -> str:
 
 
 def qr_url(ticket: Any) -> str:
-    """Return the URL of the image for the browser of the buyer or of the new holder, which adds the token of its page."""
+    """Return the URL of the image for the browser of the buyer or of the new holder, which adds the token of its
+    page."""
     if ticket["transferred_from"] is not None:
         return f"/tickets/{ticket['id']}/qr.png"
     return f"/orders/{ticket['checkout_id']}/tickets/{ticket['id']}/qr.png"
@@ -114,8 +115,10 @@ def _head(order: Any) -> list[str]:
 
 def _sums(order: Any) -> list[tuple[str, int]]:
     rows = [("Subtotal", order["subtotal_cents"])]
-    if order["discount_cents"]:
-        rows.append((f"Discount {order['coupon_code'] or ''}".strip(), -order["discount_cents"]))
+    if order["group_discount_cents"]:
+        rows.append(("Group discount", -order["group_discount_cents"]))
+    if of_coupon := order["discount_cents"] - order["group_discount_cents"]:
+        rows.append((f"Discount {order['coupon_code'] or ''}".strip(), -of_coupon))
     if order["fee_paid_by"] == "buyer" and order["platform_fee_cents"]:
         rows.append(("Service fee", order["platform_fee_cents"]))
     if order["tax_cents"]:

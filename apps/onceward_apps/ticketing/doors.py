@@ -84,6 +84,6 @@ async def tickets(tx: Tx, door: Any, since: datetime, after: UUID) -> dict[str, 
 
 def _listed(event_id: UUID, row: Any) -> dict[str, Any]:
     """Return a ticket as a device keeps it: without its code, from which somebody could print it."""
-    shown = ("id", "status", "is_frozen", "holder", "place", "scanned_at", "scanned_gate", "outside_at")
+    shown = ("id", "status", "is_frozen", "is_addon", "holder", "place", "scanned_at", "scanned_gate", "outside_at")
     code = row["ticket_code"]
     return {**{name: row[name] for name in shown}, "digest": code_digest(event_id, code), "ends_with": code[-4:]}

@@ -8,8 +8,8 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="ticket orders",
         table="ticketing.checkouts",
-        columns={"email": "whole", "name": "text", "user_id": "whole"},
-        blank={"email": "'erased@invalid'", "name": "''", "user_id": "null"},
+        columns={"email": "whole", "name": "text", "user_id": "whole", "customer": "whole", "answers": "json"},
+        blank={"email": "'erased@invalid'", "name": "''", "user_id": "null", "customer": "null", "answers": "null"},
         together=True,
         # An order that is being paid needs an address for its tickets.
         waits="t.status = 'started'",
@@ -58,6 +58,12 @@ ERASERS: tuple[Eraser, ...] = (
         names=("email",),
     ),
     Eraser(
+        name="bank transfers",
+        table="ticketing.transfers",
+        columns={"memo": "text"},
+        blank={"memo": "''"},
+    ),
+    Eraser(
         name="scans",
         table="ticketing.scans",
         columns={"scanned_by": "text", "undone_by": "text"},
@@ -91,6 +97,9 @@ UNSEARCHED: dict[str, str] = {
     "ticketing.events.currency": "a currency",
     "ticketing.events.refund_policy": "a text for every buyer",
     "ticketing.sections.*": CODE,
+    "ticketing.ticket_types.*": CODE,
+    "ticketing.access_codes.*": CODE,
+    "ticketing.questions.*": "what an organizer asks every buyer",
     "ticketing.pools.*": CODE,
     "ticketing.seats.*": "places, not people",
     "ticketing.seat_holds.basket": "random",
@@ -100,6 +109,12 @@ UNSEARCHED: dict[str, str] = {
     "ticketing.checkouts.currency": "a currency",
     "ticketing.checkouts.fee_paid_by": "a closed set",
     "ticketing.checkouts.coupon_code": CODE,
+    "ticketing.checkouts.transfer_reference": "random",
+    "ticketing.settlements.*": "sums and the reference of a payout to an organizer",
+    "ticketing.events.jurisdiction": "a closed set",
+    "ticketing.events.tax_category": "a closed set",
+    "ticketing.transfers.line": "the id of a line at the bank",
+    "ticketing.transfers.currency": "a currency",
     "ticketing.checkouts.provider": "a closed set",
     "ticketing.checkouts.payment_reference": "the payment service's id",
     "ticketing.checkouts.provider_payment_id": "the payment service's id",
@@ -111,5 +126,6 @@ UNSEARCHED: dict[str, str] = {
     "ticketing.doors.*": CODE,
     "ticketing.waitlist.locale": "a language",
     "ticketing.waitlist.basket": "random",
+    "ticketing.shops.*": "what the organization publishes about itself",
     "ticketing.sellers.*": "what the organization publishes about itself",
 }

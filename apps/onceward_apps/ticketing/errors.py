@@ -10,10 +10,12 @@ TicketingError
 ├── TooFast           more holds in a minute than one client address may request
 ├── NothingHeld       the basket holds no seats
 ├── BadCoupon         the coupon is unknown, used up or expired
+├── BadCode           the presale code is unknown or expired
 ├── CheckoutClosed    the checkout can no longer be paid, changed or abandoned
 ├── NotPayable        the payment service refused the payment or is unavailable
 │   └── CurrencyNotTaken   the payment service does not accept the currency of the event
 ├── NotRefundable     the tickets are void, used, or belong to another order
+├── NotMatched        the bank transfer cannot pay this order, or was dealt with already
 └── NotUndone         the scan cannot be taken back
 """
 
@@ -68,6 +70,10 @@ class BadCoupon(TicketingError):
     status = 422
 
 
+class BadCode(TicketingError):
+    status = 422
+
+
 class CheckoutClosed(TicketingError):
     pass
 
@@ -81,6 +87,10 @@ class CurrencyNotTaken(NotPayable):
 
 
 class NotRefundable(TicketingError):
+    pass
+
+
+class NotMatched(TicketingError):
     pass
 
 

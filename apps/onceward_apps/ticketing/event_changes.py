@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,15 +16,18 @@ from onceward_apps.ticketing.errors import Exists, Invalid, NotFound, NotOnSale
 from onceward_apps.ticketing.event_setup import (
     NewEvent,
     Section,
+    TicketType,
     add_event,
     add_section,
     check_amount,
     check_offset,
+    check_prices,
     check_times,
+    check_window,
     platform_fee,
 )
 from onceward_apps.ticketing.model import Policy
-from onceward_apps.ticketing.store import setup
+from onceward_apps.ticketing.store import sale_terms, setup
 from onceward_apps.ticketing.workflows import tell_moved
 
 MOST_DATES = 60
@@ -47,6 +50,12 @@ class Details:
     has_reentry: bool
     offer_s: int
     has_resale: bool
+    cancel_hours: int | None
+    sale_from: datetime | None
+    sale_until: datetime | None
+    most_per_customer: int | None
+    group_from: int | None
+    group_bps: int | None
 
 
 async def details_of(tx: Tx, event_id: UUID) -> Details | None:
@@ -64,6 +73,9 @@ async def edit(tx: Tx, event_id: UUID, *, actor: str, **changed: Any) -> Any:
     if not after.name.strip():
         raise Invalid("name is empty: an event needs a name")
     _check_door_times(after)
+    check_window("the event", after.sale_from, after.sale_until)
+    if (after.group_from is None) != (after.group_bps is None):
+        raise Invalid("group_from and group_bps belong together: give both, or neither for no group discount")
     if after != before:
         names = [field.name for field in fields(Details)]
         try:
@@ -166,7 +178,8 @@ async def duplicate(
     event = await setup.event(tx, event_id)
     if event is None:
         raise NotFound(f"there is no event {event_id}")
-    sections = [await _copied(tx, event_id, row) for row in await setup.sections(tx, event_id)]
+    types = await sale_terms.types(tx, event_id)
+    sections = [await _copied(tx, event_id, row, types) for row in await setup.sections(tx, event_id)]
     for start in starts:
         check_offset("starts_at", start)
     copy = NewEvent(
@@ -188,34 +201,61 @@ async def duplicate(
         most_per_order=event["most_per_order"],
         refund_policy=event["refund_policy"],
         support_contact=event["support_contact"],
+        jurisdiction=event["jurisdiction"],
+        tax_category=event["tax_category"] or "standard",
     )
     lasts = event["ends_at"] - event["starts_at"]
-    made = [await add_event(tx, replace(copy, starts_at=start, ends_at=start + lasts), actor=actor) for start in starts]
-    if event["doors_open_at"] or event["doors_close_at"] or event["has_reentry"]:
-        return [await _copy_door(tx, event, each, actor) for each in made]
+    made: list[Any] = []
+    for start in starts:
+        later = start - event["starts_at"]
+        there = [replace(each, **_moved(each, later)) for each in sections]
+        added = await add_event(tx, replace(copy, starts_at=start, ends_at=start + lasts, sections=there), actor=actor)
+        for row in await sale_terms.questions(tx, event_id):
+            asked = (row["title"], row["about"], row["choices"], row["is_required"])
+            await sale_terms.add_question(tx, added["id"], *asked)
+        made.append(await edit(tx, added["id"], actor=actor, **_copied_details(event, later)))
     return made
 
 
-async def _copy_door(tx: Tx, event: Any, copy: Any, actor: str) -> Any:
-    """Give a copy the door times of the original, as long before its start."""
-    times = {
-        name: None if event[name] is None else event[name] + (copy["starts_at"] - event["starts_at"])
-        for name in ("doors_open_at", "doors_close_at")
+TIMES = ("doors_open_at", "doors_close_at", "sale_from", "sale_until")
+"""The details of an event that are as long before the start of its copies."""
+COPIED = ("has_reentry", "has_resale", "cancel_hours", "offer_s", "most_per_customer", "group_from", "group_bps")
+
+
+def _copied_details(event: Any, later: timedelta) -> dict[str, Any]:
+    times = {name: None if event[name] is None else event[name] + later for name in TIMES}
+    return {**times, **{name: event[name] for name in COPIED}}
+
+
+def _moved(section: Section, later: timedelta) -> dict[str, Any]:
+    return {
+        name: None if (at := getattr(section, name)) is None else at + later for name in ("sale_from", "sale_until")
     }
-    return await edit(tx, copy["id"], actor=actor, has_reentry=event["has_reentry"], **times)
 
 
-async def _copied(tx: Tx, event_id: UUID, section: Any) -> Section:
-    name, price = section["name"], section["price_cents"]
-    if section["kind"] == "general":
+async def _copied(tx: Tx, event_id: UUID, section: Any, types: Sequence[Any]) -> Section:
+    copy = Section(
+        name=section["name"],
+        price_cents=section["price_cents"],
+        places=1,
+        is_hidden=section["is_hidden"],
+        sale_from=section["sale_from"],
+        sale_until=section["sale_until"],
+        types=[
+            TicketType(name=row["name"], price_cents=row["price_cents"], is_hidden=row["is_hidden"])
+            for row in types
+            if row["section_id"] == section["id"] and row["ended_at"] is None
+        ],
+    )
+    if section["kind"] != "seated":
         pool = await look(tx, await setup.pool_of(tx, section["id"]))
-        return Section(name=name, price_cents=price, places=pool.capacity)
+        return replace(copy, places=pool.capacity, is_addon=section["kind"] == "addon")
     rows = {
         row["row_name"]: row["seats"]
         for row in await setup.seat_rows(tx, event_id)
         if row["section_id"] == section["id"]
     }
-    return Section(name=name, price_cents=price, rows=rows)
+    return replace(copy, rows=rows, places=None)
 
 
 async def add_to(tx: Tx, event_id: UUID, section: Section, *, actor: str) -> None:
@@ -225,7 +265,7 @@ async def add_to(tx: Tx, event_id: UUID, section: Section, *, actor: str) -> Non
         raise NotFound(f"there is no event {event_id}")
     if event["status"] == "cancelled":
         raise NotOnSale(f"{event['name']} is cancelled")
-    check_amount(f"section {section.name!r}: price_cents", section.price_cents, event["currency"])
+    check_prices(section, event["currency"])
     await add_section(tx, event_id, section)
     await tx.audit(
         "section_added", entity_type="Event", entity_id=event_id, changes={"section": section.name}, actor=actor
@@ -257,7 +297,7 @@ async def change_section(
 
 
 async def _set_places(tx: Tx, section: Any, places: int) -> dict[str, Any]:
-    if section["kind"] != "general":
+    if section["kind"] == "seated":
         raise Invalid(f"section {section['name']!r} has numbered seats: block seats, or add a section")
     key = await setup.pool_of(tx, section["id"])
     before = (await look(tx, key)).capacity or 0
@@ -269,5 +309,6 @@ async def _set_places(tx: Tx, section: Any, places: int) -> dict[str, Any]:
         raise Invalid(
             f"places is {places}: {pool.sold} places of {section['name']!r} are sold and {pool.held} held at the moment"
         )
-    await setup.grow(tx, section["event_id"], places - before)
+    if section["kind"] != "addon":
+        await setup.grow(tx, section["event_id"], places - before)
     return {"places": {"from": before, "to": places}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -17,8 +17,9 @@ from onceward.ledger import open_account
 from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.currencies import SERVICES, is_taken_by, step
 from onceward_apps.ticketing.errors import Exists, Invalid, NotFound, NotOnSale, SeatTaken
-from onceward_apps.ticketing.model import ACCOUNTS, Policy, pool_group, revenue_account, seat_label
-from onceward_apps.ticketing.store import keys, setup
+from onceward_apps.ticketing.jurisdictions import rule_of
+from onceward_apps.ticketing.model import ACCOUNTS, Policy, addon_group, pool_group, revenue_account, seat_label
+from onceward_apps.ticketing.store import keys, sale_terms, setup
 
 MOST_ROWS = 2000
 MOST_SEATS_IN_ROW = 500
@@ -31,13 +32,32 @@ TRANSITIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TicketType:
+    """Another price of a section: "Student". A hidden one is for buyers with a presale code."""
+
+    name: str
+    price_cents: int
+    is_hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A price category: `rows` (row name: number of seats) or `places` without seats."""
+    """A price category: `rows` (row name: number of seats) or `places` without seats.
+
+    An add-on (`is_addon`) is sold together with tickets and admits nobody: a parking space, a drink. A hidden
+    section is
+    for buyers with a presale code.
+    """
 
     name: str
     price_cents: int
     rows: dict[str, int] | None = None
     places: int | None = None
+    is_addon: bool = False
+    is_hidden: bool = False
+    sale_from: datetime | None = None
+    sale_until: datetime | None = None
+    types: Sequence[TicketType] = ()
 
     def __post_init__(self) -> None:
         if (self.rows is None) == (self.places is None):
@@ -49,9 +69,14 @@ class Section:
                 raise Invalid(f"row {row!r} of {self.name!r} has {seats} seats: give 1 to {MOST_SEATS_IN_ROW}")
         if self.places is not None and self.places < 1:
             raise Invalid(f"section {self.name!r} has {self.places} places: give 1 or more")
+        if self.is_addon and self.rows is not None:
+            raise Invalid(f"add-on {self.name!r} has rows: give places, an add-on has no seats")
+        check_window(f"section {self.name!r}", self.sale_from, self.sale_until)
 
     @property
-    def kind(self) -> Literal["seated", "general"]:
+    def kind(self) -> Literal["seated", "general", "addon"]:
+        if self.is_addon:
+            return "addon"
         return "general" if self.rows is None else "seated"
 
 
@@ -66,6 +91,9 @@ class NewEvent:
     currency: str
     sections: Sequence[Section]
     policy: Policy = field(default_factory=Policy)
+    jurisdiction: str | None = None
+    """Whose rule sets the tax, such as ZA: then it replaces the tax of the policy."""
+    tax_category: str = "standard"
     description: str = ""
     hold_s: int = 300
     checkout_s: int = 900
@@ -95,6 +123,9 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
     """Add the event, its seats and pools, and every ledger account that a sale may need."""
     check_times(new.starts_at, new.ends_at)
     _check_prices(new)
+    if new.jurisdiction is not None:
+        rule = rule_of(new.jurisdiction, new.tax_category, new.starts_at.date())
+        new = replace(new, policy=replace(new.policy, tax_bps=rule.bps, tax_included=rule.is_included))
     await keys.signing_key(tx)
     policy = new.policy
     try:
@@ -115,6 +146,8 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
             new.most_per_order,
             new.refund_policy,
             new.support_contact,
+            new.jurisdiction,
+            None if new.jurisdiction is None else new.tax_category,
         )
     except asyncpg.ForeignKeyViolationError:
         raise NotFound(f"there is no venue {new.venue_id}") from None
@@ -152,12 +185,27 @@ def check_offset(name: str, at: datetime) -> None:
         raise Invalid(f"{name} {at.isoformat()} has no offset from UTC: write {at.isoformat()}+02:00, or Z for UTC")
 
 
+def check_window(what: str, sale_from: datetime | None, sale_until: datetime | None) -> None:
+    """Refuse a sale that would end before it begins, and times without an offset."""
+    for name, at in (("sale_from", sale_from), ("sale_until", sale_until)):
+        if at is not None:
+            check_offset(f"{what}: {name}", at)
+    if sale_from is not None and sale_until is not None and sale_until <= sale_from:
+        raise Invalid(f"{what}: sale_until {sale_until.isoformat()} must be after sale_from {sale_from.isoformat()}")
+
+
 def _check_prices(new: NewEvent) -> None:
     """Refuse a currency that no payment service accepts, and prices that none accepts in that currency."""
     if not any(is_taken_by(service, new.currency) for service in SERVICES):
         raise Invalid(f"currency {new.currency!r}: neither Stripe nor PayPal accepts it; choose another currency")
     for section in new.sections:
-        check_amount(f"section {section.name!r}: price_cents", section.price_cents, new.currency)
+        check_prices(section, new.currency)
+
+
+def check_prices(section: Section, currency: str) -> None:
+    check_amount(f"section {section.name!r}: price_cents", section.price_cents, currency)
+    for each in section.types:
+        check_amount(f"ticket type {each.name!r}: price_cents", each.price_cents, currency)
 
 
 def check_amount(what: str, cents: int, currency: str) -> None:
@@ -180,11 +228,17 @@ async def add_section(tx: Tx, event_id: UUID, section: Section) -> None:
         row = await setup.add_section(tx, event_id, section.name, section.kind, section.price_cents)
     except asyncpg.UniqueViolationError:
         raise Invalid(f"the event has two sections called {section.name!r}") from None
+    if section.is_hidden or section.sale_from or section.sale_until:
+        await sale_terms.set_window(tx, row["id"], section.is_hidden, section.sale_from, section.sale_until)
+    for each in section.types:
+        await sale_terms.add_type(tx, event_id, row["id"], each.name, each.price_cents, each.is_hidden)
     if section.places is not None:
         key = f"ticketing:{event_id}:{row['id']}"
-        pool = await open_pool(tx, key, capacity=section.places, group=pool_group(event_id))
+        group = addon_group(event_id) if section.is_addon else pool_group(event_id)
+        pool = await open_pool(tx, key, capacity=section.places, group=group)
         await setup.add_pool(tx, pool.id, event_id, row["id"], key, None, None)
-        await setup.grow(tx, event_id, section.places)
+        if not section.is_addon:
+            await setup.grow(tx, event_id, section.places)
         return
     before = 0
     for name, seats in (section.rows or {}).items():

@@ -5,9 +5,13 @@ from __future__ import annotations
 GROWTH: dict[str, str] = {
     "ticketing.signing_keys": "kept: one row for each organization",
     "ticketing.fees": "kept: at most one row for each organization",
+    "ticketing.shops": "kept: at most one row for each organization",
     "ticketing.venues": "kept: one row for each venue",
     "ticketing.events": "kept: one row for each event",
     "ticketing.sections": "kept: a few rows for each event",
+    "ticketing.ticket_types": "kept: a few rows for each section",
+    "ticketing.access_codes": "kept: one row for each presale code",
+    "ticketing.questions": "kept: a few rows for each event",
     "ticketing.pools": "kept: one row for each row of seats or section",
     "ticketing.seats": "kept: one row for each seat of an event",
     "ticketing.coupons": "kept: one row for each coupon",
@@ -23,6 +27,8 @@ GROWTH: dict[str, str] = {
     "ticketing.doors": "kept: a few rows for each event",
     "ticketing.door_counts": "kept: one row for each event",
     "ticketing.waitlist": "kept: one row for each person who waited for an event",
+    "ticketing.settlements": "kept for ever: one row for each settlement with an organizer",
+    "ticketing.transfers": "kept for ever: one row for each line of a bank statement",
     "ticketing.sales_funnel": "kept: one row for each event and day with a sale",
     "ticketing.purchases_counted": "kept: one row for each purchase, against counting it twice",
 }

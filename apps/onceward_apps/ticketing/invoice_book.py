@@ -15,6 +15,7 @@ from uuid import UUID
 from onceward import Tx
 from onceward_apps.ticketing import jobs
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound, TooMany
+from onceward_apps.ticketing.jurisdictions import rule_of
 from onceward_apps.ticketing.model import rounded
 from onceward_apps.ticketing.store import invoices, sales
 
@@ -191,8 +192,16 @@ def document(order: Any, seller: Seller) -> dict[str, Any]:
         "currency": order["currency"],
         "supplied_at": order["completed_at"].isoformat(),
         "paid_with": order["provider"],
+        "tax_note": _tax_note(order),
         **_sums(lines),
     }
+
+
+def _tax_note(order: Any) -> str:
+    """Return what the law of the event's jurisdiction makes an invoice say."""
+    if order["jurisdiction"] is None:
+        return ""
+    return rule_of(order["jurisdiction"], order["tax_category"], order["starts_at"].date()).note
 
 
 def credit(invoice: Mapping[str, Any], amount_cents: int) -> dict[str, Any]:

@@ -44,6 +44,9 @@ def invoice(row: Any) -> bytes:
     _lines(pdf, [*facts, f"{document['event']['name']}, {document['event']['venue']}"])
     pdf.ln(4)
     _table(pdf, document)
+    if note := document.get("tax_note"):
+        pdf.ln(4)
+        _lines(pdf, [note])
     if seller["footer"]:
         pdf.ln(10)
         pdf.set_font(FONT, "", 8)
@@ -67,7 +70,7 @@ def tickets(ring: bytes, rows: Sequence[Any]) -> bytes:
         pdf.image(io.BytesIO(qr_png(ring, row)), w=80, alt_text=f"QR code of ticket {row['ticket_code']}")
         pdf.ln(4)
         pdf.set_font(FONT, "B", 16)
-        pdf.cell(0, 9, row["label"] or row["section"], new_x="LMARGIN", new_y="NEXT")
+        pdf.cell(0, 9, row["place"], new_x="LMARGIN", new_y="NEXT")
         _lines(pdf, [row["ticket_code"], row["holder_name"], "Show this code at the door, on paper or on a screen."])
     return bytes(pdf.output())
 

@@ -30,12 +30,15 @@ BPS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How an event is priced: the platform fee, who pays it, the tax, and whether prices include the tax."""
+    """How an event is priced: the platform fee, who pays it, the tax, whether prices include the tax, and what a group
+    gets: from `group_from` tickets on, `group_bps` off their prices."""
 
     fee_bps: int = 250
     fee_paid_by: FeePaidBy = "buyer"
     tax_bps: int = 0
     tax_included: bool = False
+    group_from: int | None = None
+    group_bps: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +67,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """The amounts of an order. `total_cents` is what the buyer pays."""
+    """The amounts of an order.
+
+    `total_cents` is what the buyer pays; `group_discount_cents` is a part of the discount.
+    """
 
     subtotal_cents: int
     discount_cents: int
+    group_discount_cents: int
     tax_cents: int
     platform_fee_cents: int
     total_cents: int
@@ -79,24 +86,43 @@ def rounded(numerator: int, denominator: int, step: int = 1) -> int:
     return (2 * numerator + denominator * step) // (2 * denominator * step) * step
 
 
-def quote(prices_cents: Sequence[int], policy: Policy, coupon: Coupon | None = None, *, step: int = 1) -> Quote:
+def quote(
+    prices_cents: Sequence[int],
+    policy: Policy,
+    coupon: Coupon | None = None,
+    *,
+    admits: Sequence[bool] | None = None,
+    step: int = 1,
+) -> Quote:
     """Price an order. Fee and tax apply to the subtotal after the discount, each rounded once for the whole order.
 
-    If the prices are multiples of `step`, so is every amount, also of a single ticket: the payment service accepts no
-    other amounts in this currency.
+    A group's discount comes first, on the prices of what admits somebody (`admits`; None: everything), then the
+    coupon's
+    on what is left. If the prices are multiples of `step`, so is every amount, also of a single ticket: the payment
+    service accepts no other amounts in this currency.
     """
     subtotal = sum(prices_cents)
-    discount = 0 if coupon is None else coupon.discount(subtotal, step)
+    grouped = [
+        price if is_one else 0 for price, is_one in zip(prices_cents, admits or [True] * len(prices_cents), strict=True)
+    ]
+    number = len(prices_cents) if admits is None else sum(admits)
+    has_group = policy.group_from is not None and number >= policy.group_from
+    group = rounded(sum(grouped) * policy.group_bps, BPS, step) if has_group else 0
+    of_group = spread(group, grouped, step)
+    left = [price - less for price, less in zip(prices_cents, of_group, strict=True)]
+    of_coupon = 0 if coupon is None else coupon.discount(subtotal - group, step)
+    discount = group + of_coupon
     net = subtotal - discount
     fee = rounded(net * policy.fee_bps, BPS, step)
     tax = rounded(net * policy.tax_bps, BPS + policy.tax_bps if policy.tax_included else BPS, step)
     total = net + (0 if policy.tax_included else tax) + (fee if policy.fee_paid_by == "buyer" else 0)
-    discounts = spread(discount, prices_cents, step)
+    discounts = [a + b for a, b in zip(of_group, spread(of_coupon, left, step), strict=True)]
     nets = [price - less for price, less in zip(prices_cents, discounts, strict=True)]
     rows = zip(prices_cents, discounts, spread(tax, nets, step), spread(fee, nets, step), strict=True)
     return Quote(
         subtotal_cents=subtotal,
         discount_cents=discount,
+        group_discount_cents=group,
         tax_cents=tax,
         platform_fee_cents=fee,
         total_cents=total,
@@ -147,13 +173,19 @@ ACCOUNTS: dict[str, Literal["asset", "liability", "revenue", "expense"]] = {
 
 
 def seat_label(section: str, row: str, number: int | str = "") -> str:
-    """Return the label of a seat, which is unique in its event; without a number, the part that its row has in common."""
+    """Return the label of a seat, which is unique in its event; without a number, the part that its row has in
+    common."""
     return f"{section} {row}{number}"
 
 
 def pool_group(event_id: UUID) -> str:
     """Return the group of all capacity pools of an event; its totals are the occupancy."""
     return f"ticketing:{event_id}"
+
+
+def addon_group(event_id: UUID) -> str:
+    """Return the group of the pools of an event's add-ons, which admit nobody."""
+    return f"ticketing:addons:{event_id}"
 
 
 def revenue_account(event_id: UUID) -> str:
@@ -229,7 +261,8 @@ AUDIENCE: dict[Reason, Literal["admin", "fraud"]] = {
 
 
 def refusal(*, status: str, is_cancelled: bool, is_exact: bool) -> Reason | None:
-    """Return why a payment for a checkout buys nothing. Expiry plays no part: the database decides whether seats are free."""
+    """Return why a payment for a checkout buys nothing. Expiry plays no part: the database decides whether seats are
+    free."""
     if status in ("completed", "refunded"):
         return "second_payment"
     if not is_exact:

@@ -27,6 +27,10 @@ TITLES: dict[Reason, str] = {
 }
 
 
+NO_EMAIL = "none@invalid"
+"""The address of a buyer at the box office who gave none. Nothing is sent to it."""
+
+
 def order_url(engine: Engine, checkout: Any) -> str:
     """Return the URL of the order page. Its token gives access. (PayPal adds its own parameter `token` to the URL.)"""
     token = order_token(keys.key_of(engine, checkout), checkout["id"], checkout["link_version"])
@@ -38,10 +42,17 @@ def buyer_of(order: Any) -> dict[str, Any]:
     return {"email": order["email"], "locale": order["locale"], "timezone": order["timezone"]}
 
 
+async def _mail(tx: Tx, template: str, *, to: Any, key: str, data: dict[str, Any]) -> None:
+    """Send a mail, unless its recipient has no address."""
+    if (to["email"] if isinstance(to, dict) else to) != NO_EMAIL:
+        await tx.send(template, to=to, key=key, data=data)
+
+
 async def ticket_received(tx: Tx, ticket: Any) -> None:
     """Email the ticket to the person who received it by transfer, with the link to its page."""
     token = holder_token(keys.key_of(tx.engine, ticket), ticket["id"])
-    await tx.send(
+    await _mail(
+        tx,
         "ticket-transferred",
         to={"email": ticket["holder_email"], "timezone": ticket["timezone"]},
         key=f"ticket:{ticket['id']}:transferred",
@@ -50,7 +61,7 @@ async def ticket_received(tx: Tx, ticket: Any) -> None:
             "event": ticket["event_name"],
             "starts_at": ticket["starts_at"],
             "code": ticket["ticket_code"],
-            "place": ticket["label"] or ticket["section"],
+            "place": ticket["place"],
             "ticket_url": f"{app.services.settings.url}/tickets/{ticket['id']}?access={token}",
         },
     )
@@ -58,7 +69,8 @@ async def ticket_received(tx: Tx, ticket: Any) -> None:
 
 async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again: str | None = None) -> None:
     """Send the order's email. `again` is part of the unique key and makes it a new message."""
-    await tx.send(
+    await _mail(
+        tx,
         "order-confirmation",
         to=buyer_of(checkout),
         key=f"checkout:{checkout['id']}:confirmation" + (f":{again}" if again else ""),
@@ -99,7 +111,8 @@ async def payment_refused(tx: Tx, checkout: Any, payment: Payment, reason: Reaso
     )
     if reason == "erased":
         return
-    await tx.send(
+    await _mail(
+        tx,
         "payment-refunded",
         to={"email": checkout["email"], "locale": checkout["locale"]},
         key=f"payment:{payment.id}:refused",
@@ -121,7 +134,8 @@ def waitlist_url(engine: Engine, entry: Any) -> str:
 
 async def waitlist_joined(tx: Tx, entry: Any) -> None:
     """Tell somebody that they wait for places, with the link by which they leave the line."""
-    await tx.send(
+    await _mail(
+        tx,
         "waitlist-joined",
         to=buyer_of(entry),
         key=f"waitlist:{entry['id']}:joined",
@@ -137,7 +151,8 @@ async def waitlist_joined(tx: Tx, entry: Any) -> None:
 
 async def waitlist_offered(tx: Tx, entry: Any) -> None:
     """Offer places to somebody who waited, until the offer ends."""
-    await tx.send(
+    await _mail(
+        tx,
         "waitlist-offered",
         to=buyer_of(entry),
         key=f"waitlist:{entry['id']}:offered",
@@ -194,7 +209,8 @@ async def refunded_elsewhere(tx: Tx, refund: Refund, *, voided: int) -> None:
 
 async def order_refunded(tx: Tx, checkout: Any, refund_id: UUID, amount_cents: int, codes: list[str]) -> None:
     """Email the buyer about the refund and the void tickets."""
-    await tx.send(
+    await _mail(
+        tx,
         "order-refunded",
         to={"email": checkout["email"], "locale": checkout["locale"]},
         key=f"refund:{refund_id}:mail",
@@ -217,7 +233,8 @@ async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Seq
         "currency": checkout["currency"],
         "support_contact": checkout["support_contact"],
     }
-    await tx.send(
+    await _mail(
+        tx,
         "event-cancelled",
         to={"email": checkout["email"], "locale": checkout["locale"]},
         key=f"checkout:{checkout['id']}:event-cancelled",
@@ -230,7 +247,8 @@ async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Seq
     )
     for ticket in tickets:
         if ticket["holder_email"] and ticket["holder_email"] != checkout["email"]:
-            await tx.send(
+            await _mail(
+                tx,
                 "event-cancelled",
                 to=ticket["holder_email"],
                 key=f"ticket:{ticket['id']}:event-cancelled",
@@ -250,7 +268,8 @@ async def event_moved(tx: Tx, order: Any, tickets: Sequence[Any]) -> None:
         "support_contact": order["support_contact"],
     }
     version, url = order["date_version"], order_url(tx.engine, order)
-    await tx.send(
+    await _mail(
+        tx,
         "event-moved",
         to=buyer_of(order),
         key=f"checkout:{order['id']}:moved:{version}",
@@ -264,7 +283,8 @@ async def event_moved(tx: Tx, order: Any, tickets: Sequence[Any]) -> None:
     )
     for ticket in tickets:
         if ticket["holder_email"] and ticket["holder_email"] != order["email"]:
-            await tx.send(
+            await _mail(
+                tx,
                 "event-moved",
                 to={"email": ticket["holder_email"], "timezone": order["timezone"]},
                 key=f"ticket:{ticket['id']}:moved:{version}",

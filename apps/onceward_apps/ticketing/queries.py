@@ -12,7 +12,7 @@ from onceward_apps.ticketing.codes import has_version, is_door_token, is_order_t
 from onceward_apps.ticketing.model import Occupancy
 from onceward_apps.ticketing.store.doors import COUNTS, is_open
 from onceward_apps.ticketing.store.sales import OCCUPANCY, occupancy_of
-from onceward_apps.ticketing.store.views import STATUS_FOR_BUYER, links_work
+from onceward_apps.ticketing.store.views import PLACE, STATUS_FOR_BUYER, links_work
 
 # One letter per seat, in the order of the seat map: the rows are kept as text, so a large hall is a few hundred rows.
 ROWS = """
@@ -38,10 +38,11 @@ select c.status, c.link_version, c.expires_at, c.refunded_cents, c.total_cents, 
   from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
 """
 TICKETS = f"""
-select t.id::text, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, coalesce(s.label, x.name) as place, t.scanned_at
+select t.id::text, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, {PLACE} as place, t.scanned_at
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
   join ticketing.sections x on x.id = t.section_id
+  left join ticketing.ticket_types y on y.id = i.type_id
   left join ticketing.seats s on s.id = t.seat_id
  where t.checkout_id = $1 and t.transferred_from is null
  order by i.position
@@ -93,7 +94,8 @@ async def at_door(caller: Caller) -> bool | UUID:
 
 @app.query(name="ticketing.seats", allow=anyone)
 async def seats(q: Query, *, event_id: UUID) -> dict[str, Any]:
-    """Return the state of every seat (f free, h held, s sold, x blocked) and the places left in sections without seats."""
+    """Return the state of every seat (f free, h held, s sold, x blocked) and the places left in sections without
+    seats."""
     q.watch("ticketing.seat_holds", event_id=event_id)
     q.watch("ticketing.tickets", event_id=event_id)
     q.watch("ticketing.events", id=event_id)
@@ -135,7 +137,13 @@ async def order(q: Query, *, checkout_id: UUID, token: str = "") -> dict[str, An
     """Return an order as its buyer sees it. Tickets appear first, then their QR codes."""
     q.watch("ticketing.checkouts", id=checkout_id)
     q.watch("ticketing.tickets", checkout_id=checkout_id)
-    q.ignore("ticketing.checkout_items", "ticketing.sections", "ticketing.seats", "ticketing.events")
+    q.ignore(
+        "ticketing.checkout_items",
+        "ticketing.sections",
+        "ticketing.ticket_types",
+        "ticketing.seats",
+        "ticketing.events",
+    )
     checkout = await q.fetchrow(ORDER, checkout_id)
     if checkout is None or (token and not has_version(token, checkout["link_version"])):
         return {"status": "unknown", "tickets": []}

@@ -1,7 +1,7 @@
 """What follows when somebody pays: tickets, or the money goes back with a reason.
 
-The engine hands each payment to `sell` once, in one commit with its state and its journal. The same transaction locks the
-checkout, then the pools, then the seats, then writes the rest. An order that costs nothing is sold by `sell_free`.
+The engine hands each payment to `sell` once, in one commit with its state and its journal. The same transaction locks
+the checkout, then the pools, then the seats, then writes the rest. An order that costs nothing is sold by `sell_free`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ def _error(checkout: Any, reason: Reason) -> Exception:
 
 
 async def _refuse(tx: Tx, checkout: Any, payment: Payment, reason: Reason) -> Any:
-    """Tell buyer and staff about money that bought nothing. Reply 400, or 200 if it is a second payment for a paid order."""
+    """Tell buyer and staff about money that bought nothing. Reply 400, or 200 if it is a second payment for a paid
+    order."""
     await notices.payment_refused(tx, checkout, payment, reason)
     await tx.audit(
         "payment_refused",
@@ -285,7 +286,7 @@ async def _tell(tx: Tx, checkout: Any, paid: Paid, tickets: list[NewTicket], occ
             jobs.number_invoices.call(checkout_id=checkout_id),
         ]
     )
-    await notices.confirm(tx, checkout, [(ticket.code, _place(ticket.item)) for ticket in tickets])
+    await notices.confirm(tx, checkout, [(ticket.code, ticket.item["place"]) for ticket in tickets])
     await tx.publish(
         "checkout.completed",
         {
@@ -335,7 +336,3 @@ async def _tell(tx: Tx, checkout: Any, paid: Paid, tickets: list[NewTicket], occ
 def _actor(tx: Tx) -> str | None:
     """Return the actor that caused the sale; a free order is caused by its buyer."""
     return "buyer" if tx.cause is None else None
-
-
-def _place(item: Any) -> str:
-    return item["label"] or item["section"]

@@ -30,6 +30,7 @@ Verdict = Literal[
     "frozen",
     "too_early",
     "too_late",
+    "addon",
 ]
 Direction = Literal["in", "out"]
 LETS_IN: tuple[Verdict, ...] = ("admitted", "readmitted")
@@ -200,6 +201,8 @@ async def _moved(tx: Tx, event_id: UUID, ticket: Any, request: Request, at: date
 
 def judge(ticket: Any, direction: Direction, at: datetime) -> Verdict:
     """Return what a door does with a ticket of its event. The devices have the same rules (`door_rules.js`)."""
+    if ticket["is_addon"]:
+        return "addon"
     is_inside = ticket["status"] == "scanned" and ticket["outside_at"] is None
     if direction == "out":
         return "left" if is_inside else "not_inside"
@@ -238,7 +241,7 @@ async def _again(tx: Tx, event_id: UUID, before: Any) -> Scan:
     return Scan(
         before["outcome"],
         ticket["ticket_code"],
-        ticket["label"] or ticket["section"],
+        ticket["place"],
         ticket["holder_name"],
         ticket["scanned_at"],
         ticket["scanned_gate"],

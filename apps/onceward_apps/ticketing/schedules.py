@@ -1,4 +1,5 @@
-"""Scheduled housekeeping. A late run does no harm, because queries check expiry themselves; every run may be repeated."""
+"""Scheduled housekeeping. A late run does no harm, because queries check expiry themselves; every run may be
+repeated."""
 
 from __future__ import annotations
 

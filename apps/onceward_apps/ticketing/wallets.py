@@ -109,7 +109,7 @@ def _apple_content(signer: AppleSigner, ring: bytes, ticket: Any) -> dict[str, A
         "messageEncoding": "iso-8859-1",
         "altText": ticket["ticket_code"],
     }
-    where = {"key": "place", "label": "Place", "value": ticket["label"] or ticket["section"]}
+    where = {"key": "place", "label": "Place", "value": ticket["place"]}
     venue = ", ".join(part for part in (ticket["venue_name"], ticket["venue_address"]) if part)
     return {
         "formatVersion": 1,

@@ -98,7 +98,8 @@ async def tell_moved(wf: Workflow, *, event_id: UUID, version: int, after: UUID 
 
 
 async def tell_order(tx: Tx, checkout_id: UUID, version: int) -> bool:
-    """Mail the buyer and the holders of an order. Return False if the date has changed again: then another workflow does."""
+    """Mail the buyer and the holders of an order. Return False if the date has changed again: then another workflow
+    does."""
     order = await views.order(tx, checkout_id)
     if order is None or order["date_version"] != version or order["event_status"] == "cancelled":
         return False

@@ -1,4 +1,5 @@
-"""`db compact`: vacuum tables, rebuild indexes that are mostly empty, and report the space that tables keep for new rows."""
+"""`db compact`: vacuum tables, rebuild indexes that are mostly empty, and report the space that tables keep for new
+rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`db dump|restore|upgrade|psql|status|processes|reset|compact`: move the data, for example from the embedded database to a server, or inspect it."""
+"""`db dump|restore|upgrade|psql|status|processes|reset|compact`: move the data, for example from the embedded
+database to a server, or inspect it."""
 
 from __future__ import annotations
 

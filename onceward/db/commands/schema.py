@@ -1,4 +1,5 @@
-"""`db status|processes|reset`: compare the schema with the code and with running processes, and empty a development database."""
+"""`db status|processes|reset`: compare the schema with the code and with running processes, and empty a development
+database."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ async def _status(settings: Settings, features: Features) -> list[OwnerStatus]:
 
 
 def processes(as_json: JsonOption = False) -> None:
-    """List the processes that use the database, with their version and the last migration that each knows of each package."""
+    """List the processes that use the database, with their version and the last migration that each knows of each
+    package."""
     rows = run(_processes())
     if as_json:
         document(rows)

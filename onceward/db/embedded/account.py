@@ -153,7 +153,8 @@ class SystemAccount:
 
 
 def _owner(cluster: Path) -> tuple[int, int]:
-    """Return the owner of the data. Without data: the first owner other than root of the directories around, else root."""
+    """Return the owner of the data. Without data: the first owner other than root of the directories around, else
+    root."""
     if cluster.exists():
         status = cluster.stat()
         return status.st_uid, status.st_gid

@@ -1,4 +1,5 @@
-"""Replace the data of the embedded server by upgraded data: two renames, and a note that lets the next start finish them.
+"""Replace the data of the embedded server by upgraded data: two renames, and a note that lets the next start finish
+them.
 
 Without the note, a start between the two renames would find no data and create an empty database.
 """

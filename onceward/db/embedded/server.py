@@ -200,7 +200,8 @@ class EmbeddedPostgres:
             )
 
     def _create(self) -> None:
-        """Create the cluster under another name and rename it when it is complete, so that no partial cluster is used."""
+        """Create the cluster under another name and rename it when it is complete, so that no partial cluster is
+        used."""
         room = self.data_dir if self._account.may_enter_data else new_data_room(self.data_dir, self._account.name)
         self.cluster.unlink(missing_ok=True)  # a link to data that no longer exist
         fresh = self.init_cluster(room / "pg.new")

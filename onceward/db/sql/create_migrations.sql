@@ -34,6 +34,9 @@ create table if not exists onceward.processes (
     failing jsonb not null default '{}',
     -- How many handlers inside requests ignore their time limit, by name.
     overdue jsonb not null default '{}',
+    -- How many connections it opens outside its pool, and how many its pool may have at most; 0 behind PgBouncer.
+    outside int not null default 0,
+    pool int not null default 0,
     started_at timestamptz not null default clock_timestamp(),
     seen_at timestamptz not null default clock_timestamp()
 );

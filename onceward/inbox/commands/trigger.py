@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.rendering import JsonOption, document, say
+from onceward.cli.rendering import JsonOption, document, say, warn
 from onceward.cli.session import opened_database, run, settings_here
 from onceward.inbox.commands.sources import duration
+from onceward.statements import read_statement
 
 if TYPE_CHECKING:
     from onceward.inbox.signed_samples import Outgoing
@@ -88,13 +89,19 @@ def trigger(
     answers = run(_send(where, [make()] if not duplicate else [request := make(), request]))
     for answer in answers:
         document(answer) if as_json else say(f"{answer['status']} in {answer['ms']} ms: {answer['body']}")
+    if url is None and answers[-1]["status"] // 100 == 2 and run(_is_unhandled(name, type)):
+        warn(
+            f'no handler of a running app takes it: write @app.on("{name}", "{type}"), and start the app. '
+            f"The event is kept: `onceward events replay --type {type} --unhandled`",
+        )
     refused = stale or bad_signature
     if any((answer["status"] // 100 == 4) != refused or answer["status"] >= 500 for answer in answers):
         raise typer.Exit(Exit.FAILED)
 
 
 def _config(provider: str, name: str, secret: str | None, url: str | None) -> SourceConfig:
-    """Return the source's configuration in this installation. A secret from the command line replaces the stored one."""
+    """Return the source's configuration in this installation. A secret from the command line replaces the stored
+    one."""
     from onceward.webhooks.provider import SourceConfig
 
     settings = settings_here()
@@ -120,6 +127,12 @@ def _config(provider: str, name: str, secret: str | None, url: str | None) -> So
             return source.config
 
     return run(work())
+
+
+async def _is_unhandled(source: str, type: str) -> bool:
+    """Return whether the newest event of this type waits because no app has a handler for it."""
+    async with opened_database() as db:
+        return bool(await db.fetchval(read_statement("inbox", "is_unhandled"), source, type))
 
 
 def _default_url(name: str) -> str:

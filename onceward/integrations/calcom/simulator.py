@@ -1,4 +1,5 @@
-"""A simulator of Cal.com v2: create, list, reschedule and cancel bookings, meetings and no-shows, with signed webhooks."""
+"""A simulator of Cal.com v2: create, list, reschedule and cancel bookings, meetings and no-shows, with signed
+webhooks."""
 
 import hashlib
 import hmac

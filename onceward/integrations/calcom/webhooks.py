@@ -46,7 +46,8 @@ def _subject(request: Request, value: Any) -> str:
 
 
 class CalCom(Provider):
-    """Cal.com sends once and never retries: the source must use `ack`, and bookings should be compared from time to time."""
+    """Cal.com sends once and never retries: the source must use `ack`, and bookings should be compared from time to
+    time."""
 
     name = "calcom"
     title = "Cal.com"

@@ -5,12 +5,13 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
 from aiohttp import web
 
+from onceward.testing.simulators.pages import survey_page
 from onceward.testing.simulators.server import Simulator, answer
 from onceward.testing.simulators.webhooks import SimulatedDelivery, WebhookSender
 
@@ -24,8 +25,18 @@ class FormbricksSimulator(Simulator):
 
     kept = ("responses",)
 
-    def __init__(self, *, retry_delays_s: Sequence[float] = RETRY_DELAYS_S) -> None:
+    def __init__(
+        self,
+        *,
+        retry_delays_s: Sequence[float] = RETRY_DELAYS_S,
+        surveys: Mapping[str, Sequence[str]] | None = None,
+        ratings: Collection[str] = (),
+    ) -> None:
+        """`surveys` have a page with these questions, by id; those in `ratings` are answered with a number from 1 to
+        10."""
         super().__init__()
+        self._surveys = surveys or {}
+        self._ratings = ratings
         self.responses: dict[str, Json] = {}
         self.webhooks = WebhookSender(retry_delays_s=retry_delays_s, timeout_s=5.0)
         self.webhook_id = "simulated-webhook"
@@ -45,12 +56,15 @@ class FormbricksSimulator(Simulator):
         return [
             web.get("/api/v1/management/responses", self._list),
             web.get("/api/v1/management/responses/{id}", self._get),
+            web.get("/s/{survey}", self._survey),
+            web.post("/s/{survey}", self._answered),
         ]
 
     # -- what people do ------------------------------------------------------------------------------------------------
 
     def start_response(self, survey_id: str, answers: Json, *, single_use_id: str | None = None, **hidden: str) -> Json:
-        """Let a person answer the first questions. `hidden` are hidden fields, such as a token from the survey's link."""
+        """Let a person answer the first questions. `hidden` are hidden fields, such as a token from the survey's
+        link."""
         now = _iso_now()
         response: Json = {
             "id": secrets.token_hex(12),
@@ -120,6 +134,23 @@ class FormbricksSimulator(Simulator):
         if response is None:
             return answer({"code": "not_found", "message": "Response not found"}, status=404)
         return answer({"data": response})
+
+    async def _survey(self, request: web.Request) -> web.Response:
+        questions = self._surveys.get(request.match_info["survey"])
+        if questions is None:
+            return answer({"code": "not_found", "message": "Survey not found"}, status=404)
+        return survey_page(questions=questions, ratings=self._ratings)
+
+    async def _answered(self, request: web.Request) -> web.Response:
+        survey = request.match_info["survey"]
+        questions = self._surveys.get(survey)
+        if questions is None:
+            return answer({"code": "not_found", "message": "Survey not found"}, status=404)
+        form = await request.post()
+        given = {name: str(form[name]) for name in questions if form.get(name)}
+        answers: Json = {name: int(text) if name in self._ratings else text for name, text in given.items()}
+        self.answer_survey(survey, answers, **dict(request.query))
+        return survey_page(questions=(), ratings=(), done=True)
 
     def _emit(self, event: str, response: Json) -> SimulatedDelivery | None:
         job = secrets.token_hex(8)

@@ -265,7 +265,8 @@ class OpenAIStream(ChatStream):
 
 
 def failure(response: Response) -> ChatError:
-    """Convert a response that is not a success. The texts of the service may quote our input, so only codes are used."""
+    """Convert a response that is not a success. The texts of the service may quote our input, so only codes are
+    used."""
     error = inner(read_json(response), "error")
     code = _text(error.get("code")) or _text(error.get("type"))
     reason = short_reason(f"HTTP {response.status}", code, error.get("param"))

@@ -23,7 +23,8 @@ AMOUNTS = Amounts(CURRENCIES, lambda code: (_decimals(code), 1))
 
 
 def to_decimal(amount_minor: int, currency: str) -> str:
-    """Write an amount as PayPal takes it: 1234 EUR is "12.34", 1234 JPY is "1234". Raises ValueError where it cannot."""
+    """Write an amount as PayPal takes it: 1234 EUR is "12.34", 1234 JPY is "1234". Raises ValueError where it
+    cannot."""
     code = currency.upper()
     amount = Decimal(amount_minor).scaleb(-exponent(code))
     decimals = _decimals(code)
@@ -33,7 +34,8 @@ def to_decimal(amount_minor: int, currency: str) -> str:
 
 
 def to_minor(amount: str, currency: str) -> int:
-    """Read an amount as PayPal writes it: "12.34" EUR is 1234. Raises ValueError for more digits than the currency has."""
+    """Read an amount as PayPal writes it: "12.34" EUR is 1234. Raises ValueError for more digits than the currency
+    has."""
     code = currency.upper()
     try:
         minor = Decimal(amount).scaleb(exponent(code))

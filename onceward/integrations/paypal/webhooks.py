@@ -167,7 +167,8 @@ class PayPal(Provider):
         return True
 
     def binding(self, config: SourceConfig, request: Request) -> Binding | None:
-        """Only a CRC32 of the body is signed: who has seen one request can create another body with the same checksum."""
+        """Only a CRC32 of the body is signed: who has seen one request can create another body with the same
+        checksum."""
         key = request.header("paypal-transmission-id")
         return Binding(key, request.body, "another body was received under this transmission id")
 

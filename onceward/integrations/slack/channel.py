@@ -51,7 +51,8 @@ class SlackChannel:
 
 
 class SlackWebhookChannel:
-    """Sends through an incoming webhook. The webhook's URL decides the Slack channel; the letter's address is ignored."""
+    """Sends through an incoming webhook. The webhook's URL decides the Slack channel; the letter's address is
+    ignored."""
 
     name: Literal["slack"] = "slack"
     repeatable_for_s = 0.0

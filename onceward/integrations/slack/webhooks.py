@@ -23,7 +23,8 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class SlackWebhooks(Provider):
-    """Slack expects an answer within 3 s and retries three times in six minutes. The event id is the body's `event_id`."""
+    """Slack expects an answer within 3 s and retries three times in six minutes. The event id is the body's
+    `event_id`."""
 
     name = "slack"
     title = "Slack"

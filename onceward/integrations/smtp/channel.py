@@ -41,7 +41,8 @@ class SmtpChannel:
         return_path: Callable[[int], str] | None = None,
         is_encrypted: bool = True,
     ) -> None:
-        """`identity` returns who the mails of an organization are from, `return_path` the envelope sender of a message."""
+        """`identity` returns who the mails of an organization are from, `return_path` the envelope sender of a
+        message."""
         self._smtp = smtp
         self._identity = identity
         self._default = MailIdentity(sender)

@@ -14,7 +14,8 @@ CLOSING = 421
 """The relay ends the connection: it is stopping, overloaded, or the client was idle for too long."""
 LOGIN_NEEDED = frozenset({530, 534, 535, 538})
 QUOTA = ("4.5.3", "5.4.5", "4.7.28")
-"""Enhanced codes with which relays say that a quota is used up: too many recipients, the limit of a day, the rate of a sender."""
+"""Enhanced codes with which relays say that a quota is used up: too many recipients, the limit of a day, the rate of
+a sender."""
 QUOTA_S = 900.0
 
 
@@ -26,7 +27,8 @@ def judge_login(code: int) -> Refused | Throttled:
 
 
 def judge_refusal(refusal: Refusal) -> Refused | Throttled:
-    """Convert a refusal: 4xx may be retried, 5xx not. Only the code is kept, because the text may contain the address."""
+    """Convert a refusal: 4xx may be retried, 5xx not. Only the code is kept, because the text may contain the
+    address."""
     code, text = refusal.reply
     enhanced = text.split(" ", 1)[0] if text[:2] in ("4.", "5.") else ""
     reason = f"relay refused {refusal.what} ({code}{' ' + enhanced if enhanced else ''})"

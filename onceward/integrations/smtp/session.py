@@ -103,7 +103,8 @@ class SmtpSession(asyncio.Protocol):
         return Refusal(("the sender", "the recipient", "the mail")[first], replies[first])
 
     async def finish(self, content: bytes) -> Reply:
-        """Send the content of the announced mail. If this raises `SessionLost`, the relay may have accepted the mail."""
+        """Send the content of the announced mail. If this raises `SessionLost`, the relay may have accepted the
+        mail."""
         self._expected += 1
         self._write(_as_lines(content) + b".\r\n")
         return await self._reply()

@@ -1,4 +1,5 @@
-"""The amounts of Stripe's API, after docs.stripe.com/currencies. Currencies that are not listed there are not accepted."""
+"""The amounts of Stripe's API, after docs.stripe.com/currencies. Currencies that are not listed there are not
+accepted."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def multiple(currency: str) -> int:
 
 
 def to_stripe(amount_minor: int, currency: str) -> int:
-    """Convert an amount of ours to Stripe's API: 5 ISK are 500. Raises ValueError for an amount Stripe does not take."""
+    """Convert an amount of ours to Stripe's API: 5 ISK are 500. Raises ValueError for an amount Stripe does not
+    take."""
     code = currency.upper()
     decimals, multiple = _form(code)
     amount = Decimal(amount_minor).scaleb(decimals - exponent(code))

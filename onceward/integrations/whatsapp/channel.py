@@ -75,7 +75,8 @@ class WhatsAppChannel:
 
 
 def quick_reply(index: int, payload: str) -> dict[str, Any]:
-    """Return the component that gives a button its payload, which the handler receives whatever the button's text is."""
+    """Return the component that gives a button its payload, which the handler receives whatever the button's text
+    is."""
     parameters = [{"type": "payload", "payload": payload}]
     return {"type": "button", "sub_type": "quick_reply", "index": str(index), "parameters": parameters}
 

@@ -1,4 +1,5 @@
-"""The commands `whatsapp templates|check|status`: the approved templates of an app, and what the account says about them."""
+"""The commands `whatsapp templates|check|status`: the approved templates of an app, and what the account says about
+them."""
 
 from __future__ import annotations
 

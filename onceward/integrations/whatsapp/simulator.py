@@ -1,4 +1,5 @@
-"""A simulator of the WhatsApp Cloud API: texts within the 24-hour window, templates and their approval, signed webhooks."""
+"""A simulator of the WhatsApp Cloud API: texts within the 24-hour window, templates and their approval, signed
+webhooks."""
 
 import hashlib
 import hmac

@@ -36,6 +36,8 @@ create table onceward.ledger_journals (
 create unique index ledger_pending_ends_once on onceward.ledger_journals (about) where kind in ('settlement', 'void');
 create index ledger_journals_reversals on onceward.ledger_journals (about) where kind = 'reversal';
 create index ledger_journals_caused_by on onceward.ledger_journals (caused_by) where caused_by is not null;
+-- A trial balance of an earlier date reads what was posted since. Journals are written in the order of time.
+create index ledger_journals_by_time on onceward.ledger_journals using brin (created_at) with (pages_per_range = 16);
 select onceward.protect('onceward.ledger_journals');
 
 create sequence onceward.ledger_entry_ids;
@@ -128,6 +130,19 @@ create table onceward.ledger_marks (
 comment on table onceward.ledger_marks is
     'The sums of an account after about every 1,000 entries, so that a page of its statement does not read all that came before.';
 select onceward.protect('onceward.ledger_marks');
+
+create table onceward.ledger_periods (
+    organization_id uuid not null default onceward.organization(),
+    until timestamptz not null,                   -- the period ends before it
+    balances jsonb not null,                      -- of all accounts, as they were when it was closed
+    note text not null default '',
+    closed_by text not null,
+    closed_at timestamptz not null default onceward.now(),
+    primary key (organization_id, until)
+);
+comment on table onceward.ledger_periods is 'Closed periods with their frozen balances. Rows never change.';
+select onceward.protect('onceward.ledger_periods');
+revoke update, delete on onceward.ledger_periods from onceward_app, onceward_engine;
 
 -- The app role can read these tables; only the functions of this package write to them.
 

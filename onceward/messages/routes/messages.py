@@ -1,4 +1,5 @@
-"""HTTP routes of messages: send, list, show, cancel, resolve an unknown outcome. Lists show no addresses and no texts."""
+"""HTTP routes of messages: send, list, show, cancel, resolve an unknown outcome. Lists show no addresses and no
+texts."""
 
 from __future__ import annotations
 
@@ -104,7 +105,8 @@ class UnknownSelection(BaseModel):
 
 
 class ResolvedAnswer(BaseModel):
-    """The ids of the resolved messages (in a dry run: of those that would be resolved), and of those resolved meanwhile."""
+    """The ids of the resolved messages (in a dry run: of those that would be resolved), and of those resolved
+    meanwhile."""
 
     verdict: str
     done: list[int]

@@ -1,4 +1,5 @@
-"""HTTP routes of the dashboard channel: a caller lists the own notifications, counts unread ones, marks them as read."""
+"""HTTP routes of the dashboard channel: a caller lists the own notifications, counts unread ones, marks them as
+read."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ async def read_push_key(settings: TheSettings) -> PublicKey:
 @router.put("/subscription", status_code=204)
 @exposed("nothing")
 async def save_push_subscription(db: Db, identity: User, new: PushSubscription) -> None:
-    """Save the browser of the signed-in user. It replaces an earlier one; messages over `push` to the user id reach it."""
+    """Save the browser of the signed-in user. It replaces an earlier one; messages over `push` to the user id reach
+    it."""
     push = {"endpoint": new.endpoint, "p256dh": new.keys.p256dh, "auth": new.keys.auth}
     async with transaction_for(db, identity) as tx:
         await save_recipient(tx, Recipient(ref=_user(identity), push=push))

@@ -27,7 +27,8 @@ Identifier = Annotated[str, Field(pattern=r"^\+?[0-9]{3,30}$")]
 
 
 class NewSender(BaseModel):
-    """A number that people write to: the phone number id of WhatsApp, or the number at Twilio with + and country code."""
+    """A number that people write to: the phone number id of WhatsApp, or the number at Twilio with + and country
+    code."""
 
     model_config = example(kind="twilio", identifier="+6580000000")
 

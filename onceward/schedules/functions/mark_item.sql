@@ -3,7 +3,8 @@
 -- 'done': the item is done; `earlier` is the outcome if an earlier attempt of the same run did it, else null;
 -- 'lost': the caller no longer holds the run, and nothing was marked.
 create or replace function onceward.mark_item(
-    p_scope bigint, p_step text, p_key text, p_run bigint, p_lease bigint, p_outcome text, p_error jsonb default null,
+    p_scope bigint, p_step text, p_key text, p_run bigint, p_lease bigint, p_outcome text, p_error jsonb,
+    p_organization uuid,
     out verdict text, out earlier text
 ) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -12,8 +13,8 @@ begin
         verdict := 'lost';
         return;
     end if;
-    insert into onceward.run_items as i (scope, step, key, run_id, lease, outcome, error)
-    values (p_scope, p_step, p_key, p_run, p_lease, p_outcome, p_error)
+    insert into onceward.run_items as i (scope, step, key, run_id, lease, outcome, error, organization_id)
+    values (p_scope, p_step, p_key, p_run, p_lease, p_outcome, p_error, p_organization)
     on conflict (scope, step, key) do update
         set run_id = excluded.run_id, lease = excluded.lease, outcome = excluded.outcome, error = excluded.error, at = excluded.at
         where i.outcome = 'failed';
@@ -27,5 +28,6 @@ begin
 end
 $$;
 
-revoke all on function onceward.mark_item(bigint, text, text, bigint, bigint, text, jsonb) from public;
-grant execute on function onceward.mark_item(bigint, text, text, bigint, bigint, text, jsonb) to onceward_app, onceward_engine;
+revoke all on function onceward.mark_item(bigint, text, text, bigint, bigint, text, jsonb, uuid) from public;
+grant execute on function onceward.mark_item(bigint, text, text, bigint, bigint, text, jsonb, uuid)
+    to onceward_app, onceward_engine;

@@ -1,7 +1,7 @@
 -- Mark many items of a run as done, within the transaction that does them. Return the items that are done already, with
 -- their outcome if an earlier attempt of the same run did them. Raise no_data_found if the caller no longer holds the run.
 create or replace function onceward.mark_items(
-    p_scope bigint, p_step text, p_keys text[], p_run bigint, p_lease bigint
+    p_scope bigint, p_step text, p_keys text[], p_run bigint, p_lease bigint, p_organization uuid
 ) returns table (key text, earlier text)
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -13,8 +13,8 @@ begin
     end if;
     with input as materialized (select k from unnest(p_keys) as i (k) order by k),  -- one order: no deadlocks
     marked as (
-        insert into onceward.run_items as i (scope, step, key, run_id, lease, outcome)
-        select p_scope, p_step, k, p_run, p_lease, 'success' from input
+        insert into onceward.run_items as i (scope, step, key, run_id, lease, outcome, organization_id)
+        select p_scope, p_step, k, p_run, p_lease, 'success', p_organization from input
         on conflict on constraint run_items_pkey do update
             set run_id = excluded.run_id, lease = excluded.lease, outcome = excluded.outcome, error = null, at = excluded.at
             where i.outcome = 'failed'
@@ -32,5 +32,5 @@ begin
 end
 $$;
 
-revoke all on function onceward.mark_items(bigint, text, text[], bigint, bigint) from public;
-grant execute on function onceward.mark_items(bigint, text, text[], bigint, bigint) to onceward_app, onceward_engine;
+revoke all on function onceward.mark_items(bigint, text, text[], bigint, bigint, uuid) from public;
+grant execute on function onceward.mark_items(bigint, text, text[], bigint, bigint, uuid) to onceward_app, onceward_engine;

@@ -59,6 +59,7 @@ create table onceward.run_items (
     key text not null,                      -- the item
     run_id bigint not null,
     lease bigint not null,                  -- the lease of the attempt that finished it
+    organization_id uuid,                   -- whose item it is; null: the platform's
     outcome text not null check (outcome in ('success', 'failed', 'skipped')),
     error jsonb,
     at timestamptz not null default onceward.now(),
@@ -67,4 +68,25 @@ create table onceward.run_items (
 comment on table onceward.run_items is
     'Finished items, written in the transaction of the item itself. An item in this table is not done again.';
 create index run_items_failed on onceward.run_items (run_id) where outcome = 'failed';
-grant select, insert, update, delete on onceward.run_items to onceward_engine;
+create index run_items_failed_key on onceward.run_items (organization_id, key) where outcome = 'failed';
+select onceward.protect('onceward.run_items');
+revoke insert, update, delete on onceward.run_items from onceward_app;
+
+create table onceward.run_parts (
+    run_id bigint not null,
+    organization_id uuid not null,
+    step text not null,                     -- the `run.each` of the run
+    schedule text not null,
+    started_at timestamptz not null default onceward.now(),
+    updated_at timestamptz not null default onceward.now(),
+    processed bigint not null,
+    succeeded bigint not null,
+    failed bigint not null,
+    skipped bigint not null,
+    primary key (run_id, organization_id, step)
+);
+comment on table onceward.run_parts is
+    'The part of a run that concerns one organization: it may read these rows. Written about once a second, and at the end of a step.';
+create index run_parts_recent on onceward.run_parts (organization_id, schedule, run_id desc);
+select onceward.protect('onceward.run_parts');
+revoke insert, update, delete on onceward.run_parts from onceward_app;

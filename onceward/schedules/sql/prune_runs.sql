@@ -7,6 +7,8 @@ with old as materialized (
      order by r.finished_at limit $2
 ), marks as (
     delete from onceward.run_items i using old o where i.scope = o.scope
+), parts as (
+    delete from onceward.run_parts p using old o where p.run_id = o.id
 ), gone as (
     delete from onceward.runs r using old o where r.id = o.id
 )

@@ -49,7 +49,8 @@ def ls(as_json: JsonOption = False) -> None:
 def show(
     name: Annotated[str, typer.Argument(help="Name of the integration, as `onceward integrations ls` lists it.")],
 ) -> None:
-    """Print the contract page of an integration: how to set it up, its events with a sample, our calls, and its settings."""
+    """Print the contract page of an integration: how to set it up, its events with a sample, our calls, and its
+    settings."""
     from difflib import get_close_matches
 
     from onceward.integration import integrations

@@ -1,6 +1,6 @@
-"""The payment page of simulators of payment services."""
+"""The pages of simulators: payments and surveys."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -59,6 +59,15 @@ def payment_page(
         state=state,
         message=message,
     )
+    return _page(text, status=status)
+
+
+def survey_page(*, questions: Sequence[str], ratings: Collection[str], done: bool = False) -> web.Response:
+    """Render a survey with a field for each question, or the thanks. The form is sent to its own address."""
+    return _page(_templates.get_template("survey.html").render(questions=questions, ratings=ratings, done=done))
+
+
+def _page(text: str, *, status: int = 200) -> web.Response:
     return web.Response(
         text=text,
         status=status,

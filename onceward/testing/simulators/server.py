@@ -96,7 +96,8 @@ class Simulator(ABC):
         self._faults.extend([_Fault("fail", status, on=on)] * count)
 
     def refuse_all(self, code: int | str | None) -> None:
-        """Answer every request with this error of the service, until `refuse_all(None)`: an expired token, a paused template."""
+        """Answer every request with this error of the service, until `refuse_all(None)`: an expired token, a paused
+        template."""
         self._refusal = code
 
     def rate_limit(self, count: int = 1, *, retry_after_s: int | None = 1) -> None:
@@ -174,7 +175,8 @@ class Simulator(ABC):
         return answer({"error": {"message": f"simulated failure {status}"}}, status=status)
 
     async def _save_often(self) -> None:
-        """Save the state every few seconds, and once more at the end: a killed demo forgets only the last calls of its API."""
+        """Save the state every few seconds, and once more at the end: a killed demo forgets only the last calls of
+        its API."""
         while not self._stopping.is_set():
             self._save()
             with suppress(TimeoutError):

@@ -71,9 +71,9 @@ class NewMember(BaseModel):
 
 
 class NewApiKey(BaseModel):
-    """`scopes` of a key of an organization are viewer, operator and owner, or single permissions: publish, message, enqueue, replay,
-    refund, scan. A key of the instance has admin. `apps` and `sources` limit the key to these, `addresses` to the callers of
-    these networks.
+    """`scopes` of a key of an organization are viewer, operator and owner, or single permissions: publish, message,
+    enqueue, replay, refund, scan. A key of the instance has admin. `apps` and `sources` limit the key to these,
+    `addresses` to the callers of these networks.
     """
 
     model_config = example(name="door", scopes=["scan"], apps=["ticketing"], addresses=["203.0.113.0/24"])

@@ -43,7 +43,8 @@ class View:
         return self.organization is None
 
     def may(self, scope: Scope, *roles: str) -> bool:
-        """Return whether viewers of this variant have this scope or one of these roles. Only pages with `by_role` ask."""
+        """Return whether viewers of this variant have this scope or one of these roles. Only pages with `by_role`
+        ask."""
         own, *desk_roles = self.variant.split() or ["user"]
         return RANK[own] >= RANK[scope] or not set(desk_roles).isdisjoint(roles)
 

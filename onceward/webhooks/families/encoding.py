@@ -42,7 +42,8 @@ def encode(encoding: Encoding, raw: bytes) -> str:
 
 
 def decode_key(form: KeyEncoding, secret: str) -> bytes:
-    """Return the key bytes of a secret as a sender shows it. The ValueError for a malformed secret does not contain it."""
+    """Return the key bytes of a secret as a sender shows it. The ValueError for a malformed secret does not contain
+    it."""
     match form:
         case "text":
             return secret.encode()

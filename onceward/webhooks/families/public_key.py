@@ -1,4 +1,5 @@
-"""Signatures that a public key verifies: Ed25519, RSA and ECDSA. The key is configured, never taken from the request."""
+"""Signatures that a public key verifies: Ed25519, RSA and ECDSA. The key is configured, never taken from the
+request."""
 
 from __future__ import annotations
 

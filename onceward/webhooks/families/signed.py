@@ -1,4 +1,5 @@
-"""What all signature schemes have in common: where the signatures, the time and the id are, and which text is signed."""
+"""What all signature schemes have in common: where the signatures, the time and the id are, and which text is
+signed."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _MAX_SIGNATURES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a request claims, not yet verified: its signatures as text, what the placeholders stand for, and the time of signing."""
+    """What a request claims, not yet verified: its signatures as text, what the placeholders stand for, and the time
+    of signing."""
 
     signatures: tuple[str, ...]
     inputs: Inputs
@@ -88,7 +90,8 @@ class Signed:
             raise ConfigError("public_url is missing: set it, because the sender signs the URL", field="public_url")
 
     def read_claim(self, config: SourceConfig, request: Request) -> Claim:
-        """Read what the scheme names. This verifies nothing, and parses the body only if the scheme has a path into it."""
+        """Read what the scheme names. This verifies nothing, and parses the body only if the scheme has a path into
+        it."""
         entries = self._entries(request)
         stamp = self._read_stamp(entries, request)
         if self.timestamp_entry:

@@ -42,7 +42,8 @@ def scheme_with_prefix(prefix: str) -> Hmac:
 
 @dataclass(frozen=True, kw_only=True)
 class StandardWebhooks:
-    """Standard Webhooks. `header_prefixes` are the families of header names that the sender may use, the usual one first.
+    """Standard Webhooks. `header_prefixes` are the families of header names that the sender may use, the usual one
+    first.
 
     `key_encoding` is `text` for a sender that uses the text of the secret as the key, as Polar does.
     """

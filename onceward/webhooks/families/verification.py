@@ -33,7 +33,8 @@ class Verification(Protocol):
         ...
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
-        """Return the headers of a request that `verify` accepts at `now`. `extra` may have `event_id`, `path`, `query`."""
+        """Return the headers of a request that `verify` accepts at `now`. `extra` may have `event_id`, `path`,
+        `query`."""
         ...
 
     def complete(self, config: SourceConfig, body: bytes, now: float) -> tuple[bytes, str]:

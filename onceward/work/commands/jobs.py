@@ -117,7 +117,8 @@ def jobs_cancel(id: Id, reason: Reason = "") -> None:
 
 @queues.command("ls")
 def queues_ls(as_json: JsonOption = False) -> None:
-    """List queues with the number of due, later, running and dead rows (up to 10,000 each), and the age of the oldest due work."""
+    """List queues with the number of due, later, running and dead rows (up to 10,000 each), and the age of the
+    oldest due work."""
     from onceward.work import controls
 
     columns = ("queue", "due", "later", "running", "dead", "more", "oldest_due_s", "paused_at", "paused_by")
@@ -129,7 +130,8 @@ def queues_waiting(
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to list.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List the organizations whose due work waits, by queue, with its number (up to 10,000) and the age of the oldest."""
+    """List the organizations whose due work waits, by queue, with its number (up to 10,000) and the age of the
+    oldest."""
     from onceward.work import controls
 
     columns = ("queue", "organization", "due", "oldest_due_s")

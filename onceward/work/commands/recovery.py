@@ -22,7 +22,8 @@ REPEATED = {
     "delivery": "delivered again, with the same webhook-id",
     "message": "sent again: mail and text services know no keys",
 }
-"""What a repetition means for the outside world. A service that knows keys does nothing twice for a key that it knows."""
+"""What a repetition means for the outside world. A service that knows keys does nothing twice for a key that it
+knows."""
 
 
 def register(cli: typer.Typer) -> None:

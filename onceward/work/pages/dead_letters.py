@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast
 from uuid import UUID
 
-from onceward.db import Transaction
+from onceward.db import DatabaseError, Transaction
+from onceward.rehearsal import RehearsalError
+from onceward.rehearsal.preview import Previews
 from onceward.statements import read_statement
+from onceward.trust import record
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done, reason_of
 from onceward.web.dashboard.page import Page, View
@@ -109,7 +112,22 @@ async def _dry_run(view: View, verb: Literal["replay", "discard"]) -> dict[str, 
 
 
 async def load_replay(view: View) -> dict[str, Any]:
-    return await _dry_run(view, "replay")
+    """Load what would be replayed, and rehearse a sample of it: what the replay would do."""
+    loaded = await _dry_run(view, "replay")
+    return {**loaded, **await _rehearsed(view)}
+
+
+async def _rehearsed(view: View) -> dict[str, Any]:
+    letters = await dead_letters.find(
+        cast(Transaction, view.conn), filter_from(view.params, view.organization), limit=AT_ONCE
+    )
+    ids = [letter.id for letter in letters if letter.kind in ("event", "job")]
+    if not ids:
+        return {}
+    try:
+        return {"rehearsal": await view.site.context.part(Previews).of(ids, organization=view.organization)}
+    except (RehearsalError, DatabaseError) as error:
+        return {"not_rehearsed": str(error)}
 
 
 async def load_discard(view: View) -> dict[str, Any]:
@@ -143,6 +161,7 @@ async def load_progress(view: View) -> dict[str, Any]:
 
 async def _replay(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     chosen, reason = _chosen(form, identity), reason_of(form)
+    await _note_approval(site, identity, chosen, form, reason)
     after = await site.database.fetchval(MARK)
     queues = {letter.queue for letter in await dead_letters.find(site.database, chosen, limit=AT_ONCE)}
     acted = await dead_letters.replay(site.database, chosen, actor=identity, reason=reason, limit=AT_ONCE)
@@ -150,6 +169,26 @@ async def _replay(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     for queue in queues:
         site.engine.waker.wake(queue)
     return Done(url("/dashboard/dead-letters/progress", after=after, until=until), _message("replayed", acted))
+
+
+async def _note_approval(
+    site: Site, identity: Identity, chosen: DeadLetterFilter, form: Mapping[str, str], reason: str
+) -> None:
+    """Record that the operator has seen a rehearsal and approves the replay."""
+    seen = form.get("rehearsed", "").strip()[:300]
+    if not seen:
+        return
+    async with site.database.transaction(role="engine") as tx:
+        await record(
+            tx,
+            "dead_letter.replay_approved",
+            entity_type="dead_letters",
+            entity_id=_described(chosen)[:200],
+            metadata={"rehearsal": seen},
+            actor=identity,
+            reason=reason,
+            organization=identity.organization,
+        )
 
 
 async def _discard(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:

@@ -41,7 +41,8 @@ CONDITIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A button on the page of one row. It posts to `path`, with the row's id for `{id}`, and is shown in these states."""
+    """A button on the page of one row. It posts to `path`, with the row's id for `{id}`, and is shown in these
+    states."""
 
     text: str
     path: str
@@ -84,7 +85,8 @@ class Listing:
     """Replaces the action of the cancel button, if cancelling the work is not enough."""
 
     def listing(self, *, state: str = "", where: str = "") -> str:
-        """Return the query of a list page. $1, $2, $3 are upper id, lower id and limit; the arguments of `where` follow."""
+        """Return the query of a list page. $1, $2, $3 are upper id, lower id and limit; the arguments of `where`
+        follow."""
         unfinished = state in UNFINISHED
         join = "join" if unfinished else "left join"
         condition = f" and {CONDITIONS[state]}" if unfinished else ""

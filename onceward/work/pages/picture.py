@@ -101,7 +101,8 @@ def draw(root: Branch, path_of: PathOf) -> Picture:
 
 
 def _after(after_s: float | None) -> str:
-    """Return the time since the root. A row that the root's own commit wrote has the time of the root: nothing to show."""
+    """Return the time since the root. A row that the root's own commit wrote has the time of the root: nothing to
+    show."""
     return "" if after_s is None or after_s <= 0 else f"+{seconds(after_s)}"
 
 

@@ -20,7 +20,8 @@ IDLE = {"due": 0, "later": 0, "running": 0, "dead": 0, "more": False, "oldest_du
 
 
 async def load(view: View) -> dict[str, Any]:
-    """Return every queue that has work, a pause or a worker. Counts are exact up to `MOST_COUNTED`, and never read more rows."""
+    """Return every queue that has work, a pause or a worker. Counts are exact up to `MOST_COUNTED`, and never read
+    more rows."""
     served = {row["queue"]: row["workers"] for row in await view.conn.fetch(SERVED)}
     queues = {row["queue"]: dict(row) for row in await view.conn.fetch(QUEUES, controls.MOST_COUNTED)}
     for name in served.keys() - queues.keys():

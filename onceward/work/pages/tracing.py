@@ -50,7 +50,8 @@ def branches(trace: Trace, *, fold: bool = True, most: int = 400) -> Branch:
 
 
 def _shapes(root: Node) -> dict[int, int]:
-    """Return a number for the shape of each node's subtree, without ids and times. Equal subtrees have equal numbers."""
+    """Return a number for the shape of each node's subtree, without ids and times. Equal subtrees have equal
+    numbers."""
     numbers: dict[tuple[Any, ...], int] = {}
     shapes: dict[int, int] = {}
     for _, node in reversed(list(root.walk())):

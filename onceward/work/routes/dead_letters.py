@@ -89,7 +89,8 @@ class RequiredReason(BaseModel):
 
 
 class ActedAnswer(BaseModel):
-    """The ids of the changed dead letters (in a dry run: of those that would be changed), and why others were skipped."""
+    """The ids of the changed dead letters (in a dry run: of those that would be changed), and why others were
+    skipped."""
 
     done: list[int]
     skipped: dict[int, str]

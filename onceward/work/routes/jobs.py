@@ -38,7 +38,8 @@ class JobRow(BaseModel):
 
 
 class CancelledJob(BaseModel):
-    """`cancelled`: the job was waiting and has ended; `asked`: it runs, and its worker stops it within about a second."""
+    """`cancelled`: the job was waiting and has ended; `asked`: it runs, and its worker stops it within about a
+    second."""
 
     outcome: Literal["cancelled", "asked"]
 

@@ -32,7 +32,6 @@ async def empty_world(database_url: str, tmp_path: Path, monkeypatch: pytest.Mon
         database_url=SecretStr(database_url),
         data_dir=tmp_path,
         port=0,
-        pool_min=1,
         pool_max=6,
         allow_loopback_endpoints=True,
         shutdown_grace_s=1,

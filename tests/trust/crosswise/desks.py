@@ -11,7 +11,10 @@ LISTS = {
         *("cohorts", "sessions", "items", "students", "enrolments", "waitlist", "refunds", "disputes"),
         *("discounts", "seats", "submissions", "chat"),
     ),
-    "ticketing": ("events", "sections", "orders", "tickets", "entries", "coupons", "doors", "invoices", "waitlist"),
+    "ticketing": (
+        *("events", "sections", "orders", "tickets", "entries", "coupons", "doors", "invoices", "waitlist"),
+        *("types", "codes", "questions", "transfers", "settlements"),
+    ),
     "clinic": ("appointments", "payments", "patients", "doctors", "inbox"),
     "engagement": ("users", "runs"),
     "coursegen": ("courses", "calls"),
@@ -22,6 +25,11 @@ EMPTY = (
     "ticketing/entries",
     "ticketing/invoices",
     "ticketing/waitlist",
+    "ticketing/types",
+    "ticketing/codes",
+    "ticketing/questions",
+    "ticketing/transfers",
+    "ticketing/settlements",
     "engagement/runs",
     "engagement/users",
     "coursegen/calls",
@@ -38,6 +46,7 @@ ROWS = {
     "learning/submissions": "$work",
     "learning/items": "$item",
     "ticketing/events": "$event",
+    "ticketing/sections": "$section",
     "ticketing/orders": "$checkout",
     "ticketing/tickets": "$ticket",
     "ticketing/doors": "$door",
@@ -63,7 +72,11 @@ ASKING = {
     "learning/enrolments/do/refund_a_part": "$enrollment",
     "ticketing/events/do/open_sale": "$event",
     "ticketing/events/do/close": "$event",
-    **{f"ticketing/events/do/{name}": "$event" for name in ("edit", "move", "duplicate", "cancel", "open_door")},
+    **{
+        f"ticketing/events/do/{name}": "$event"
+        for name in ("edit", "move", "duplicate", "cancel", "open_door", "add_code", "add_question", "sell")
+    },
+    **{f"ticketing/sections/do/{name}": "$section" for name in ("add_type", "set_window")},
     **{f"ticketing/doors/do/{name}": "$door" for name in ("show_link", "end_door")},
     **{f"ticketing/orders/do/{name}": "$checkout" for name in ("resend", "correct", "refund", "set_company")},
     "ticketing/sections/do/change_section": "$section",
@@ -80,6 +93,14 @@ ASKING = {
     "engagement/users/do/stop": "$engaged",
     "engagement/users/do/allow": "$engaged",
 }
+OF_NO_ROW = (
+    "types/do/change_type",
+    "codes/do/change_code",
+    "questions/do/end_question",
+    "transfers/do/assign",
+    "transfers/do/dismiss",
+)
+"""Actions on rows that these organizations do not have."""
 PAGES: dict[tuple[str, str], Ask] = {
     **{("GET", f"{D}/{desk}"): Ask(blank=True) for desk in ("learning", "ticketing", "clinic")},
     **{
@@ -111,6 +132,13 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/learning/refunds/do/repeat"): Ask(query={"ids": "$course_refund"}, shows="nothing"),
     ("GET", f"{D}/ticketing/coupons/do/add_coupon"): NOTHING,
     ("GET", f"{D}/ticketing/invoices/do/set_seller"): NOTHING,
+    ("GET", f"{D}/ticketing/events/do/set_shop"): NOTHING,
+    ("GET", f"{D}/ticketing/transfers/do/record"): NOTHING,
+    ("GET", f"{D}/ticketing/settlements/do/close_books"): NOTHING,
+    ("GET", f"{D}/ticketing/settlements/row/{{id}}"): Ask(fill={"id": UNKNOWN}, refused=True),
+    ("GET", f"{D}/ticketing/transfers/row/{{id}}"): Ask(fill={"id": UNKNOWN}, refused=True),
+    ("GET", f"{D}/ticketing/orders/do/take_cash"): Ask(query={"ids": "$checkout"}, shows="nothing"),
+    **{("GET", f"{D}/ticketing/{path}"): Ask(query={"ids": UNKNOWN}, shows="nothing") for path in OF_NO_ROW},
     ("GET", f"{D}/ticketing/invoices/row/{{id}}"): Ask(fill={"id": "999"}, refused=True),
     ("GET", f"{D}/ticketing/entries/do/undo_scan"): Ask(query={"ids": UNKNOWN}, shows="nothing"),
     ("GET", f"{D}/clinic/patients/do/add_patient"): NOTHING,
@@ -158,6 +186,25 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/ticketing/sections/do/change_section"): Ask(
         form={"ids": "$section", "step": "try", "price": "10", "price.currency": "EUR"}, blank=True
     ),
+    ("POST", f"{D}/ticketing/events/do/set_shop"): Ask(form={"about": "x", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/ticketing/settlements/do/close_books"): Ask(
+        form={"until": "2026-01-01T00:00", "step": "try"}, shows="nothing"
+    ),
+    ("POST", f"{D}/ticketing/transfers/do/record"): Ask(form={"lines": "1;5;EUR;x", "step": "try"}, shows="nothing"),
+    **{
+        ("POST", f"{D}/ticketing/{path}"): Ask(form={"ids": UNKNOWN, "step": "try"}, shows="nothing")
+        for path in OF_NO_ROW
+    },
+    ("POST", f"{D}/ticketing/orders/do/take_cash"): Ask(form={"ids": "$checkout", "step": "try"}, shows="nothing"),
+    ("POST", f"{D}/ticketing/sections/do/add_type"): attempt(
+        "$section", name="x", price="5", **{"price.currency": "EUR"}
+    ),
+    ("POST", f"{D}/ticketing/sections/do/set_window"): Ask(
+        form={"ids": "$section", "is_hidden": "on", "step": "try"}, blank=True
+    ),
+    ("POST", f"{D}/ticketing/events/do/add_code"): attempt("$event", code="EARLY-BIRD"),
+    ("POST", f"{D}/ticketing/events/do/add_question"): attempt("$event", title="x", about="order"),
+    ("POST", f"{D}/ticketing/events/do/sell"): attempt("$event", how="cash", section="x", places="1"),
     ("POST", f"{D}/ticketing/invoices/do/set_seller"): Ask(form={"name": "x", "step": "try"}, shows="nothing"),
     ("POST", f"{D}/ticketing/orders/do/set_company"): attempt("$checkout", company="x"),
     ("POST", f"{D}/ticketing/events/do/open_door"): attempt("$event", name="x"),

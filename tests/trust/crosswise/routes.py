@@ -52,6 +52,8 @@ TICKET = {"ticket_id": "$ticket"}
 HELD = {"ticket_id": "$held"}
 DOOR = {"door_id": "$door"}
 NO_PLACE = {"entry_id": "00000000-0000-4000-8000-000000000009"}
+YEARS = {"since": "2020-01-01T00:00:00Z", "until": "2041-01-01T00:00:00Z"}
+UNKNOWN_ID = "00000000-0000-4000-8000-000000000008"
 AT_DOOR = {"Authorization": "Bearer @door_token"}
 BUYER = {"email": "buyer@example.org"}
 PUSH = {"endpoint": "https://push.example/x", "keys": {"p256dh": "B" * 87, "auth": "a" * 22}}
@@ -184,6 +186,17 @@ READING: dict[tuple[str, str], Ask] = {
     ),
     ("GET", f"{TICKETING}/invoices/{{number}}.pdf"): Ask(fill={"number": "999"}, refused=True),
     ("GET", f"{TICKETING}/seller"): Ask(blank=True),
+    ("GET", f"{TICKETING}/shop"): Ask(),
+    ("GET", f"{TICKETING}/accounting/taxes"): Ask(query=YEARS, blank=True),
+    ("GET", f"{TICKETING}/accounting/trial-balance"): Ask(query={"until": "2041-01-01T00:00:00Z"}),
+    ("GET", f"{TICKETING}/accounting/periods"): Ask(blank=True),
+    ("GET", f"{TICKETING}/accounting/entries.{{format}}"): Ask(fill={"format": "csv"}, query=YEARS),
+    ("GET", f"{TICKETING}/accounting/settlements"): Ask(blank=True),
+    ("GET", f"{TICKETING}/transfers"): Ask(blank=True),
+    ("GET", f"{TICKETING}/events/{{event_id}}/ticket-types"): Ask(fill=EVENT, blank=True),
+    ("GET", f"{TICKETING}/events/{{event_id}}/presale-codes"): Ask(fill=EVENT, blank=True),
+    ("GET", f"{TICKETING}/events/{{event_id}}/questions"): Ask(fill=EVENT, blank=True),
+    ("GET", "/organizers/{slug}"): Ask(fill={"slug": "$slug"}, shows="public", blank=True),
     # Only mails have these links, and nobody waits in these organizations.
     ("GET", "/waitlist/{entry_id}"): Ask(fill=NO_PLACE, shows="nothing", refused=True),
     ("GET", "/waitlist/{entry_id}/offer"): Ask(fill=NO_PLACE, shows="nothing", refused=True),
@@ -266,6 +279,8 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/workflows/{{id}}/fork"): Ask(fill={"id": "$workflow"}, json={"from_step": 1, **WHY}, refused=True),
     ("POST", f"{API}/workflows/{{id}}/retry"): Ask(fill={"id": "$dead_workflow"}, json=WHY),
     ("POST", f"{API}/workflows/{{id}}/cancel"): Ask(fill={"id": "$workflow"}, json=WHY),
+    # The app of this test is made inside a function, so no other process can import and rehearse it.
+    ("POST", f"{API}/rehearsals"): Ask(json={"ids": ["$dead_event"]}, refused=True),
     ("POST", f"{API}/dead-letters/replay"): Ask(json={"ids": ["$dead_event"], **WHY}),
     ("POST", f"{API}/dead-letters/discard"): Ask(json={"ids": ["$dead_event"], **WHY}),
     ("POST", f"{API}/dead-letters/{{id}}/replay"): Ask(fill={"id": "$dead_api"}, json=WHY),
@@ -341,6 +356,41 @@ CHANGING: dict[tuple[str, str], Ask] = {
         fill={**CHECKOUT, **TICKET}, json={"token": "@order_token"}, refused=True
     ),
     ("PUT", f"{TICKETING}/seller"): Ask(json={"name": "Seller"}, blank=True),
+    ("POST", f"{TICKETING}/accounting/periods"): Ask(json={"until": "2026-01-01T00:00:00Z"}, blank=True),
+    ("PUT", f"{TICKETING}/shop"): Ask(json={"about": "Theirs"}, blank=True),
+    ("POST", f"{TICKETING}/sections/{{section_id}}/types"): Ask(
+        fill={"section_id": "$section"}, json={"name": "Student", "price_cents": 500}
+    ),
+    ("PUT", f"{TICKETING}/ticket-types/{{type_id}}"): Ask(
+        fill={"type_id": UNKNOWN_ID}, json={"price_cents": 5}, refused=True
+    ),
+    ("PUT", f"{TICKETING}/sections/{{section_id}}/window"): Ask(
+        fill={"section_id": "$section"}, json={"is_hidden": False}, blank=True
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/presale-codes"): Ask(fill=EVENT, json={"code": "EARLY-BIRD"}),
+    ("PUT", f"{TICKETING}/presale-codes/{{code_id}}"): Ask(
+        fill={"code_id": UNKNOWN_ID}, json={"most_tickets": 5, "valid_until": None}, refused=True
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/questions"): Ask(fill=EVENT, json={"title": "Meal"}),
+    ("POST", f"{TICKETING}/questions/{{question_id}}/end"): Ask(
+        fill={"question_id": UNKNOWN_ID}, json={}, shows="nothing"
+    ),
+    ("POST", f"{TICKETING}/events/{{event_id}}/box-office"): Ask(
+        fill=EVENT, json={"how": "cash", "seats": ["no such seat"]}, refused=True
+    ),
+    ("POST", f"{TICKETING}/orders/{{checkout_id}}/cash"): Ask(fill=CHECKOUT, json={}, refused=True),
+    ("POST", f"{TICKETING}/transfers"): Ask(
+        json={"lines": [{"line": "1", "amount_cents": 5, "currency": "EUR"}]}, blank=True
+    ),
+    ("POST", f"{TICKETING}/transfers/{{transfer_id}}/assign"): Ask(
+        fill={"transfer_id": UNKNOWN_ID}, json=CHECKOUT, refused=True
+    ),
+    ("POST", f"{TICKETING}/transfers/{{transfer_id}}/dismiss"): Ask(
+        fill={"transfer_id": UNKNOWN_ID}, json=WHY, refused=True
+    ),
+    ("POST", f"{PUBLIC}/events/{{event_id}}/holds/types"): Ask(
+        fill=EVENT, json={"types": {UNKNOWN_ID: None}}, headers={"x-basket": "@basket"}, refused=True
+    ),
     ("POST", "/orders/{checkout_id}/billing"): Ask(
         fill=CHECKOUT, json={"token": "@order_token", "company": "Acme"}, blank=True
     ),

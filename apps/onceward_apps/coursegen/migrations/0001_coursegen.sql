@@ -19,6 +19,8 @@ create table coursegen.courses (
     user_id uuid not null,
     title text not null check (title <> ''),
     brief text not null default '',
+    sources jsonb not null default '[]',                          -- texts that the course is written from: title, text, url
+    pictures boolean not null default false,                      -- whether a drawing is made for each lesson
     language text not null default 'en',
     lesson_count smallint not null check (lesson_count between 1 and 50),
     budget_micros bigint not null check (budget_micros > 0),      -- millionths of a US dollar, for one attempt
@@ -90,6 +92,7 @@ create table coursegen.course_lessons (
     content text,                                                 -- null: not written yet
     part text,                                                    -- the beginning of a text that reached the limit of tokens
     content_at timestamptz,
+    picture jsonb,                                                -- alt and svg; null: not drawn yet; {}: the model gave none
     exercises jsonb,                                              -- null: not written yet
     exercises_at timestamptz,
     primary key (course_id, attempt, position),

@@ -12,13 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from onceward import Engine
 from onceward.telemetry import bind
 from onceward.web import exposed, request_id_of
-from onceward_apps.coursegen import completion, course_views, model, safe_text
+from onceward_apps.coursegen import completion, course_views, model, safe_text, sources
 from onceward_apps.coursegen import forecast as forecasts
 from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
 from onceward_apps.coursegen.app import CoursegenSettings, app, plan
 from onceward_apps.coursegen.errors import BadRequest, NotPossible
 from onceward_apps.coursegen.routes.owned import locale_of, owned
 from onceward_apps.coursegen.routes.requests import EngineHere, Person, User, problems, read_body
+from onceward_apps.coursegen.sources import Sources
 from onceward_apps.coursegen.store import costs, courses
 
 router = APIRouter(prefix="/api/coursegen", tags=["coursegen: users"])
@@ -48,6 +49,8 @@ class CourseIn(Body):
     language: Language = "en"
     lessons: int = Field(5, ge=1, le=50)
     budget: Usd | None = None
+    sources: Sources = []
+    pictures: bool = Field(False, description="Whether a drawing is made for each lesson.")
 
 
 class CourseChange(Body):
@@ -58,6 +61,8 @@ class CourseChange(Body):
     language: Language | None = None
     lessons: Annotated[int, Field(ge=1, le=50)] | None = None
     budget: Usd | None = None
+    sources: Sources | None = None
+    pictures: bool | None = None
 
 
 class ResumeIn(Body):
@@ -148,6 +153,8 @@ async def create(engine: EngineHere, user: User, request: Request) -> dict[str, 
                 language=body.language,
                 lesson_count=body.lessons,
                 budget_micros=max(1, round(budget * model.MICROS)),
+                sources=sources.stored(body.sources),
+                pictures=body.pictures,
             )
             return course_views.progress(course, [], [], 0, locale=locale_of(request))
 
@@ -178,6 +185,8 @@ async def edit(engine: EngineHere, user: User, course_id: UUID, request: Request
                 language=body.language or course["language"],
                 lesson_count=body.lessons or course["lesson_count"],
                 budget_micros=budget,
+                sources=course["sources"] if body.sources is None else sources.stored(body.sources),
+                pictures=course["pictures"] if body.pictures is None else body.pictures,
             )
             return await course_views.read_progress(tx, await courses.lock(tx, course_id), locale=locale_of(request))
 

@@ -25,6 +25,8 @@ function show(course) {
   part("budget").textContent = dollars(course.budget_micros);
   part("steps").replaceChildren(...course.steps.map(step));
   part("lessons").replaceChildren(...course.lessons.map(lesson));
+  part("sources").hidden = !course.sources.length;
+  part("source-list").replaceChildren(...course.sources.map(source));
   if (course.error) say(course.unfinished ? `${course.error} ${words.kept}` : course.error, true);
   buttons(course);
   showQueue(course.queue);
@@ -36,6 +38,10 @@ function show(course) {
   if (version !== listed) loadForecast(course).catch(() => {});
   listed = version;
   written = key;
+}
+
+function source(each) {
+  return element("li", {}, each.url ? element("a", { href: each.url, rel: "noopener noreferrer" }, each.title) : each.title);
 }
 
 function showQueue(queue) {
@@ -118,6 +124,7 @@ async function open(position, version) {
   const chosen = (await content(version)).lessons.find((each) => each.position === position);
   part("reader-title").textContent = chosen.title;
   const nodes = markdown(chosen.content ?? "");
+  if (chosen.picture) nodes.push(element("img", { src: chosen.picture.uri, alt: chosen.picture.alt, class: "picture" }));
   if (chosen.exercises.length) {
     nodes.push(element("h3", {}, words.exercises), element("ol", {}, ...chosen.exercises.map((each) => element("li", {},
       ...markdown(each.question),

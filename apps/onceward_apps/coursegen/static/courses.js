@@ -18,12 +18,22 @@ async function load() {
   document.getElementById("none").hidden = courses.length > 0;
 }
 
+// One source after the other: its title, perhaps a link, and its text; a line with --- between two of them.
+function sources(text) {
+  return text.split(/^---+\s*$/m).map((each) => each.trim()).filter(Boolean).map((each) => {
+    const [title, ...rest] = each.split("\n");
+    const url = /^https?:\/\/\S+$/.test((rest[0] ?? "").trim()) ? rest.shift().trim() : null;
+    return { title: title.trim().slice(0, 200), url, text: rest.join("\n").trim() || title.trim() };
+  });
+}
+
 document.getElementById("new").addEventListener("submit", (event) => {
   event.preventDefault();
   const form = new FormData(event.target);
   attempt(event.submitter, async () => {
     const course = await (await call("POST", "/courses", {
       title: form.get("title"), brief: form.get("brief"), language: form.get("language"), lessons: Number(form.get("lessons")),
+      sources: sources(form.get("sources")), pictures: form.get("pictures") === "on",
     })).json();
     const page = `/coursegen/courses/${course.id}`;
     try {

@@ -1,4 +1,5 @@
-"""Courses: create, start, end, progress, lessons. Every statement runs under the row-level security of the organization."""
+"""Courses: create, start, end, progress, lessons. Every statement runs under the row-level security of the
+organization."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from onceward_apps.coursegen.app import tiers
 Reader = Tx | Query
 
 ADD = """
-insert into coursegen.courses (organization_id, user_id, title, brief, language, lesson_count, budget_micros)
-values (onceward.organization(), $1, $2, $3, $4, $5, $6) returning *
+insert into coursegen.courses (organization_id, user_id, title, brief, language, lesson_count, budget_micros, sources, pictures)
+values (onceward.organization(), $1, $2, $3, $4, $5, $6, $7, $8) returning *
 """
 CANDIDATE = """
 -- Everything that decides about a request to generate, in one round trip. $4 are the known tiers, the smallest first.
-select c.id, c.user_id, c.status, c.job_id, c.language, c.lesson_count, c.budget_micros, t.tier,
+select c.id, c.user_id, c.status, c.job_id, c.language, c.lesson_count, c.budget_micros, c.pictures, t.tier,
        onceward.limit_count($3) as user_jobs, g.at_most as global_limit,
        g.held as global_jobs, n.everybody as waiting, n.own as user_waiting, onceward.now() as now,
        coalesce(m.cost_micros, 0) as month_micros
@@ -89,23 +90,34 @@ with version as (
     returning course_id
 )
 insert into coursegen.course_lessons
-    (organization_id, course_id, attempt, position, title, summary, content, content_at, exercises, exercises_at)
+    (organization_id, course_id, attempt, position, title, summary, content, content_at, exercises, exercises_at, picture)
 select l.organization_id, l.course_id, $2, l.position, l.title, l.summary,
        case when l.position <> $4 then l.content end, case when l.position <> $4 then l.content_at end,
-       case when l.position <> $4 then l.exercises end, case when l.position <> $4 then l.exercises_at end
+       case when l.position <> $4 then l.exercises end, case when l.position <> $4 then l.exercises_at end,
+       case when l.position <> $4 then l.picture end
   from coursegen.course_lessons l join version v on v.course_id = l.course_id where l.attempt = $3
 """
 ATTEMPT = "(select attempt from coursegen.courses where id = $1)"
 
 
 async def add(
-    tx: Tx, user_id: UUID, *, title: str, brief: str, language: str, lesson_count: int, budget_micros: int
+    tx: Tx,
+    user_id: UUID,
+    *,
+    title: str,
+    brief: str,
+    language: str,
+    lesson_count: int,
+    budget_micros: int,
+    sources: Sequence[Any] = (),
+    pictures: bool = False,
 ) -> Any:
-    return await tx.fetchrow(ADD, user_id, title, brief, language, lesson_count, budget_micros)
+    return await tx.fetchrow(ADD, user_id, title, brief, language, lesson_count, budget_micros, list(sources), pictures)
 
 
 async def candidate(tx: Tx, course_id: UUID, user_id: UUID, *, limit_key: str, tiers: Sequence[str]) -> Any:
-    """Return the course of this user with all limits that apply, or None. An unknown tier counts as the first of `tiers`."""
+    """Return the course of this user with all limits that apply, or None. An unknown tier counts as the first of
+    `tiers`."""
     return await tx.fetchrow(CANDIDATE, course_id, user_id, limit_key, list(tiers))
 
 
@@ -275,7 +287,7 @@ async def save_outline(tx: Tx, course_id: UUID, outline: dict[str, Any], lessons
 async def lessons(reader: Reader, course_id: UUID, attempt: int | None = None) -> list[Any]:
     """Return the lessons of one version; without `attempt`, of the one that is written or was written last."""
     return await reader.fetch(
-        "select position, title, summary, content, part, content_at, exercises, exercises_at from coursegen.course_lessons"
+        "select position, title, summary, content, part, content_at, picture, exercises, exercises_at from coursegen.course_lessons"
         f" where course_id = $1 and attempt = coalesce($2::int, {ATTEMPT}) order by position",
         course_id,
         attempt,
@@ -304,6 +316,17 @@ async def keep_part(tx: Tx, course_id: UUID, position: int, text: str) -> None:
     )
 
 
+async def save_picture(tx: Tx, course_id: UUID, position: int, picture: dict[str, str]) -> None:
+    """Store the drawing of a lesson; an empty one means that the model gave none."""
+    await tx.execute(
+        "update coursegen.course_lessons set picture = $3"
+        f" where course_id = $1 and attempt = {ATTEMPT} and position = $2 and picture is null",
+        course_id,
+        position,
+        picture,
+    )
+
+
 async def save_exercises(tx: Tx, course_id: UUID, position: int, exercises: list[dict[str, Any]]) -> None:
     await tx.execute(
         "update coursegen.course_lessons set exercises = $3, exercises_at = onceward.now()"
@@ -323,17 +346,28 @@ async def save_review(tx: Tx, course_id: UUID, review: dict[str, Any]) -> None:
 
 
 async def edit(
-    tx: Tx, course_id: UUID, *, title: str, brief: str, language: str, lesson_count: int, budget_micros: int
+    tx: Tx,
+    course_id: UUID,
+    *,
+    title: str,
+    brief: str,
+    language: str,
+    lesson_count: int,
+    budget_micros: int,
+    sources: Sequence[Any],
+    pictures: bool,
 ) -> None:
     await tx.execute(
         "update coursegen.courses set title = $2, brief = $3, language = $4, lesson_count = $5, budget_micros = $6,"
-        " updated_at = onceward.now() where id = $1",
+        " sources = $7, pictures = $8, updated_at = onceward.now() where id = $1",
         course_id,
         title,
         brief,
         language,
         lesson_count,
         budget_micros,
+        list(sources),
+        pictures,
     )
 
 

@@ -100,33 +100,15 @@ create table engagement.returns (
 comment on table engagement.returns is 'How many users came back after the goodbyes of a day, with a goodbye and in the holdout group.';
 select onceward.protect('engagement.returns');
 
-create table engagement.job_runs (
+create table engagement.pauses (
     organization_id uuid not null default onceward.organization(),
-    run_id bigint not null,
-    job text not null check (job in ('engagement-daily', 'engagement-weekly')),
-    check_type text not null,
-    started_at timestamptz not null default onceward.now(),
-    updated_at timestamptz not null default onceward.now(),
-    processed bigint not null default 0,
-    succeeded bigint not null default 0,
-    failed bigint not null default 0,
-    skipped bigint not null default 0,
-    primary key (organization_id, run_id, check_type)
+    campaign text not null check (campaign in ('goodbye', 'weekly_review')),
+    paused_at timestamptz not null default onceward.now(),
+    paused_by text not null,
+    primary key (organization_id, campaign)
 );
-comment on table engagement.job_runs is 'The part of a run that concerns one organization, counted in the commits of the run.';
-select onceward.protect('engagement.job_runs');
+comment on table engagement.pauses is 'Campaigns that an organization has paused: the runs queue no message of them.';
+select onceward.protect('engagement.pauses');
 
-create table engagement.job_errors (
-    id bigint primary key default nextval('onceward.ids'),
-    organization_id uuid not null default onceward.organization(),
-    run_id bigint not null,
-    check_type text not null,
-    user_id uuid not null,
-    error text not null,
-    at timestamptz not null default onceward.now()
-);
-create index job_errors_run on engagement.job_errors (organization_id, run_id desc, id);
-create index job_errors_user on engagement.job_errors (organization_id, user_id, id desc);
-select onceward.protect('engagement.job_errors');
-
-select onceward.watch('engagement.job_runs');
+-- The end of a batch of a run; users change state too often to follow each change.
+select onceward.watch('onceward.run_parts');

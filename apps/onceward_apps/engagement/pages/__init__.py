@@ -11,11 +11,13 @@ from uuid import UUID
 
 from onceward.trust import Identity
 from onceward.web import Action, ActionRefused, Done, Missing, Page, Pages, Site, View, back
+from onceward_apps.engagement import campaigns
 from onceward_apps.engagement.activity import set_opt_out
 from onceward_apps.engagement.app import settings
 from onceward_apps.engagement.eligibility import preview
 from onceward_apps.engagement.errors import EngagementError, UnknownUser
 from onceward_apps.engagement.message_queue import send_test
+from onceward_apps.engagement.model import CAMPAIGNS, Campaign
 from onceward_apps.engagement.overview import next_runs, overview, returned, user_history
 from onceward_apps.engagement.store import views
 
@@ -43,17 +45,24 @@ async def load_preview(view: View) -> dict[str, Any]:
     if view.organization is None:
         return {"title": "Dry run", "crumbs": ("Engagement", PATH), "choose": True, "job": job}
     counts: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     users: list[dict[str, Any]] = []
     async for each in preview(view.conn, view.organization, job):
         counts[each.action] += 1
+        if each.action == "nothing":
+            reasons[each.why] += 1
         if len(users) < LISTED:
             users.append(asdict(each))
+    both = await campaigns.campaigns(view.conn, view.site.engine, view.organization)
+    shown: Campaign = "weekly_review" if job == "weekly" else "goodbye"
     return {
         "title": "Dry run",
         "crumbs": ("Engagement", PATH),
         "choose": False,
         "job": job,
+        "campaign": next(each for each in both if each.campaign == shown),
         "counts": counts.most_common(),
+        "reasons": reasons.most_common(),
         "users": users,
         "more": sum(counts.values()) - len(users),
     }
@@ -102,6 +111,32 @@ async def _test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done
     return Done(back(form, f"{PATH}/preview"), f"Message {queued.id} is queued; a worker sends it to you.")
 
 
+async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    campaign = _campaign(form.get("campaign", ""))
+    organization = _organization(identity)
+    async with site.engine.transaction(organization=organization) as tx:
+        await campaigns.pause(tx, campaign, actor=identity.actor)
+        [state] = [
+            each for each in await campaigns.campaigns(tx, site.engine, organization) if each.campaign == campaign
+        ]
+    still = f" {state.queued} messages were queued before and are still sent." if state.queued else ""
+    return Done(back(form, f"{PATH}/preview"), f"The campaign is paused: runs queue no message of it.{still}")
+
+
+async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    campaign = _campaign(form.get("campaign", ""))
+    async with site.engine.transaction(organization=_organization(identity)) as tx:
+        await campaigns.resume(tx, campaign, actor=identity.actor)
+    return Done(back(form, f"{PATH}/preview"), "The next run queues messages of the campaign again.")
+
+
+def _campaign(text: str) -> Campaign:
+    for campaign in CAMPAIGNS:
+        if text == campaign:
+            return campaign
+    raise ActionRefused(f"campaign {text[:40]!r} does not exist; choose one of {', '.join(CAMPAIGNS)}")
+
+
 def _organization(identity: Identity) -> UUID:
     if identity.organization is None:
         raise ActionRefused("choose an organization first")
@@ -133,6 +168,8 @@ PAGES = Pages(
     actions=(
         Action(path=f"{PATH}/opt-out", causes=("call",), run=_opt_out),
         Action(path=f"{PATH}/test", causes=("mail",), run=_test),
+        Action(path=f"{PATH}/pause", causes=("nothing",), run=_pause),
+        Action(path=f"{PATH}/resume", causes=("nothing",), run=_resume),
     ),
     templates=(Path(__file__).parent,),
 )

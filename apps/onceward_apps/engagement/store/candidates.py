@@ -118,7 +118,8 @@ async def given_up(fetch: Fetch, organization: UUID, *, size: int) -> AsyncGener
 
 
 async def reviewed(fetch: Fetch, organization: UUID, *, size: int) -> AsyncGenerator[Row]:
-    """Yield users in `active` or `help_flow` with activity or transactions in the last 7 days, opted-out users included."""
+    """Yield users in `active` or `help_flow` with activity or transactions in the last 7 days, opted-out users
+    included."""
     user_id = FIRST_USER
     while rows := await fetch(REVIEWED, organization, user_id, size):
         for row in rows:

@@ -210,29 +210,6 @@ insert into engagement.state_counts (organization_id, state, users)
 select $1, state, sum(users) from gone group by state having sum(users) <> 0
 """
 
-COUNT = """
-insert into engagement.job_runs as r (organization_id, run_id, job, check_type, processed, succeeded, failed, skipped)
-values ($1, $2, $3, $4, $5::bigint + $6::bigint + $7::bigint, $5, $6, $7)
-on conflict (organization_id, run_id, check_type) do update
-    set processed = r.processed + excluded.processed, succeeded = r.succeeded + excluded.succeeded,
-        failed = r.failed + excluded.failed, skipped = r.skipped + excluded.skipped, updated_at = onceward.now()
-"""
-
-NOTE_ERRORS = """
-insert into engagement.job_errors (organization_id, run_id, check_type, user_id, error)
-select $1, $2, $3, i.user_id, left(i.error, 500) from unnest($4::uuid[], $5::text[]) as i (user_id, error)
-"""
-
-# The oldest errors have the smallest ids, so that a batch reads no younger rows than its own number.
-FORGET_ERRORS = """
-with old as (
-    delete from engagement.job_errors where ctid = any(array(
-        select x.ctid from (select ctid, at from engagement.job_errors order by id limit $1) x
-         where x.at < onceward.now() - interval '90 days'))
-    returning 1)
-select count(*) from old
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Moved:
@@ -302,7 +279,8 @@ async def activity(
 async def add_transactions(
     tx: Tx, ids: Sequence[UUID], users: Sequence[UUID], at: Sequence[datetime]
 ) -> list[tuple[UUID, datetime]]:
-    """Insert transactions that are new, and return their users and times. Transactions of unknown users are left out."""
+    """Insert transactions that are new, and return their users and times. Transactions of unknown users are left
+    out."""
     rows = await tx.fetch(TRANSACTIONS, tx.organization, ids, users, at)
     return [(row["user_id"], row["created_at"]) for row in rows]
 
@@ -365,13 +343,3 @@ async def move_expiry(
 async def count_returns(tx: Tx, within: timedelta) -> None:
     """Count who came back after the goodbyes whose time is over, once for each day."""
     await tx.execute(COUNT_RETURNS, tx.organization, within)
-
-
-async def count(
-    tx: Tx, run_id: int, job: str, check_type: str, *, succeeded: int = 0, failed: int = 0, skipped: int = 0
-) -> None:
-    await tx.execute(COUNT, tx.organization, run_id, job, check_type, succeeded, failed, skipped)
-
-
-async def note_errors(tx: Tx, run_id: int, check_type: str, errors: Mapping[UUID, str]) -> None:
-    await tx.execute(NOTE_ERRORS, tx.organization, run_id, check_type, list(errors), list(errors.values()))

@@ -56,8 +56,10 @@ select id, at, from_state, to_state, trigger, held_out, caused_by from engagemen
 """
 
 USER_ERRORS = """
-select id, at, check_type, error, run_id from engagement.job_errors
- where organization_id = $1 and user_id = $2 order by id desc limit $3
+select run_id as id, run_id, at, step as check_type,
+       concat_ws(': ', nullif(error ->> 'type', 'Failed'), error ->> 'message') as error
+  from onceward.run_items
+ where organization_id = $1 and key = $1::uuid || '/' || $2::uuid and outcome = 'failed' order by at desc limit $3
 """
 
 ACTIVITY_COUNT = """
@@ -87,18 +89,26 @@ select from_state, to_state, trigger, count(*) as users from engagement.transiti
 """
 
 RUNS = """
+with checks as (
+    select run_id, schedule as job, step, min(started_at) as started_at, max(updated_at) as updated_at, sum(processed)::bigint as processed,
+           sum(succeeded)::bigint as succeeded, sum(failed)::bigint as failed, sum(skipped)::bigint as skipped
+      from onceward.run_parts
+     where ($1::uuid is null or organization_id = $1) and schedule in ('engagement-daily', 'engagement-weekly')
+     group by run_id, schedule, step
+)
 select run_id, job, min(started_at) as started_at, max(updated_at) as updated_at,
        sum(processed)::bigint as processed, sum(succeeded)::bigint as succeeded, sum(failed)::bigint as failed,
        sum(skipped)::bigint as skipped,
-       jsonb_object_agg(check_type, jsonb_build_object('processed', processed, 'succeeded', succeeded, 'failed', failed, 'skipped', skipped)
+       jsonb_object_agg(step, jsonb_build_object('processed', processed, 'succeeded', succeeded, 'failed', failed, 'skipped', skipped)
                         ) as checks
-  from engagement.job_runs where ($1::uuid is null or organization_id = $1)
- group by run_id, job order by run_id desc limit $2
+  from checks group by run_id, job order by run_id desc limit $2
 """
 
 ERRORS = """
-select run_id, check_type, user_id, error, at from engagement.job_errors
- where ($1::uuid is null or organization_id = $1) and run_id = any($2::bigint[]) order by id limit 200
+select run_id, step as check_type, split_part(key, '/', 2)::uuid as user_id, at,
+       concat_ws(': ', nullif(error ->> 'type', 'Failed'), error ->> 'message') as error
+  from onceward.run_items
+ where ($1::uuid is null or organization_id = $1) and run_id = any($2::bigint[]) and outcome = 'failed' order by at limit 200
 """
 
 UNREACHABLE = """

@@ -256,6 +256,7 @@ create table learning.checkouts (
 create unique index checkouts_one_started on learning.checkouts (user_id, cohort_id, browser) where status = 'started';
 comment on index learning.checkouts_one_started is
     'A person holds one place in a cohort while they pay. Who only knows the address has a checkout of their own.';
+create index checkouts_strangers on learning.checkouts (cohort_id) where browser <> '' and status = 'started';
 create index checkouts_waiting on learning.checkouts (user_id, cohort_id) where status = 'waiting';
 select onceward.protect('learning.checkouts');
 

@@ -1,4 +1,5 @@
-"""Pages for visitors: the catalogue, a cohort with its checkout, prep, invite, extension, and the verify page of certificates."""
+"""Pages for visitors: the catalogue, a cohort with its checkout, prep, invite, extension, and the verify page of
+certificates."""
 
 from __future__ import annotations
 

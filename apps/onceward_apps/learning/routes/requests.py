@@ -134,7 +134,8 @@ async def find_student(request: Request, engine: EngineHere) -> Student | None:
 
 
 async def find_visitor(request: Request, engine: EngineHere) -> Student | None:
-    """Return the student who is signed in with a cookie, or None. A page for everybody ignores all other credentials."""
+    """Return the student who is signed in with a cookie, or None. A page for everybody ignores all other
+    credentials."""
     token = secret_cookie(request, SESSION_COOKIE)
     session = None if not token else await sign_in.find_session(engine, token)
     if session is None:

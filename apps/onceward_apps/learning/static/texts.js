@@ -14,7 +14,7 @@ export const PT = {
   "not answered yet": "ainda sem respostas",
   "not handed in": "não entregue",
   "passed": "aprovado",
-  "please hand it in again": "entregue de novo, por favor",
+  "please hand it in again": "por favor, entregue de novo",
   "removed by the school": "removida pela escola",
   "{grade} of 100 points": "{grade} de 100 pontos",
   "{percent} %: look at the marked questions and try again.": "{percent} %: veja as perguntas assinaladas e tente de novo.",
@@ -61,7 +61,7 @@ export const PT = {
 
 // By the `code` of an error of the API.
 export const PT_ERRORS = {
-  already_enrolled: "Já está inscrito neste curso.",
+  already_enrolled: "Já tem uma inscrição neste curso.",
   cohort_full: "O curso está cheio: entre na lista de espera.",
   conflict: "O pedido não é possível neste momento.",
   discount_invalid: "Este código não é válido para este curso.",

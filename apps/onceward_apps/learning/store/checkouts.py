@@ -20,6 +20,12 @@ select * from learning.checkouts
 ALL_STARTED = """
 select * from learning.checkouts where user_id = $1 and cohort_id = $2 and status = 'started' order by id for update
 """
+# One visitor after the other, so that the count holds until the place is taken.
+LOCK_STRANGERS = "select pg_advisory_xact_lock(hashtextextended('learning.strangers:' || $1::uuid, 0))"
+STRANGERS = """
+select count(*) from learning.checkouts k join onceward.capacity_claims c on c.id = k.claim_id
+ where k.cohort_id = $1 and k.browser <> '' and k.status = 'started' and c.state = 'held' and c.expires_at > onceward.now()
+"""
 HOLD = "update learning.checkouts set claim_id = $2 where id = $1"
 WAIT = "update learning.checkouts set status = 'waiting' where id = $1 and status = 'started'"
 END = """
@@ -73,6 +79,12 @@ async def started(tx: Tx, user_id: UUID, cohort_id: UUID, browser: str) -> Any:
 
 async def all_started(tx: Tx, user_id: UUID, cohort_id: UUID) -> list[Any]:
     return await tx.fetch(ALL_STARTED, user_id, cohort_id)
+
+
+async def held_by_strangers(tx: Tx, cohort_id: UUID) -> int:
+    """Return how many places visitors hold who are not signed in, until their pages end. The number is locked."""
+    await tx.execute(LOCK_STRANGERS, cohort_id)
+    return await tx.fetchval(STRANGERS, cohort_id)
 
 
 async def hold(tx: Tx, checkout_id: UUID, claim_id: int) -> None:

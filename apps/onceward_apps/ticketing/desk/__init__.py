@@ -1,10 +1,10 @@
 """The desk of the ticket shop: what organizers and door staff see and do."""
 
 from onceward.web.dashboard import Figure, Pages, Status, View, number
-from onceward_apps.ticketing.desk import coupons, door, events, invoices, orders
+from onceward_apps.ticketing.desk import books, box_office, coupons, door, events, invoices, orders, sale_setup
 from onceward_apps.ticketing.desk.lists import desk
 
-__all__ = ["PAGES", "coupons", "desk", "door", "events", "invoices", "orders"]
+__all__ = ["PAGES", "books", "box_office", "coupons", "desk", "door", "events", "invoices", "orders", "sale_setup"]
 
 
 async def status(view: View) -> Status:

@@ -27,6 +27,20 @@ class EventForm(BaseModel):
     refund_policy: Annotated[str, LongText()] = Field("", title="Refunds", max_length=2000)
     support_contact: str = Field("", title="Contact for questions", max_length=200)
     most_per_order: int = Field(title="Tickets per order at most", ge=1, le=100)
+    most_per_customer: int | None = Field(
+        None, title="Tickets per customer at most", ge=1, le=1000, description="In all orders of one address together."
+    )
+    cancel_hours: int | None = Field(
+        None,
+        title="Hours before the start until which buyers may cancel",
+        description="Empty: only you can refund.",
+        ge=0,
+        le=8760,
+    )
+    sale_from: datetime | None = Field(None, title="On sale from", description="Before it only with a presale code.")
+    sale_until: datetime | None = Field(None, title="On sale until")
+    group_from: int | None = Field(None, title="Tickets of a group that gets a discount", ge=2, le=1000)
+    group_percent: int | None = Field(None, title="Percent off for groups", ge=1, le=100)
     doors_open_at: datetime | None = Field(None, title="Doors open", description="Nobody is admitted before.")
     doors_close_at: datetime | None = Field(None, title="Doors close", description="Nobody is admitted after it.")
     has_reentry: bool = Field(False, title="Guests who were scanned on their way out may come back")
@@ -65,12 +79,20 @@ async def event_form(tx: Tx, id: str) -> EventForm | None:
     details = await event_changes.details_of(tx, UUID(id))
     if details is None:
         return None
-    return EventForm(**{name: getattr(details, name) for name in EventForm.model_fields})
+    names = set(EventForm.model_fields) - {"group_percent"}
+    percent = None if details.group_bps is None else details.group_bps // 100
+    return EventForm(**{name: getattr(details, name) for name in names}, group_percent=percent)
 
 
 @desk.action(EVENTS, "Edit", model=EventForm, load=event_form, when="r.status <> 'cancelled'", roles=("manager",))
 async def edit(tx: Tx, act: Act[EventForm]) -> str:
-    await event_changes.edit(tx, UUID(act.id), actor=act.by.actor, **act.given.model_dump())
+    given = act.given.model_dump()
+    percent = given.pop("group_percent")
+    before = await event_changes.details_of(tx, UUID(act.id))
+    group_bps = None if percent is None else percent * 100
+    if before is not None and before.group_bps is not None and before.group_bps // 100 == percent:
+        group_bps = before.group_bps  # the API takes fractions of a percent, the form does not
+    await event_changes.edit(tx, UUID(act.id), actor=act.by.actor, group_bps=group_bps, **given)
     return "The event is changed. Orders that exist keep their terms."
 
 

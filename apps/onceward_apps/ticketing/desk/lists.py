@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onceward.desk import Chart, Column, Desk, DeskFigure, Detail, Listing, Related, Role
 from onceward_apps.ticketing.app import HERE, app
+from onceward_apps.ticketing.desk.sale_lists import CODES, QUESTIONS, TYPES
 
 EVENT = {"draft": "Draft", "on_sale": "On sale", "closed": "Closed", "cancelled": "Cancelled"}
 ORDER = {
@@ -14,6 +15,7 @@ ORDER = {
     "failed": "Payment failed",
     "refunded": "Refunded",
 }
+PROVIDER = {"stripe": "Stripe", "paypal": "PayPal", "by_hand": "By hand", "none": "Nothing to pay"}
 TICKET = {"active": "Valid", "scanned": "Used", "void": "Invalid"}
 ENTRY = {
     "admitted": "Admitted",
@@ -28,9 +30,13 @@ ENTRY = {
     "not_inside": "Was not inside",
     "too_early": "Before the doors opened",
     "too_late": "After the doors closed",
+    "addon": "An add-on",
 }
 BUYER = "coalesce(nullif(r.name, ''), r.email)"
 HOLDER = "coalesce(nullif(r.holder_name, ''), r.holder_email, 'Nobody')"
+ANSWERS = "(select string_agg(a.key || ': ' || a.value, '; ') from jsonb_each_text(c.answers->'tickets'->i.position) a)"
+"""What the buyer answered about a ticket: an organizer finds it in the list and in its file."""
+ORDER_ANSWERS = "(select string_agg(a.key || ': ' || a.value, '; ') from jsonb_each_text(r.answers->'order') a)"
 
 desk = Desk(
     "ticketing",
@@ -42,6 +48,8 @@ desk = Desk(
     key="0",
     roles=(
         Role("manager", "Manager", "Sells: events, orders, coupons"),
+        Role("office", "Box office", "Sells for cash and bank transfers"),
+        Role("accountant", "Accountant", "Sees invoices and settlements, closes the books"),
         Role("door", "Door", "Sees tickets and entries"),
     ),
 )
@@ -51,9 +59,12 @@ TICKETS = Listing(
     noun="ticket",
     rows="ticketing.tickets r join ticketing.events e on e.id = r.event_id"
     " join ticketing.sections s on s.id = r.section_id"
+    " join ticketing.checkouts c on c.id = r.checkout_id"
+    " join ticketing.checkout_items i on i.id = r.item_id"
+    " left join ticketing.ticket_types y on y.id = i.type_id"
     " left join ticketing.seats p on p.id = r.seat_id",
     order="-purchased_at",
-    roles=("manager", "door"),
+    roles=("manager", "office", "door"),
     columns=(
         Column("holder", "Holder", sql=HOLDER, search=True),
         Column("code", "Code", sql="r.ticket_code", search=True),
@@ -62,6 +73,8 @@ TICKETS = Listing(
         Column("status", "State", words=TICKET, tones={"active": "good", "void": "bad"}, filter=True),
         Column("purchased_at", "Bought", kind="time", sort=True, filter=True, wide=True),
         Column("scanned_at", "Entered", kind="time"),
+        Column("type", "Ticket type", sql="y.name", wide=True),
+        Column("answers", "Answers", sql=ANSWERS, wide=True),
     ),
     empty="Tickets appear here when somebody has paid for them.",
 )
@@ -71,7 +84,7 @@ ORDERS = Listing(
     noun="order",
     rows="ticketing.checkouts r join ticketing.events e on e.id = r.event_id",
     order="-started_at",
-    roles=("manager",),
+    roles=("manager", "office"),
     columns=(
         Column("buyer", "Buyer", sql=BUYER, search=True),
         Column("email", "Email", search=True, wide=True),
@@ -99,7 +112,7 @@ SECTIONS = Listing(
     columns=(
         Column("name", "Name", search=True),
         Column("event", "Event", sql="e.name"),
-        Column("kind", "Kind", words={"seated": "Numbered seats", "general": "Places"}, filter=True),
+        Column("kind", "Kind", words={"seated": "Numbered seats", "general": "Places", "addon": "Add-on"}, filter=True),
         Column("price_cents", "Price", kind="money", currency="e.currency"),
         Column(
             "places",
@@ -108,6 +121,9 @@ SECTIONS = Listing(
             " where p.section_id = r.id)",
             kind="number",
         ),
+        Column("is_hidden", "Only with a code", kind="yes", wide=True),
+        Column("sale_from", "On sale from", kind="time", wide=True),
+        Column("sale_until", "On sale until", kind="time", wide=True),
         Column("position", "Position", kind="number", sort=True, wide=True),
     ),
     empty="An event has at least one section.",
@@ -135,7 +151,7 @@ EVENTS = desk.listing(
         noun="event",
         rows="ticketing.events r join ticketing.venues v on v.id = r.venue_id",
         order="-starts_at",
-        roles=("manager", "door"),
+        roles=("manager", "office", "door"),
         columns=(
             Column("name", "Name", search=True),
             Column("venue", "Venue", sql="v.name"),
@@ -163,6 +179,14 @@ EVENTS = desk.listing(
         facts=(
             Column("ends_at", "Ends", kind="time"),
             Column("most_per_order", "Tickets per order", kind="number"),
+            Column("most_per_customer", "Tickets per customer", kind="number"),
+            Column("sale_from", "On sale from", kind="time"),
+            Column("sale_until", "On sale until", kind="time"),
+            Column(
+                "group_discount",
+                "Group discount",
+                sql="r.group_bps / 100.0 || ' % from ' || r.group_from || ' tickets'",
+            ),
             Column("refund_policy", "Refunds"),
             Column("cancel_reason", "Reason of the cancellation"),
             Column("moved_from", "Moved from", kind="time"),
@@ -183,6 +207,9 @@ EVENTS = desk.listing(
             Related(ORDERS, by="r.event_id"),
             Related(TICKETS, by="r.event_id"),
             Related(DOORS, by="r.event_id"),
+            Related(TYPES, by="r.event_id"),
+            Related(CODES, by="r.event_id"),
+            Related(QUESTIONS, by="r.event_id"),
         ),
         also=("Event",),
         words={
@@ -195,13 +222,21 @@ EVENTS = desk.listing(
             "section_changed": "Price or places changed",
             "seats_blocked": "Seats blocked",
             "seats_unblocked": "Seats unblocked",
+            "ticket_type_added": "Ticket type added",
+            "ticket_type_changed": "Ticket type changed",
+            "presale_code_added": "Presale code added",
+            "presale_code_changed": "Presale code changed",
+            "question_added": "Question added",
+            "question_ended": "Question ended",
             "door_added": "Door opened",
             "door_ended": "Door ended",
         },
         documents="select 'Page of the shop' as title, '/events/' || $1 as path",
     ),
 )
-desk.listing(SECTIONS)
+desk.listing(SECTIONS, detail=Detail(title="r.name || ', ' || e.name", related=(Related(TYPES, by="r.section_id"),)))
+for each in (TYPES, CODES, QUESTIONS):
+    desk.listing(each)
 desk.listing(
     DOORS,
     detail=Detail(
@@ -217,8 +252,11 @@ desk.listing(
         facts=(
             Column("refunded_cents", "Refunded", kind="money", currency="r.currency"),
             Column("coupon_code", "Coupon"),
+            Column("group_discount_cents", "Group discount", kind="money", currency="r.currency"),
+            Column("answers", "Answers", sql=ORDER_ANSWERS),
             Column("completed_at", "Paid", kind="time"),
-            Column("provider", "Paid with"),
+            Column("provider", "Paid with", words=PROVIDER),
+            Column("transfer_reference", "Reference of the bank transfer"),
             Column(
                 "invoice",
                 "Invoice number",
@@ -258,6 +296,38 @@ desk.listing(
         " from ticketing.scans where ticket_id = $1::text::uuid",
     ),
 )
+TRANSFERS = desk.listing(
+    Listing(
+        name="transfers",
+        title="Bank transfers",
+        noun="bank transfer",
+        rows="ticketing.transfers r left join ticketing.checkouts c on c.id = r.checkout_id",
+        order="-created_at",
+        roles=("manager", "office"),
+        columns=(
+            Column("line", "Line of the statement"),
+            Column("amount_cents", "Amount", kind="money", currency="r.currency"),
+            Column("memo", "Text", wide=True),
+            Column(
+                "outcome",
+                "State",
+                words={
+                    "unmatched": "Names no order",
+                    "sold": "Pays its order",
+                    "returned": "Goes back",
+                    "dismissed": "Put aside",
+                },
+                tones={"unmatched": "warn", "sold": "good", "returned": "bad"},
+                filter=True,
+            ),
+            Column("buyer", "Buyer", sql="coalesce(nullif(c.name, ''), c.email)"),
+            Column("created_at", "Recorded", kind="time", sort=True, filter=True),
+        ),
+        presets=(("To assign", "outcome=unmatched"),),
+        empty="Record the lines of a bank statement with the button above: they pay the orders that they name.",
+    ),
+    detail=Detail(title="r.line", facts=(Column("memo", "Text"),)),
+)
 ENTRIES = desk.listing(
     Listing(
         name="entries",
@@ -267,7 +337,7 @@ ENTRIES = desk.listing(
         rows="ticketing.scans r left join ticketing.events e on e.id = r.event_id"
         " left join ticketing.tickets t on t.id = r.ticket_id",
         order="-scanned_at",
-        roles=("manager", "door"),
+        roles=("manager", "office", "door"),
         columns=(
             Column("holder", "Holder", sql="coalesce(nullif(t.holder_name, ''), t.holder_email)"),
             Column("event", "Event", sql="e.name"),
@@ -332,7 +402,7 @@ INVOICES = desk.listing(
         id="r.number",
         id_type="bigint",
         order="-issued_at",
-        roles=("manager",),
+        roles=("manager", "accountant"),
         columns=(
             Column("text", "Number", sql="r.document->>'number'"),
             Column("kind", "Kind", words={"invoice": "Invoice", "credit_note": "Credit note"}, filter=True),
@@ -409,6 +479,15 @@ desk.figure(
         listing="entries",
         query="report=wrong",
         note="without a network, in 7 days",
+        warn_above=0,
+    )
+)
+desk.figure(
+    DeskFigure(
+        title="Bank transfers to assign",
+        sql="select count(*) from ticketing.transfers where outcome = 'unmatched'",
+        listing="transfers",
+        query="outcome=unmatched",
         warn_above=0,
     )
 )

@@ -20,6 +20,16 @@ create table ticketing.fees (
 select onceward.protect('ticketing.fees');
 revoke insert, update, delete on ticketing.fees from onceward_app;
 
+-- How an organizer sells: the sites that may show the shop in a frame, and how buyers pay without a payment service.
+create table ticketing.shops (
+    organization_id uuid primary key default onceward.organization(),
+    sites text[] not null default '{}',         -- origins: https://example.org
+    about text not null default '',             -- on the organizer's page
+    bank_account text not null default '',      -- where buyers transfer money to; empty: no bank transfers
+    transfer_days int not null default 7 check (transfer_days between 1 and 30)  -- how long places wait for a transfer
+);
+select onceward.protect('ticketing.shops');
+
 create table ticketing.venues (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
@@ -46,6 +56,8 @@ create table ticketing.events (
     fee_paid_by text not null default 'buyer' check (fee_paid_by in ('buyer', 'organizer')),
     tax_bps int not null default 0 check (tax_bps between 0 and 10000),
     tax_included boolean not null default false,
+    jurisdiction text,                          -- whose rule set the tax; null: the organizer
+    tax_category text,
     hold_s int not null default 300 check (hold_s between 30 and 3600),
     checkout_s int not null default 900 check (checkout_s between 60 and 7200),
     most_per_order int not null default 10 check (most_per_order between 1 and 100),
@@ -61,6 +73,7 @@ create table ticketing.events (
     moved_at timestamptz,                       -- when its date was changed last
     moved_from timestamptz,                     -- the start before that
     move_reason text,
+    cancel_hours int check (cancel_hours between 0 and 8760),  -- until so long before the start buyers may cancel; null: never
     refund_until timestamptz,                   -- until when buyers from before the change may take their money back
     date_version int not null default 0,        -- how often its date was changed: the version of calendar entries
     doors_open_at timestamptz,                  -- before it nobody is admitted; null: at any time
@@ -69,9 +82,17 @@ create table ticketing.events (
     has_waitlist boolean not null default false, -- whether somebody waits: then places are held for those who wait only
     has_resale boolean not null default false,  -- whether buyers may give tickets back while somebody waits
     offer_s int not null default 43200 check (offer_s between 900 and 604800),  -- how long an offer of the waitlist lasts
+    sale_from timestamptz,                      -- before it only a presale code opens the sale; null: as soon as it is on sale
+    sale_until timestamptz,                     -- after it nobody can choose places
+    most_per_customer int check (most_per_customer between 1 and 1000),  -- tickets that one address may have in all its orders
+    group_from int check (group_from between 2 and 1000),  -- from so many tickets in one order on, `group_bps` is taken off
+    group_bps int check (group_bps between 1 and 10000),
+    has_questions boolean not null default false, -- whether buyers are asked something: then a checkout needs answers
     created_at timestamptz not null default onceward.now(),
     check (ends_at > starts_at),
     check (doors_close_at > doors_open_at),
+    check (sale_until > sale_from),
+    check ((group_from is null) = (group_bps is null)),
     unique (venue_id, name, starts_at),
     unique (id, organization_id),
     foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
@@ -81,21 +102,81 @@ comment on column ticketing.events.dispute_policy is
 create index events_by_start on ticketing.events (organization_id, starts_at);
 select onceward.protect('ticketing.events');
 
--- A price category: numbered seats in rows, or a number of places without seats.
+-- A price category: numbered seats in rows, a number of places without seats, or an add-on such as a parking space, which is sold with
+-- tickets and admits nobody.
 create table ticketing.sections (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
     event_id uuid not null,
     name text not null check (length(name) between 1 and 60),
-    kind text not null check (kind in ('seated', 'general')),
+    kind text not null check (kind in ('seated', 'general', 'addon')),
     price_cents bigint not null check (price_cents between 0 and 100000000),
     position int not null default 0,
+    is_hidden boolean not null default false,   -- only who has a presale code sees it
+    sale_from timestamptz,                      -- its own window, inside that of the event
+    sale_until timestamptz,
+    check (sale_until > sale_from),
     unique (event_id, name),
     unique (id, organization_id),
     foreign key (event_id, organization_id) references ticketing.events (id, organization_id)
 );
 create index sections_by_position on ticketing.sections (organization_id, position, id);
 select onceward.protect('ticketing.sections');
+
+-- Another price of a section, for example for students. Without one, a place has the price of its section.
+create table ticketing.ticket_types (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    section_id uuid not null,
+    name text not null check (length(name) between 1 and 60),
+    price_cents bigint not null check (price_cents between 0 and 100000000),
+    is_hidden boolean not null default false,   -- only who has a presale code can choose it
+    ended_at timestamptz,                       -- since when nobody can choose it
+    created_at timestamptz not null default onceward.clock(),
+    unique (section_id, name),
+    unique (id, organization_id),
+    foreign key (section_id, organization_id) references ticketing.sections (id, organization_id)
+);
+create index ticket_types_of_event on ticketing.ticket_types (event_id, created_at);
+create index ticket_types_newest on ticketing.ticket_types (organization_id, created_at, id);
+select onceward.protect('ticketing.ticket_types');
+
+-- A code with which buyers choose places before the sale begins, and see what is hidden.
+create table ticketing.access_codes (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    section_id uuid,                            -- the section that it opens; null: all of them
+    code text not null check (code = upper(code) and length(code) between 6 and 40),
+    most_tickets int check (most_tickets > 0),  -- how many tickets all its users together may have
+    valid_until timestamptz,
+    created_at timestamptz not null default onceward.clock(),
+    unique (event_id, code),
+    unique (id, organization_id),
+    foreign key (event_id, organization_id) references ticketing.events (id, organization_id),
+    foreign key (section_id, organization_id) references ticketing.sections (id, organization_id)
+);
+create index access_codes_newest on ticketing.access_codes (organization_id, created_at, id);
+select onceward.protect('ticketing.access_codes');
+
+-- What buyers are asked: once per order, or about each ticket. The answers are in `checkouts.answers`.
+create table ticketing.questions (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    title text not null check (length(title) between 1 and 200),
+    about text not null check (about in ('order', 'ticket')),
+    choices text[] not null default '{}',       -- empty: any text
+    is_required boolean not null default false,
+    ended_at timestamptz,                       -- since when nobody is asked
+    created_at timestamptz not null default onceward.clock(),
+    unique (id, organization_id),
+    foreign key (event_id, organization_id) references ticketing.events (id, organization_id)
+);
+create index questions_of_event on ticketing.questions (event_id, created_at);
+create index questions_newest on ticketing.questions (organization_id, created_at, id);
+select onceward.protect('ticketing.questions');
 
 -- The capacity pools: one for each row of seats, one for a section without seats. Pools of a section have ascending ids.
 create table ticketing.pools (
@@ -183,10 +264,14 @@ create table ticketing.checkouts (
     tax_included boolean not null,
     coupon_id uuid,
     coupon_code text,
+    group_discount_cents bigint not null default 0 check (group_discount_cents between 0 and discount_cents),  -- a part of it
+    customer text,                              -- the address in small letters, if the event limits the tickets of each
+    answers jsonb,                              -- {"order": {question: answer}, "tickets": [{question: answer}, ...]}
     provider text,                              -- how it was paid
     payment_id uuid,                            -- the payment that bought it; null: not paid, or it costs nothing
     payment_reference text,                     -- the event that reported the payment
     provider_payment_id text,
+    transfer_reference text check (transfer_reference ~ '^[0-9A-HJKMNP-TV-Z]{10}$'),  -- what the buyer writes on a bank transfer
     journal_id bigint,                          -- entries that move no money of the buyer: discount, fee of the organizer
     reserved_at timestamptz not null default onceward.now(),
     started_at timestamptz not null default onceward.now(),
@@ -205,6 +290,8 @@ create index checkouts_by_event on ticketing.checkouts (event_id, status);
 create index checkouts_of_event_newest on ticketing.checkouts (event_id, started_at, id);
 create index checkouts_words on ticketing.checkouts
     using gin (to_tsvector('simple', coalesce(coalesce(nullif(name, ''), email), '') || ' ' || coalesce(email, '')));
+create unique index checkouts_by_transfer on ticketing.checkouts (transfer_reference) where transfer_reference is not null;
+create index checkouts_by_customer on ticketing.checkouts (event_id, customer) where customer is not null;
 create index checkouts_by_coupon on ticketing.checkouts (coupon_id) where coupon_id is not null;
 select onceward.protect('ticketing.checkouts');
 
@@ -217,14 +304,19 @@ create table ticketing.seat_holds (
     claim_id bigint not null unique,
     basket text not null,
     checkout_id uuid,                           -- the only checkout that can pay for it; changed under the lock of the checkout
+    type_id uuid,                               -- the ticket type that the buyer chose; null: the price of the section
+    code_id uuid,                               -- the presale code without which it would not be for sale
     status text not null default 'active' check (status in ('active', 'converted', 'expired', 'cancelled')),
     held_until timestamptz not null,
     converted_at timestamptz,
     created_at timestamptz not null default onceward.now(),
     foreign key (seat_id, organization_id) references ticketing.seats (id, organization_id),
     foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id),
+    foreign key (type_id, organization_id) references ticketing.ticket_types (id, organization_id),
+    foreign key (code_id, organization_id) references ticketing.access_codes (id, organization_id),
     primary key (id, organization_id)
 );
+create index seat_holds_by_code on ticketing.seat_holds (code_id) where code_id is not null;
 create index seat_holds_by_basket on ticketing.seat_holds (basket) where status = 'active';
 create index seat_holds_by_seat on ticketing.seat_holds (seat_id) where status = 'active';
 create index seat_holds_by_day on ticketing.seat_holds (event_id, created_at);
@@ -238,6 +330,7 @@ create table ticketing.checkout_items (
     section_id uuid not null,
     seat_id uuid,
     seat_hold_id uuid not null,
+    type_id uuid,
     price_cents bigint not null,
     discount_cents bigint not null,
     tax_cents bigint not null,
@@ -368,7 +461,7 @@ create table ticketing.scans (
     event_id uuid,
     door_id uuid,
     outcome text not null check (outcome in ('admitted', 'readmitted', 'left', 'not_inside', 'already_used', 'void', 'unknown',
-        'wrong_event', 'forged', 'frozen', 'too_early', 'too_late')),
+        'wrong_event', 'forged', 'frozen', 'too_early', 'too_late', 'addon')),
     gate text not null default '',
     scanned_by text not null,
     scanned_at timestamptz not null default onceward.now(),
@@ -417,6 +510,45 @@ create index waitlist_line on ticketing.waitlist (event_id, created_at, id) wher
 create index waitlist_open on ticketing.waitlist (event_id) where status in ('waiting', 'offered');
 create index waitlist_newest on ticketing.waitlist (organization_id, created_at, id);
 select onceward.protect('ticketing.waitlist');
+
+-- What the platform owes an organizer for payments on the platform's own accounts, frozen when it was settled. Rows change once, when the
+-- money was paid out.
+create table ticketing.settlements (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    number int not null check (number > 0),
+    currency text not null check (currency ~ '^[A-Z]{3}$'),
+    since timestamptz,                          -- null: from the beginning
+    until timestamptz not null,
+    payout_cents bigint not null check (payout_cents > 0),
+    statement jsonb not null,
+    journal_id bigint,                          -- of the payout
+    paid_at timestamptz,
+    paid_reference text,                        -- of the bank transfer
+    created_at timestamptz not null default onceward.now(),
+    unique (organization_id, currency, number),
+    check ((paid_at is null) = (paid_reference is null))
+);
+create index settlements_newest on ticketing.settlements (organization_id, created_at, id);
+select onceward.protect('ticketing.settlements');
+revoke insert, update, delete on ticketing.settlements from onceward_app;  -- the platform settles
+
+-- Lines of bank statements, each recorded once. One that names an order pays it; the others wait for a person.
+create table ticketing.transfers (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    line text not null check (length(line) between 1 and 100),  -- the id of the line at the bank
+    amount_cents bigint not null check (amount_cents > 0),
+    currency text not null check (currency ~ '^[A-Z]{3}$'),
+    memo text not null default '',              -- what the sender wrote
+    outcome text not null default 'unmatched' check (outcome in ('unmatched', 'sold', 'returned', 'dismissed')),
+    checkout_id uuid,
+    created_at timestamptz not null default onceward.clock(),
+    unique (organization_id, line),
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+);
+create index transfers_newest on ticketing.transfers (organization_id, created_at, id);
+select onceward.protect('ticketing.transfers');
 
 -- The sales funnel: one row per event and day. A job writes it, and a failure of the job does no harm.
 create table ticketing.sales_funnel (

@@ -2,6 +2,8 @@
 
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.routes import (
+    books,
+    box_office,
     buyers,
     changes,
     door,
@@ -11,8 +13,23 @@ from onceward_apps.ticketing.routes import (
     pages,
     papers,
     refunds,
+    sale_setup,
     waitlist,
 )
 
-for module in (organizers, changes, refunds, buyers, orders, papers, waitlist, holders, door, pages):
+for module in (
+    organizers,
+    books,
+    box_office,
+    changes,
+    sale_setup,
+    refunds,
+    buyers,
+    orders,
+    papers,
+    waitlist,
+    holders,
+    door,
+    pages,
+):
     app.routes(module.router)

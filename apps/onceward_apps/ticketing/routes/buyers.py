@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward import Tx
 from onceward.messages import MAILS
 from onceward.money import exponent
 from onceward.web import ANYBODY, ANYTHING, AtMost, exposed
-from onceward_apps.ticketing import baskets, checkout_payments
+from onceward_apps.ticketing import baskets, checkout_payments, sale_terms
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.errors import NothingHeld, TicketingError
 from onceward_apps.ticketing.model import seat_label
@@ -34,6 +34,7 @@ from onceward_apps.ticketing.routes.requests import (
     remember_basket,
 )
 from onceward_apps.ticketing.store import keys, setup
+from onceward_apps.ticketing.store import sale_terms as terms
 
 router = APIRouter(prefix="/api/v1/ticketing/public", tags=["ticketing: buyers"])
 
@@ -44,12 +45,32 @@ class HoldIn(BaseModel):
     """`seats` are labels of seats: the `label` of the row, then the number of the seat.
 
     `places` gives, for each section, the total number of places the basket holds afterwards: a repeat adds nothing.
+    A presale `code` opens what is hidden or not on sale yet.
     """
 
     seats: Annotated[list[Annotated[str, Field(max_length=200)]], AtMost(100)] = Field(default_factory=list[str])
     places: Annotated[dict[UUID, Annotated[int, Field(ge=1, le=100)]], AtMost(20)] = Field(
         default_factory=dict[UUID, int]
     )
+    code: str = Field("", max_length=40)
+
+
+class TypesIn(BaseModel):
+    """The ticket type of each hold; null is the price of its section."""
+
+    types: Annotated[dict[UUID, UUID | None], AtMost(200)] = Field(min_length=1)
+    code: str = Field("", max_length=40)
+
+
+Answer = Annotated[str, Field(max_length=sale_terms.MOST_ANSWER)]
+Answers = Annotated[dict[UUID, Answer], AtMost(50)]
+
+
+class AnswersIn(BaseModel):
+    """Answers to the event's questions by their ids: about the order, and about the ticket of each hold."""
+
+    order: Answers = Field(default_factory=dict[UUID, str])
+    tickets: Annotated[dict[UUID, Answers], AtMost(200)] = Field(default_factory=dict[UUID, dict[UUID, str]])
 
 
 class LetGoIn(BaseModel):
@@ -64,11 +85,12 @@ class CheckoutIn(BaseModel):
     name: Name = ""
     coupon: str | None = Field(None, max_length=40)
     locale: str | None = Field(None, max_length=35, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")
+    answers: AnswersIn = Field(default_factory=AnswersIn)
 
 
 class PayIn(BaseModel):
     token: str = ""
-    provider: Literal["stripe", "paypal"] = "stripe"
+    provider: checkout_payments.Service = "stripe"
 
 
 class TokenIn(BaseModel):
@@ -76,33 +98,56 @@ class TokenIn(BaseModel):
 
 
 @router.get("/events/{event_id}")
-@exposed(credential=ANYBODY)
-async def event(engine: EngineHere, event_id: UUID) -> dict[str, Any]:
-    """Return the event and its seat map. The live query `ticketing.seats` says which seats are free."""
-    async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+@exposed(credential=ANYBODY, limit=f"presale codes: {COUPONS_PER_HOUR} an hour per address and event")
+async def event(
+    engine: EngineHere, event_id: UUID, request: Request, code: Annotated[str, Query(max_length=40)] = ""
+) -> dict[str, Any]:
+    """Return the event and its seat map. The live query `ticketing.seats` says which seats are free.
+
+    What is hidden is listed for those who give a presale `code` that opens it.
+    """
+    owner = await owner_of(engine, "event", event_id)
+    if code:
+        await limit_coupons(engine, request, event_id)
+    async with acting(engine, owner) as tx:
         return shown(
-            await setup.event(tx, event_id), await setup.sections(tx, event_id), await setup.seat_rows(tx, event_id)
+            await setup.event(tx, event_id),
+            await setup.sections(tx, event_id),
+            await setup.seat_rows(tx, event_id),
+            types=await terms.types(tx, event_id),
+            questions=await terms.questions(tx, event_id),
+            code=await sale_terms.read_code(tx, event_id, code),
         )
 
 
-def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
+def shown(
+    event: Any, sections: list[Any], rows: list[Any], *, types: list[Any], questions: list[Any], code: Any
+) -> dict[str, Any]:
     """Return the public fields of an event. A row of seats is its name and its number of seats, numbered from 1."""
     names = ("id", "name", "description", "starts_at", "ends_at", "currency", "status", "most_per_order", "hold_s")
     terms = ("fee_bps", "fee_paid_by", "tax_bps", "tax_included", "refund_policy", "support_contact")
+    sale = ("sale_from", "sale_until", "most_per_customer", "group_from", "group_bps")
     by_section: dict[UUID, list[Any]] = {}
     for row in rows:
         by_section.setdefault(row["section_id"], []).append(row)
     return {
-        **{name: event[name] for name in names + terms},
+        **{name: event[name] for name in names + terms + sale},
         "currency_digits": exponent(event["currency"]),
         "organizer": event["organizer"],
         "venue": {"name": event["venue_name"], "address": event["venue_address"], "timezone": event["timezone"]},
+        "questions": [
+            {name: row[name] for name in ("id", "title", "about", "choices", "is_required")} for row in questions
+        ],
         "sections": [
             {
-                "id": section["id"],
-                "name": section["name"],
-                "kind": section["kind"],
-                "price_cents": section["price_cents"],
+                **{name: section[name] for name in ("id", "name", "kind", "price_cents", "sale_from", "sale_until")},
+                "types": [
+                    {name: row[name] for name in ("id", "name", "price_cents")}
+                    for row in types
+                    if row["section_id"] == section["id"]
+                    and row["ended_at"] is None
+                    and (not row["is_hidden"] or sale_terms.opens(code, row))
+                ],
                 "rows": [
                     {
                         "name": row["row_name"],
@@ -113,6 +158,7 @@ def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
                 ],
             }
             for section in sections
+            if not section["is_hidden"] or sale_terms.opens(code, {"section_id": section["id"]})
         ],
     }
 
@@ -133,7 +179,9 @@ async def hold(
     new = baskets.missing(before, requested.seats, requested.places)
     await limit_holds(engine, request, event_id, seats=new)
     async with acting(engine, owner) as tx:
-        held = await baskets.hold(tx, event_id, basket, labels=requested.seats, places=requested.places)
+        held = await baskets.hold(
+            tx, event_id, basket, labels=requested.seats, places=requested.places, code=requested.code
+        )
         answer = await _held(tx, event_id, held)
     remember_basket(request, response, basket)
     return {"basket": basket, **answer}
@@ -147,6 +195,21 @@ async def holds(engine: EngineHere, event_id: UUID, request: Request) -> dict[st
         return {"holds": [], "until": None, "left_s": None}
     async with acting(engine, owner) as tx:
         return await _held(tx, event_id, await baskets.held(tx, event_id, basket))
+
+
+@router.post("/events/{event_id}/holds/types")
+@exposed("nothing", credential="basket", limit=f"presale codes: {COUPONS_PER_HOUR} an hour per address and event")
+async def choose_types(engine: EngineHere, event_id: UUID, chosen: TypesIn, request: Request) -> dict[str, Any]:
+    """Set the ticket types of holds. A checkout that was started with other prices ends."""
+    owner, basket = await owner_of(engine, "event", event_id), basket_of(request)
+    if basket is None:
+        raise problem(NothingHeld("the basket holds no seats: choose seats first"))
+    if chosen.code:
+        await limit_coupons(engine, request, event_id)
+    async with acting(engine, owner) as tx:
+        return await _held(
+            tx, event_id, await baskets.choose_types(tx, event_id, basket, chosen.types, code=chosen.code)
+        )
 
 
 @router.post("/events/{event_id}/holds/release")
@@ -175,7 +238,8 @@ async def start_checkout(engine: EngineHere, user: User, new: CheckoutIn, reques
     async with acting(engine, organization) as tx:
         user_id = id_in(organization, user)
         buyer = baskets.Buyer(email=new.email, name=new.name.strip(), locale=new.locale, user_id=user_id)
-        checkout = await baskets.start_checkout(tx, new.event_id, basket, buyer, coupon=new.coupon)
+        answers = sale_terms.Given(order=new.answers.order, tickets=new.answers.tickets)
+        checkout = await baskets.start_checkout(tx, new.event_id, basket, buyer, coupon=new.coupon, answers=answers)
         token = order_token(await keys.signing_key(tx), checkout["id"], checkout["link_version"])
     names = ("id", "status", "currency", "subtotal_cents", "discount_cents", "tax_cents", "platform_fee_cents")
     return {
@@ -215,6 +279,7 @@ async def _held(tx: Tx, event_id: UUID, held: baskets.Held) -> dict[str, Any]:
     now = await tx.fetchval("select onceward.clock()")
     priced = await baskets.price_of(tx, event_id, held.holds)
     return {
+        "discount_cents": priced.discount_cents,
         "fee_cents": priced.platform_fee_cents,
         "tax_cents": priced.tax_cents,
         "total_cents": priced.total_cents,
@@ -224,6 +289,8 @@ async def _held(tx: Tx, event_id: UUID, held: baskets.Held) -> dict[str, Any]:
                 "seat_id": row["seat_id"],
                 "section_id": row["section_id"],
                 "place": row["label"] or row["section"],
+                "type_id": row["type_id"],
+                "is_addon": row["kind"] == "addon",
                 "price_cents": row["price_cents"],
             }
             for row in held.holds

@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field
 
 from onceward.web import AtMost, exposed
 from onceward_apps.ticketing import coupons, event_changes
-from onceward_apps.ticketing.event_setup import Section
 from onceward_apps.ticketing.routes.organizers import SectionIn
 from onceward_apps.ticketing.routes.requests import EngineHere, Operator, acting
 
@@ -34,9 +33,24 @@ class DetailsIn(BaseModel):
     has_reentry: bool | None = None
     offer_s: int | None = Field(None, ge=900, le=604_800)
     has_resale: bool | None = None
+    cancel_hours: int | None = Field(None, ge=0, le=8760)
+    sale_from: datetime | None = None
+    sale_until: datetime | None = None
+    most_per_customer: int | None = Field(None, ge=1, le=1000)
+    group_from: int | None = Field(None, ge=2, le=1000)
+    group_bps: int | None = Field(None, ge=1, le=10_000)
 
 
-CAN_BE_NULL = ("doors_open_at", "doors_close_at")
+CAN_BE_NULL = (
+    "doors_open_at",
+    "doors_close_at",
+    "cancel_hours",
+    "sale_from",
+    "sale_until",
+    "most_per_customer",
+    "group_from",
+    "group_bps",
+)
 
 
 class MoveIn(BaseModel):
@@ -101,7 +115,7 @@ async def duplicate(engine: EngineHere, who: Operator, event_id: UUID, copies: D
 async def add_section(engine: EngineHere, who: Operator, event_id: UUID, new: SectionIn) -> None:
     """Add seats or places to an event, also while it is on sale."""
     async with acting(engine, who.organization) as tx:
-        await event_changes.add_to(tx, event_id, Section(**new.model_dump()), actor=who.actor)
+        await event_changes.add_to(tx, event_id, new.section(), actor=who.actor)
 
 
 @router.patch("/sections/{section_id}", status_code=204)

@@ -1,4 +1,5 @@
-"""Routes of a ticket that was transferred, open to the person who received it: its page, its QR code, and a transfer."""
+"""Routes of a ticket that was transferred, open to the person who received it: its page, its QR code, and a
+transfer."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ router = APIRouter(tags=["ticketing: transferred tickets"])
 
 @router.get("/tickets/{ticket_id}", include_in_schema=False)
 @exposed(credential=TICKET_LINK)
-async def ticket_page(engine: EngineHere, ticket_id: UUID, access: str = "") -> Response:
+async def ticket_page(engine: EngineHere, ticket_id: UUID, request: Request, access: str = "") -> Response:
     """Show the ticket with its QR code. Unknown tickets and wrong links look the same."""
     try:
         async with acting(engine, await owner_of(engine, "ticket", ticket_id)) as tx:
@@ -28,8 +29,8 @@ async def ticket_page(engine: EngineHere, ticket_id: UUID, access: str = "") -> 
     except Exception as error:
         if getattr(error, "status_code", None) != 404:
             raise
-        return page("missing.html", status=404, what="ticket")
-    return page("ticket.html", ticket=ticket, token=access, brand=organizer(ticket))
+        return page(request, "missing.html", status=404, what="ticket")
+    return page(request, "ticket.html", ticket=ticket, token=access, brand=organizer(ticket))
 
 
 @router.get("/tickets/{ticket_id}/qr.png")

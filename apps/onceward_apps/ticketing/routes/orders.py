@@ -113,10 +113,10 @@ async def resend(
 @router.post("/orders/{checkout_id}/refund", status_code=202)
 @exposed(*ANYTHING, credential=ORDER_LINK)
 async def take_back(engine: EngineHere, checkout_id: UUID, user: User, bearer: TokenIn) -> dict[str, Any]:
-    """Cancel the tickets of an event whose date was changed, and refund them, as long as the organizer allows it."""
+    """Cancel the tickets of the order and refund them, as long as the organizer allows it, or the event was moved."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         await order_for(tx, checkout_id, bearer.token, user)
-        made = await after_sale.refund_moved(tx, checkout_id)
+        made = await after_sale.take_back(tx, checkout_id)
     return {"refund_id": None if made is None else made.id}
 
 

@@ -13,7 +13,7 @@ from onceward import Tx
 from onceward.web import ANYTHING, AtMost, exposed
 from onceward_apps.ticketing import after_sale, cancellations, coupons, event_setup
 from onceward_apps.ticketing.errors import NotFound
-from onceward_apps.ticketing.event_setup import NewEvent, Section
+from onceward_apps.ticketing.event_setup import NewEvent, Section, TicketType
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Viewer, acting, page_of
 from onceward_apps.ticketing.store import sales, setup, views
@@ -27,17 +27,40 @@ class VenueIn(BaseModel):
     timezone: str = "UTC"
 
 
+class TicketTypeIn(BaseModel):
+    """Another price of a section."""
+
+    name: str = Field(min_length=1, max_length=60)
+    price_cents: int = Field(ge=0, le=100_000_000)
+    is_hidden: bool = False
+
+
 class SectionIn(BaseModel):
-    """Give `rows` (row name: number of seats) or `places` (a number of places without seats)."""
+    """Give `rows` (row name: number of seats) or `places` (a number of places without seats).
+
+    An add-on (`is_addon`, with `places`) is sold together with tickets and admits nobody.
+    """
 
     name: str = Field(min_length=1, max_length=60)
     price_cents: int = Field(ge=0, le=100_000_000)
     rows: Annotated[dict[str, Annotated[int, Field(ge=1, le=10_000)]] | None, AtMost(1000)] = None
     places: int | None = Field(None, ge=1, le=1_000_000)
+    is_addon: bool = False
+    is_hidden: bool = False
+    sale_from: datetime | None = None
+    sale_until: datetime | None = None
+    types: Annotated[list[TicketTypeIn], AtMost(20)] = Field(default_factory=list[TicketTypeIn])
+
+    def section(self) -> Section:
+        types = [TicketType(**each.model_dump()) for each in self.types]
+        return Section(**self.model_dump(exclude={"types"}), types=types)
 
 
 class EventIn(BaseModel):
-    """Rates are in basis points: 250 is 2.5 %. The platform sets its fee, and times need an offset from UTC."""
+    """Rates are in basis points: 250 is 2.5 %. The platform sets its fee, and times need an offset from UTC.
+
+    With a `jurisdiction` (ZA), its rule for the `tax_category` sets the tax.
+    """
 
     venue_id: UUID
     name: str = Field(min_length=1, max_length=200)
@@ -49,6 +72,8 @@ class EventIn(BaseModel):
     fee_paid_by: Literal["buyer", "organizer"] = "buyer"
     tax_bps: int = Field(0, ge=0, le=10_000)
     tax_included: bool = False
+    jurisdiction: str | None = Field(None, pattern="^[A-Z]{2}$")
+    tax_category: str = Field("standard", max_length=40)
     hold_s: int = Field(300, ge=30, le=3600)
     checkout_s: int = Field(900, ge=60, le=7200)
     most_per_order: int = Field(10, ge=1, le=100)
@@ -118,7 +143,7 @@ async def add_event(engine: EngineHere, who: Operator, new: EventIn) -> dict[str
             tax_bps=new.tax_bps,
             tax_included=new.tax_included,
         )
-        sections = [Section(**section.model_dump()) for section in new.sections]
+        sections = [each.section() for each in new.sections]
         return dict(
             await event_setup.add_event(tx, NewEvent(**values, sections=sections, policy=policy), actor=who.actor)
         )
@@ -195,7 +220,8 @@ async def orders(
     before: UUID | None = None,
     limit: int = Query(100, ge=1, le=1000),
 ) -> list[dict[str, Any]]:
-    """List the orders of an event, newest first. `before` is the last id of the page before; `Link` has the next one."""
+    """List the orders of an event, newest first. `before` is the last id of the page before; `Link` has the next
+    one."""
     async with acting(engine, who.organization) as tx:
         await _known(tx, event_id)
         return page_of(request, response, await views.checkouts(tx, event_id, status, limit, before), limit)
@@ -217,7 +243,8 @@ async def list_coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 @router.post("/orders/{checkout_id}/revoke-links")
 @exposed("nothing")
 async def revoke_links(engine: EngineHere, who: Operator, checkout_id: UUID, which: LinksIn) -> dict[str, int]:
-    """Revoke the links to the order page, for example after a mail was forwarded. Open pages show nothing from then on."""
+    """Revoke the links to the order page, for example after a mail was forwarded. Open pages show nothing from then
+    on."""
     async with acting(engine, who.organization) as tx:
         version = await after_sale.revoke_links(tx, checkout_id, which.link_version, actor=who.actor)
         return {"link_version": version}

@@ -32,7 +32,8 @@ class SettledIn(BaseModel):
 
 
 class DisputePolicyIn(BaseModel):
-    """`freeze`: the tickets admit nobody until the dispute is won, and are void if it is lost. `keep`: they stay valid."""
+    """`freeze`: the tickets admit nobody until the dispute is won, and are void if it is lost. `keep`: they stay
+    valid."""
 
     policy: Literal["freeze", "keep"]
 

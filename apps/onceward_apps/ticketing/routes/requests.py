@@ -156,7 +156,8 @@ async def order_for(tx: Tx, checkout_id: UUID, token: str, user: Identity | None
 
 
 async def held_ticket(tx: Tx, ticket_id: UUID, token: str) -> Any:
-    """Return a ticket to the person who received it by transfer. Any other token gets the error of an unknown ticket."""
+    """Return a ticket to the person who received it by transfer. Any other token gets the error of an unknown
+    ticket."""
     ticket = await views.ticket(tx, ticket_id)
     if (
         ticket is not None

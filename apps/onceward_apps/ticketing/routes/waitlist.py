@@ -56,7 +56,7 @@ async def join(engine: EngineHere, event_id: UUID, new: JoinIn, request: Request
 
 @router.get("/waitlist/{entry_id}", include_in_schema=False)
 @exposed(credential=WAITLIST_LINK)
-async def place(engine: EngineHere, entry_id: UUID, access: str = "") -> Response:
+async def place(engine: EngineHere, entry_id: UUID, request: Request, access: str = "") -> Response:
     """Show the place in the line, or the offer."""
     try:
         async with acting(engine, await owner_of(engine, "waitlist", entry_id)) as tx:
@@ -64,8 +64,8 @@ async def place(engine: EngineHere, entry_id: UUID, access: str = "") -> Respons
     except Exception as error:
         if getattr(error, "status_code", None) != 404:
             raise
-        return page("missing.html", status=404, what="place in the line")
-    return page("waitlist.html", entry=entry, token=access, brand=organizer(entry))
+        return page(request, "missing.html", status=404, what="place in the line")
+    return page(request, "waitlist.html", entry=entry, token=access, brand=organizer(entry))
 
 
 @router.get("/waitlist/{entry_id}/offer")

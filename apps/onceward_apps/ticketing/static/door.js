@@ -18,7 +18,7 @@ const FIRST = { since: "2000-01-01T00:00:00Z", after: "00000000-0000-0000-0000-0
 const WORDS = {
   admitted: "Welcome", readmitted: "Welcome back", left: "Goodbye", not_inside: "Not inside", already_used: "Already used",
   void: "No longer valid", unknown: "Not a ticket", wrong_event: "Ticket for another event", forged: "Not a ticket of this event",
-  frozen: "Payment disputed: send the guest to the box office", too_early: "The doors are not open yet", too_late: "The doors are closed",
+  frozen: "Payment disputed: send the guest to the box office", too_early: "The doors are not open yet", too_late: "The doors are closed", addon: "An add-on: it admits nobody",
 };
 
 // The token is behind #: a bookmark of the page, also one on the home screen, opens the door again.

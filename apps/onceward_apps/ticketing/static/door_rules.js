@@ -52,6 +52,7 @@ export async function digestOf(eventId, code) {
 
 /** Return what the door does with a ticket. `ticket` may be a genuine one that was sold after the list came. */
 export function judge(event, ticket, direction, at) {
+  if (ticket.is_addon) return "addon";
   const isInside = ticket.status === "scanned" && !ticket.outside_at;
   if (direction === "out") return isInside ? "left" : "not_inside";
   if (ticket.status === "void" || event.is_cancelled) return "void";

@@ -1,10 +1,12 @@
 // The seat map. It shows at once which seats other buyers take. Choosing a seat holds it; the server sets the countdown.
 
 import { LiveClient } from "/live/client.js";
-import { call, element, money, Refused, showTimes } from "./shared.js";
+import { answers, drawQuestions, typeChooser } from "./options.js";
+import { call, element, locale, money, Refused, showTimes, t } from "./shared.js";
 
 const main = document.querySelector("main");
 const eventId = main.dataset.event;
+const code = main.dataset.code;
 const base = `/api/v1/ticketing/public/events/${eventId}`;
 const message = document.getElementById("message");
 const LARGE = 1000;            // a house with more seats gets a list of sections, a choice of rows, and a filter
@@ -18,6 +20,34 @@ let states = {};
 let endsAt = null;
 let onSale = true;
 
+// In a frame on another site the browser keeps no cookie of ours: the page holds the name of the basket itself.
+const isEmbedded = main.dataset.embed === "yes";
+let basket = null;
+const ask = (path, body) => call(path, body, basket ? { "x-basket": basket } : {});
+
+function keepBasket(name) {
+  if (!isEmbedded) return;
+  basket = name;
+  try {
+    sessionStorage.basket = name;
+  } catch {
+    // A browser that blocks storage in frames: the basket lasts as long as the page.
+  }
+}
+
+if (isEmbedded) {
+  try {
+    basket = sessionStorage.basket ?? null;
+  } catch {
+    // As above.
+  }
+}
+
+function go(url) {
+  if (isEmbedded) parent.postMessage({ ticketing: { go: url } }, "*");
+  else location.assign(url);
+}
+
 function say(text, kind = "") {
   message.textContent = text;
   message.className = `message ${kind}`;
@@ -27,9 +57,14 @@ function draw() {
   const map = document.getElementById("map");
   map.replaceChildren();
   for (const section of event.sections) {
-    const title = element("h3", {}, `${section.name}, ${money(section.price_cents, event.currency, event.currency_digits)}`);
+    const name = section.kind === "addon" ? t("Add-on: {}", section.name) : section.name;
+    const title = element("h3", {}, `${name}, ${price(section.price_cents)}`);
     const part = element("section", { "aria-label": section.name, id: `section-${section.id}` }, title);
-    if (section.kind === "general") part.append(placeChooser(section));
+    const [begins, ends] = [section.sale_from, section.sale_until].map((at) => at && new Date(at));
+    if (begins > Date.now()) part.append(element("p", { class: "small" }, t("On sale from {}.", written(begins))));
+    if (ends && ends > Date.now()) part.append(element("p", { class: "small" }, t("On sale until {}.", written(ends))));
+    if (section.types.length) part.append(element("p", { class: "small" }, section.types.map((each) => `${each.name}: ${price(each.price_cents)}`).join(" · ")));
+    if (section.kind !== "seated") part.append(placeChooser(section));
     else drawRows(section, part);
     map.append(part);
   }
@@ -37,13 +72,21 @@ function draw() {
   if (rows.length) fill(rows[0])[0].setAttribute("tabindex", "0");
 }
 
+function price(cents) {
+  return money(cents, event.currency, event.currency_digits);
+}
+
+function written(at) {
+  return new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" }).format(at);
+}
+
 function drawRows(section, part) {
   let start = 0;
   const frame = element("div", { class: "rows" });
   for (const { name, label, seats } of section.rows) {
-    const line = element("div", { class: "seatrow", role: "group", "aria-label": `Row ${name}` }, element("span", { "aria-hidden": "true" }, name));
+    const line = element("div", { class: "seatrow", role: "group", "aria-label": t("Row {}", name) }, element("span", { "aria-hidden": "true" }, name));
     line.style.setProperty("--seats", seats);
-    const row = { section: section.id, start, seats, label, name: `${section.name}, row ${name}`, line, buttons: null };
+    const row = { section: section.id, start, seats, label, name: t("{}, row {}", section.name, name), line, buttons: null };
     line.seatRow = row;
     rows.push(row);
     start += seats;
@@ -77,12 +120,12 @@ function drawFinder() {
   const sections = event.sections.filter((section) => section.kind !== "general");
   const list = element("ul", {}, ...sections.map((section) =>
     element("li", {}, element("a", { href: `#section-${section.id}` }, section.name), " ", element("span", { "data-free": section.id }))));
-  const jump = element("select", { id: "jump" }, element("option", { value: "" }, "Choose a row"),
+  const jump = element("select", { id: "jump" }, element("option", { value: "" }, t("Choose a row")),
     ...rows.map((row, n) => element("option", { value: String(n) }, row.name)));
   jump.addEventListener("change", () => jump.value && goTo(rows[Number(jump.value)]));
   const only = element("input", { type: "checkbox", id: "only-free" });
   only.addEventListener("change", paintFree);
-  finder.replaceChildren(list, element("label", {}, "Go to ", jump), element("label", { class: "choice" }, only, " Only rows with free seats"));
+  finder.replaceChildren(list, element("label", {}, t("Go to"), " ", jump), element("label", { class: "choice" }, only, " ", t("Only rows with free seats")));
   finder.hidden = false;
 }
 
@@ -95,8 +138,8 @@ function goTo(row) {
 
 function placeChooser(section) {
   const left = element("span", { "data-left": section.id });
-  const button = element("button", { type: "button", "data-add": section.id }, "Add one");
-  button.addEventListener("click", () => take({ places: { [section.id]: held(section.id) + 1 } }, `One place in ${section.name}`));
+  const button = element("button", { type: "button", "data-add": section.id }, t("Add one"));
+  button.addEventListener("click", () => take({ places: { [section.id]: held(section.id) + 1 } }, t("One place in {}", section.name)));
   return element("p", {}, left, " ", button);
 }
 
@@ -115,12 +158,12 @@ function paintRow(row) {
     const state = letters[n] ?? "f";
     const isOwn = own.has(`${row.label}${n + 1}`);
     const free = isOwn || (state === "f" && onSale);
-    const word = isOwn ? "yours" : { f: "free", h: "held by somebody else", s: "sold", x: "not for sale" }[state];
+    const word = isOwn ? t("yours") : { f: t("free"), h: t("held by somebody else"), s: t("sold"), x: t("not for sale") }[state];
     button.dataset.state = state;
     button.toggleAttribute("data-mine", isOwn);
     button.setAttribute("aria-pressed", String(isOwn));
     button.setAttribute("aria-disabled", String(!free));
-    button.setAttribute("aria-label", `${row.name}, seat ${n + 1}, ${word}`);
+    button.setAttribute("aria-label", `${t("{}, seat {}", row.name, n + 1)}, ${word}`);
   });
 }
 
@@ -136,7 +179,7 @@ function paint() {
   if (isChanged) paintFree();
   for (const [section, free] of Object.entries(states.places ?? {})) {
     const left = document.querySelector(`[data-left="${section}"]`);
-    if (left) left.textContent = free > 0 ? `${free} places left.` : "Sold out.";
+    if (left) left.textContent = free > 0 ? t("{} places left.", free) : t("Sold out.");
     const add = document.querySelector(`[data-add="${section}"]`);
     if (add) add.disabled = free < 1 || !onSale;
   }
@@ -149,7 +192,7 @@ function paintFree() {
   for (const [section, letters] of Object.entries(states.seats ?? {})) {
     const free = document.querySelector(`[data-free="${section}"]`);
     const count = letters.split("f").length - 1;
-    if (free) free.textContent = count ? `${count} free` : "sold out";
+    if (free) free.textContent = count ? t("{} free", count) : t("sold out");
   }
 }
 
@@ -159,18 +202,19 @@ function showBasket(found) {
   endsAt = found.left_s === null ? null : performance.now() + found.left_s * 1000;
   const list = document.getElementById("holds");
   list.replaceChildren(...holds.map((hold) => {
-    const remove = element("button", { type: "button", class: "plain", "aria-label": `Remove ${hold.place}` }, "Remove");
+    const remove = element("button", { type: "button", class: "plain", "aria-label": t("Remove {}", hold.place) }, t("Remove"));
     remove.addEventListener("click", () => letGo(hold));
-    return element("li", {}, hold.place, element("span", { class: "amount" }, money(hold.price_cents, event.currency, event.currency_digits)), remove);
+    return element("li", {}, hold.place, element("span", { class: "amount" }, price(hold.price_cents)), remove, typeChooser(event, hold, price, chooseType));
   }));
-  const price = (cents) => money(cents, event.currency, event.currency_digits);
-  const many = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}`;
+  drawQuestions(event, holds);
+  const many = holds.length === 1 ? t("1 ticket") : t("{} tickets", holds.length);
   const total = found.total_cents ?? 0;
   // What is in the total besides the seats, so that the payment page shows no other amount.
   const parts = [];
-  if (event.fee_paid_by === "buyer" && found.fee_cents) parts.push(`${price(found.fee_cents)} service fee`);
-  if (found.tax_cents) parts.push(`${price(found.tax_cents)} tax`);
-  document.getElementById("sum").textContent = `${many}, ${price(total)}${parts.length ? ` including ${parts.join(" and ")}` : ""}`;
+  if (event.fee_paid_by === "buyer" && found.fee_cents) parts.push(t("{} service fee", price(found.fee_cents)));
+  if (found.tax_cents) parts.push(t("{} tax", price(found.tax_cents)));
+  const sum = parts.length ? t("{}, {} including {}", many, price(total), parts.join(" + ")) : `${many}, ${price(total)}`;
+  document.getElementById("sum").textContent = found.discount_cents ? `${sum}. ${t("Group discount: {}", price(found.discount_cents))}` : sum;
   document.getElementById("shortly").textContent = `${many}, ${price(total)}`;
   document.getElementById("empty").hidden = holds.length > 0;
   for (const id of ["sum", "checkout", "clock", "tobasket"]) document.getElementById(id).hidden = holds.length === 0;
@@ -182,39 +226,45 @@ async function attempt(action) {
   try {
     return await action();
   } catch (error) {
-    say(error instanceof Refused ? error.message : "No connection. Nothing was changed. Try again.", "bad");
+    say(error instanceof Refused ? error.message : t("No connection. Nothing was changed. Try again."), "bad");
     if (error instanceof Refused) await refreshBasket();
     return null;
   }
 }
 
 async function take(wanted, name) {
-  const found = await attempt(() => call(`${base}/holds`, wanted));
+  const found = await attempt(() => ask(`${base}/holds`, { ...wanted, code }));
   if (found) {
+    keepBasket(found.basket);
     showBasket(found);
-    say(`${name} is held for you.`, "good");
+    say(t("{} is held for you.", name), "good");
   }
 }
 
+async function chooseType(hold, type) {
+  const found = await attempt(() => ask(`${base}/holds/types`, { types: { [hold.id]: type }, code }));
+  if (found) showBasket(found);
+}
+
 async function letGo(hold) {
-  const found = await attempt(() => call(`${base}/holds/release`, { holds: [hold.id] }));
+  const found = await attempt(() => ask(`${base}/holds/release`, { holds: [hold.id] }));
   if (found) {
     showBasket(found);
-    say(`${hold.place} was released.`);
+    say(t("{} was released.", hold.place));
   }
 }
 
 function choose(row, n) {
   const label = `${row.label}${n + 1}`;
-  const name = `${row.name}, seat ${n + 1}`;
+  const name = t("{}, seat {}", row.name, n + 1);
   if (own.has(label)) return letGo(own.get(label));
-  if (row.buttons[n].getAttribute("aria-disabled") === "true") return say(`${name} is not available.`, "bad");
+  if (row.buttons[n].getAttribute("aria-disabled") === "true") return say(t("{} is not available.", name), "bad");
   return take({ seats: [label] }, name);
 }
 
 async function refreshBasket() {
   try {
-    showBasket(await call(`${base}/holds`));
+    showBasket(await ask(`${base}/holds`));
   } catch {
     // No network: the basket keeps its last known state, and the live connection shows that it is lost.
   }
@@ -246,11 +296,11 @@ function tick() {
   const left = Math.max(0, Math.ceil((endsAt - performance.now()) / 1000));
   const written = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
   for (const id of ["left", "left-too"]) document.getElementById(id).textContent = written;
-  if (left === 60 && !warned) say("One minute left to continue to payment.", "bad");
+  if (left === 60 && !warned) say(t("One minute left to continue to payment."), "bad");
   warned = left <= 60;
   if (left === 0) {
     endsAt = null;
-    say("Your time is over and your seats were released. Choose seats again.", "bad");
+    say(t("Your time is over and your seats were released. Choose seats again."), "bad");
     refreshBasket();
   }
 }
@@ -261,23 +311,22 @@ async function pay(submitted) {
   const button = form.querySelector("button");
   button.disabled = true;
   const fields = Object.fromEntries(new FormData(form));
-  const locale = navigator.language;
   const found = await attempt(async () => {
-    const checkout = await call("/api/v1/ticketing/public/checkouts", { event_id: eventId, email: fields.email, name: fields.name, coupon: fields.coupon || null, locale });
+    const checkout = await ask("/api/v1/ticketing/public/checkouts", { event_id: eventId, email: fields.email, name: fields.name, coupon: fields.coupon || null, locale, answers: answers() });
     try {
-      return await call(`/api/v1/ticketing/public/checkouts/${checkout.id}/pay`, { token: checkout.token, provider: fields.provider });
+      return await ask(`/api/v1/ticketing/public/checkouts/${checkout.id}/pay`, { token: checkout.token, provider: fields.provider });
     } catch (error) {
       if (error instanceof Refused) return { url: checkout.order_url };   // the buyer can pay from the order page
       throw error;
     }
   });
-  if (found) location.assign(found.url);
+  if (found) go(found.url);
   else button.disabled = false;
 }
 
 async function start() {
   showTimes();
-  event = await call(base);
+  event = await call(code ? `${base}?code=${encodeURIComponent(code)}` : base);
   draw();
   document.getElementById("map").addEventListener("keydown", move);
   document.getElementById("checkout").addEventListener("submit", pay);
@@ -293,10 +342,14 @@ async function start() {
     if (onSale !== data.on_sale) shown.clear();
     onSale = data.on_sale;
     document.getElementById("cancelled").hidden = data.status !== "cancelled";
-    if (!onSale && data.status !== "cancelled") say("This event is not on sale at the moment.", "bad");
+    if (!onSale && data.status !== "cancelled") say(t("This event is not on sale at the moment."), "bad");
     paint();
   });
 }
 
+if (isEmbedded) {
+  const tell = () => parent.postMessage({ ticketing: { height: document.documentElement.scrollHeight } }, "*");
+  new ResizeObserver(tell).observe(document.body);
+}
 addEventListener("pageshow", (shown) => { if (shown.persisted) location.reload(); });
 start();

@@ -1,15 +1,26 @@
 // Shared by the pages: money and times in the reader's locale, and API calls with readable errors.
 
+const here = document.documentElement.lang || "en";
+/** The reader's own form of the page's language: de-AT on a German page. */
+export const locale = navigator.language?.startsWith(here) ? navigator.language : here;
+const texts = JSON.parse(document.getElementById("texts")?.textContent || "{}");
+
+/** Return a text in the language of the page. Each `{}` stands for the next value. */
+export function t(text, ...values) {
+  let n = 0;
+  return (texts[text] ?? text).replace(/\{\}/g, () => values[n++]);
+}
+
 /** The server sends the number of decimals, because browsers disagree about some currencies. */
 export function money(cents, currency, digits) {
   const decimals = { minimumFractionDigits: digits, maximumFractionDigits: digits };
-  return new Intl.NumberFormat(undefined, { style: "currency", currency, ...decimals }).format(cents / 10 ** digits);
+  return new Intl.NumberFormat(locale, { style: "currency", currency, ...decimals }).format(cents / 10 ** digits);
 }
 
 export function showTimes() {
   for (const time of document.querySelectorAll("time[datetime]")) {
     const options = { dateStyle: "full", timeStyle: "short", timeZone: time.dataset.zone || undefined };
-    time.textContent = new Intl.DateTimeFormat(undefined, options).format(new Date(time.dateTime));
+    time.textContent = new Intl.DateTimeFormat(locale, options).format(new Date(time.dateTime));
   }
 }
 
@@ -22,7 +33,7 @@ export function showMoney() {
 
 export class Refused extends Error {
   constructor(status, problem) {
-    super(problem.detail || "The request failed. Try again.");
+    super(problem.detail || t("The request failed. Try again."));
     this.status = status;
     this.problem = problem;
   }

@@ -1,17 +1,17 @@
 // The waitlist: join it on the page of an event, leave it on the page of the place in the line.
 
-import { call, Refused, showTimes } from "./shared.js";
+import { call, Refused, showTimes, t } from "./shared.js";
 
 const main = document.querySelector("main");
-const problem = (error) => (error instanceof Refused ? error.message : "No connection. Try again.");
+const problem = (error) => (error instanceof Refused ? error.message : t("No connection. Try again."));
 
 document.getElementById("leave")?.addEventListener("click", async ({ target }) => {
-  if (!confirm("Leave the line? Your place goes to the next.")) return;
+  if (!confirm(t("Leave the line? Your place goes to the next."))) return;
   target.disabled = true;
   const state = document.getElementById("state");
   try {
     await call(`/waitlist/${main.dataset.entry}/leave`, { token: main.dataset.token });
-    state.textContent = "You have left the line.";
+    state.textContent = t("You have left the line.");
     target.hidden = true;
   } catch (error) {
     state.textContent = problem(error);
@@ -26,7 +26,7 @@ document.getElementById("join")?.addEventListener("submit", async (submitted) =>
   const state = document.getElementById("joined");
   try {
     await call(`/api/v1/ticketing/public/events/${main.dataset.event}/waitlist`, { email, name, seats: Number(seats), locale: document.documentElement.lang });
-    state.textContent = "You are in the line. We have sent you an email.";
+    state.textContent = t("You are in the line. We have sent you an email.");
     state.className = "message good";
     form.hidden = true;
   } catch (error) {

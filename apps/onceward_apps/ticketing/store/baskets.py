@@ -11,14 +11,16 @@ from onceward import Tx
 
 EVENT = "select e.*, onceward.clock() as now from ticketing.events e where e.id = $1"
 SEATS = """
-select s.id, s.label, s.pool_key, s.status, x.name as section
+select s.id, s.label, s.pool_key, s.status, x.id as section_id, x.name as section, x.kind, x.is_hidden,
+       x.sale_from, x.sale_until
   from ticketing.seats s join ticketing.sections x on x.id = s.section_id
  where s.event_id = $1 and s.id = any($2)
 """
 SEATS_BY_LABEL = "select id from ticketing.seats where event_id = $1 and label = any($2)"
 GENERAL = """
-select x.id, p.key from ticketing.sections x join ticketing.pools p on p.section_id = x.id
- where x.event_id = $1 and x.kind = 'general' and x.id = any($2)
+select x.id, x.id as section_id, x.name as section, x.kind, x.is_hidden, x.sale_from, x.sale_until, p.key as pool_key
+  from ticketing.sections x join ticketing.pools p on p.section_id = x.id
+ where x.event_id = $1 and x.kind <> 'seated' and x.id = any($2)
 """
 # A claim that the basket already has keeps its hold; an expired hold of another basket ends here. A claim that was sold
 # in the meantime stays sold: the basket's own order has the seat.
@@ -30,8 +32,8 @@ with claimed as (
       left join ticketing.seats s on s.event_id = p.event_id and s.label = c.unit
      where c.id = any($1) and c.state = 'held'
 ), kept as (
-    insert into ticketing.seat_holds as h (event_id, section_id, seat_id, claim_id, basket, held_until)
-    select event_id, section_id, seat_id, claim_id, $2, expires_at from claimed order by claim_id
+    insert into ticketing.seat_holds as h (event_id, section_id, seat_id, claim_id, basket, held_until, code_id)
+    select event_id, section_id, seat_id, claim_id, $2, expires_at, $3 from claimed order by claim_id
     on conflict (claim_id) do update set held_until = excluded.held_until
     returning h.id, h.seat_id, h.section_id, h.claim_id, h.held_until
 ), replaced as (
@@ -57,9 +59,10 @@ select c.*, onceward.clock() as now, array(select i.seat_hold_id from ticketing.
 """
 HOLDS = """
 select h.id, h.seat_id, h.section_id, h.claim_id, h.checkout_id, h.held_until, h.created_at, s.label, x.name as section,
-       x.price_cents
+       x.kind, h.type_id, y.name as type, coalesce(y.price_cents, x.price_cents) as price_cents
   from ticketing.seat_holds h
   join ticketing.sections x on x.id = h.section_id
+  left join ticketing.ticket_types y on y.id = h.type_id
   left join ticketing.seats s on s.id = h.seat_id
  where h.basket = $1 and h.event_id = $2 and h.status = 'active' and h.held_until > onceward.clock()
  order by x.position, s.row_name, s.number, h.id
@@ -78,17 +81,20 @@ ADD_CHECKOUT = """
 with added as (
     insert into ticketing.checkouts
         (id, event_id, basket, user_id, email, name, locale, currency, subtotal_cents, discount_cents, tax_cents,
-         platform_fee_cents, total_cents, fee_paid_by, tax_included, coupon_id, coupon_code, reserved_at, expires_at)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+         platform_fee_cents, total_cents, fee_paid_by, tax_included, coupon_id, coupon_code, reserved_at, expires_at,
+         group_discount_cents, customer, answers)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
     returning *
 ), items as (
     insert into ticketing.checkout_items
-        (checkout_id, section_id, seat_id, seat_hold_id, price_cents, discount_cents, tax_cents, fee_cents, position)
-    select $1, i.* from unnest($20::uuid[], $21::uuid[], $22::uuid[], $23::bigint[], $24::bigint[], $25::bigint[],
-                               $26::bigint[], $27::int[]) as i
+        (checkout_id, section_id, seat_id, seat_hold_id, type_id, price_cents, discount_cents, tax_cents,
+          fee_cents, position)
+    select $1, i.* from unnest($23::uuid[], $24::uuid[], $25::uuid[], $26::uuid[], $27::bigint[], $28::bigint[],
+           $29::bigint[],
+                               $30::bigint[], $31::int[]) as i
 ), taken as (
     update ticketing.seat_holds set held_until = greatest(held_until, $19), checkout_id = $1
-     where id = any($22) returning id, seat_id, held_until
+     where id = any($25) returning id, seat_id, held_until
 ), shown as (
     update ticketing.seats s set held_until = taken.held_until, version = s.version + 1
       from taken where s.id = taken.seat_id and s.seat_hold_id = taken.id
@@ -104,6 +110,16 @@ update ticketing.checkouts set status = $2, ended_at = onceward.now()
 HOLDS_OF = """
 select h.id, h.claim_id from ticketing.checkout_items i join ticketing.seat_holds h on h.id = i.seat_hold_id
  where i.checkout_id = $1 and h.checkout_id = $1 and h.status = 'active' order by h.claim_id
+"""
+WAIT_UNTIL = """
+with waiting as (
+    update ticketing.checkouts set expires_at = $2 where id = $1 and status in ('started', 'failed') returning id
+), held as (
+    update ticketing.seat_holds h set held_until = greatest(h.held_until, $2)
+      from waiting w where h.checkout_id = w.id and h.status = 'active' returning h.id, h.seat_id, h.held_until
+)
+update ticketing.seats s set held_until = held.held_until, version = s.version + 1
+  from held where s.id = held.seat_id and s.seat_hold_id = held.id
 """
 CLOCK = "select onceward.clock()"
 EXPIRE_HOLDS = """
@@ -138,14 +154,14 @@ async def seats_by_label(tx: Tx, event_id: UUID, labels: Sequence[str]) -> list[
     return [row["id"] for row in await tx.fetch(SEATS_BY_LABEL, event_id, list(labels))]
 
 
-async def general(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, str]:
-    """Return the pools of sections without seats."""
-    return {row["id"]: row["key"] for row in await tx.fetch(GENERAL, event_id, list(ids))}
+async def general(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, Any]:
+    """Return the sections without seats, each with the key of its pool."""
+    return {row["id"]: row for row in await tx.fetch(GENERAL, event_id, list(ids))}
 
 
-async def take(tx: Tx, claim_ids: Sequence[int], basket: str) -> int:
+async def take(tx: Tx, claim_ids: Sequence[int], basket: str, code_id: UUID | None = None) -> int:
     """Record claims as holds, and mark their seats as held for other buyers. Return how many were not sold already."""
-    return len(await tx.fetch(TAKE, list(claim_ids), basket))
+    return len(await tx.fetch(TAKE, list(claim_ids), basket, code_id))
 
 
 async def holds(tx: Tx, basket: str, event_id: UUID) -> list[Any]:
@@ -168,7 +184,8 @@ async def let_go(tx: Tx, hold_ids: Sequence[UUID]) -> None:
 
 
 async def add_checkout(tx: Tx, *values: Any) -> Any:
-    """Write a checkout with its items and extend its holds. It is the only checkout that may be paid for these holds."""
+    """Write a checkout with its items and extend its holds. It is the only checkout that may be paid for these
+    holds."""
     return await tx.fetchrow(ADD_CHECKOUT, *values)
 
 
@@ -183,6 +200,11 @@ async def end_checkout(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[s
 
 async def holds_of(tx: Tx, checkout_id: UUID) -> list[Any]:
     return await tx.fetch(HOLDS_OF, checkout_id)
+
+
+async def wait_until(tx: Tx, checkout_id: UUID, until: datetime) -> None:
+    """Move the end of a checkout and of its holds."""
+    await tx.execute(WAIT_UNTIL, checkout_id, until)
 
 
 async def clock(tx: Tx) -> datetime:

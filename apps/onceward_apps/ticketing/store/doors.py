@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Tx
+from onceward_apps.ticketing.store.views import PLACE
 
 OPEN_AFTER = timedelta(days=2)
 """How long after the end of an event its doors still send scans that they took without a network."""
@@ -28,26 +29,31 @@ SEEN = "update ticketing.doors set seen_at = onceward.now() where id = $1"
 # In the order of their changes, which an index has. A change that commits late is found by the next request: it asks
 # again
 # for the last minutes.
-LISTED = """
+LISTED = f"""
 select t.id, t.ticket_code, t.status, t.frozen_at is not null as is_frozen, t.holder_name as holder, t.scanned_at,
        t.scanned_gate,
-       t.outside_at, coalesce(s.label, x.name) as place, t.updated_at
+       t.outside_at, {PLACE} as place, x.kind = 'addon' as is_addon, t.updated_at
   from ticketing.tickets t
   join ticketing.sections x on x.id = t.section_id
+  join ticketing.checkout_items i on i.id = t.item_id
+  left join ticketing.ticket_types y on y.id = i.type_id
   left join ticketing.seats s on s.id = t.seat_id
  where t.event_id = $1 and t.updated_at >= $2 and (t.updated_at, t.id) > ($2, $3)
  order by t.updated_at, t.id limit $4
 """
-TO_SCAN = """
+TO_SCAN = f"""
 select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.outside_at, t.frozen_at,
        t.holder_name,
-       coalesce(s.label, x.name) as place, e.status = 'cancelled' as is_cancelled, e.doors_open_at, e.doors_close_at,
+       {PLACE} as place, x.kind = 'addon' as is_addon, e.status = 'cancelled' as is_cancelled, e.doors_open_at,
+         e.doors_close_at,
        e.has_reentry
   from ticketing.tickets t
   join ticketing.events e on e.id = t.event_id
   join ticketing.sections x on x.id = t.section_id
+  join ticketing.checkout_items i on i.id = t.item_id
+  left join ticketing.ticket_types y on y.id = i.type_id
   left join ticketing.seats s on s.id = t.seat_id
- where {} = $1
+ where {{}} = $1
    for update of t
 """
 BY_CODE = TO_SCAN.format("t.ticket_code")

@@ -9,26 +9,29 @@ from uuid import UUID
 import orjson
 
 from onceward import Tx
+from onceward_apps.ticketing.store.views import PLACE
 
 OPEN_COUNTER = "insert into ticketing.invoice_counters default values on conflict (organization_id) do nothing"
 LOCK_COUNTER = "select last_number from ticketing.invoice_counters where organization_id = $1 for update"
 ADVANCE_COUNTER = "update ticketing.invoice_counters set last_number = last_number + $2 where organization_id = $1"
 # What an invoice says, read after the counter was locked, so that it sees the documents of every earlier batch.
-ORDERS = """
+ORDERS = f"""
 select c.id as checkout_id, c.name, c.email, c.currency, c.provider, c.completed_at, c.fee_paid_by,
        c.platform_fee_cents,
-       c.tax_included, e.tax_bps, e.name as event_name, e.starts_at, v.name as venue_name, to_jsonb(b) as billing,
+       c.tax_included, e.tax_bps, e.jurisdiction, e.tax_category, e.name as event_name, e.starts_at, v.name as
+         venue_name, to_jsonb(b) as billing,
        coalesce(b.version, 0) as version, i.items
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
   left join ticketing.billing b on b.checkout_id = c.id
  cross join lateral (
-    select jsonb_agg(jsonb_build_object('place', coalesce(s.label, x.name), 'price_cents', i.price_cents,
+    select jsonb_agg(jsonb_build_object('place', {PLACE}, 'price_cents', i.price_cents,
                                         'discount_cents', i.discount_cents, 'tax_cents', i.tax_cents) order by
                                                i.position) as items
       from ticketing.checkout_items i
       join ticketing.sections x on x.id = i.section_id
+      left join ticketing.ticket_types y on y.id = i.type_id
       left join ticketing.seats s on s.id = i.seat_id
      where i.checkout_id = c.id) i
  where c.id = any($1::uuid[]) and c.status in ('completed', 'refunded')

@@ -10,7 +10,8 @@ from onceward import Tx
 # A ticket that was transferred belongs to its new holder, and keeps their address.
 CORRECT = """
 with order_of as (
-    update ticketing.checkouts set email = $2, name = $3, link_version = link_version + $4::boolean::int
+    update ticketing.checkouts set email = $2, name = $3, customer = case when customer is not null then lower($2) end,
+           link_version = link_version + $4::boolean::int
      where id = $1 returning id
 )
 update ticketing.tickets t set holder_email = $2, holder_name = $3, updated_at = onceward.now()

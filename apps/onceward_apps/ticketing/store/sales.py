@@ -9,9 +9,10 @@ from uuid import UUID
 from onceward import Tx
 from onceward.ledger import named_errors
 from onceward_apps.ticketing.model import Occupancy
+from onceward_apps.ticketing.store.views import PLACE
 
-# The lock of the checkout serializes everything about one order. The event is locked `for key share`: sales do not wait for each
-# other, and cancelling the event waits for them.
+# The lock of the checkout serializes everything about one order. The event is locked `for key share`: sales do not wait
+# for each other, and cancelling the event waits for them.
 LOCK = """
 select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.dispute_policy, e.starts_at, e.ends_at, e.alert_percent,
        e.alerted_at, e.refund_policy,
@@ -28,13 +29,13 @@ TAKE = """
 select from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
    for update of c for key share of e
 """
-ITEMS = """
+ITEMS = f"""
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.alert_percent, e.alerted_at, e.refund_policy,
        e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone, k.key as sealed_key,
        o.name as organizer, onceward.now() as now,
        i.id as item_id, i.seat_id, i.section_id, i.seat_hold_id, i.price_cents, i.discount_cents as item_discount_cents,
-       i.tax_cents as item_tax_cents, i.fee_cents, h.claim_id, h.checkout_id as held_for, h.status as hold_status, s.label,
-       s.version, x.name as section
+       i.tax_cents as item_tax_cents, i.fee_cents, h.claim_id, h.checkout_id as held_for, h.status as hold_status,
+       {PLACE} as place, x.kind, s.version
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
@@ -43,6 +44,7 @@ select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.alert
   join ticketing.checkout_items i on i.checkout_id = c.id
   join ticketing.seat_holds h on h.id = i.seat_hold_id
   join ticketing.sections x on x.id = i.section_id
+  left join ticketing.ticket_types y on y.id = i.type_id
   left join ticketing.seats s on s.id = i.seat_id
  where c.id = $1
  order by i.position
@@ -58,7 +60,9 @@ with counted as (
 insert into ticketing.sales_funnel as f
     (event_id, day, purchases, seats, revenue_cents, coupon_purchases, coupon_discount_cents, conversion_s_total)
 select c.event_id, (c.completed_at at time zone 'UTC')::date, 1,
-       (select count(*) from ticketing.checkout_items i where i.checkout_id = c.id), c.total_cents,
+       (select count(*) from ticketing.checkout_items i join ticketing.sections x on x.id = i.section_id and x.kind
+         <> 'addon'
+         where i.checkout_id = c.id), c.total_cents,
        (c.coupon_id is not null)::int, c.discount_cents,
        extract(epoch from c.completed_at - c.started_at)::int8
   from ticketing.checkouts c join counted on counted.checkout_id = c.id
@@ -92,7 +96,8 @@ async def take(tx: Tx, checkout_id: UUID) -> None:
 
 
 async def items(tx: Tx, checkout_id: UUID) -> list[Any]:
-    """Return the items of a locked checkout in order, each with its hold, its claim and the present version of its seat.
+    """Return the items of a locked checkout in order, each with its hold, its claim and the present version of its
+    seat.
 
     Every row also has the checkout with its event.
     """

@@ -18,12 +18,13 @@ VENUES = "select * from ticketing.venues where organization_id = $1 order by nam
 ADD_EVENT = """
 insert into ticketing.events
     (venue_id, name, description, starts_at, ends_at, currency, fee_bps, fee_paid_by, tax_bps, tax_included, hold_s,
-     checkout_s, most_per_order, refund_policy, support_contact)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+     checkout_s, most_per_order, refund_policy, support_contact, jurisdiction, tax_category)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 returning *
 """
 EVENT = """
-select e.*, v.name as venue_name, v.address as venue_address, v.timezone, o.name as organizer
+select e.*, v.name as venue_name, v.address as venue_address, v.timezone, o.name as organizer, o.slug as organizer_slug,
+       onceward.clock() as now
   from ticketing.events e
   join ticketing.venues v on v.id = e.venue_id
   join onceward.organizations o on o.organization_id = e.organization_id
@@ -35,11 +36,11 @@ select e.*, v.name as venue_name, v.address as venue_address, v.timezone
  where e.organization_id = $1 order by e.starts_at, e.id
 """
 ON_SALE = """
-select e.id, e.name, e.starts_at, v.name as venue_name, v.timezone, o.name as organizer
+select e.id, e.name, e.starts_at, v.name as venue_name, v.timezone, o.name as organizer, o.slug as organizer_slug
   from ticketing.events e
   join ticketing.venues v on v.id = e.venue_id
   join onceward.organizations o on o.organization_id = e.organization_id
- where e.status = 'on_sale' and e.starts_at > onceward.now()
+ where e.status = 'on_sale' and e.starts_at > onceward.now() and ($1::uuid is null or e.organization_id = $1)
  order by e.starts_at, e.id limit 200
 """
 # Does not wait for sales, nor they for it: they lock the row `for key share`.
@@ -48,7 +49,8 @@ EDIT = """
 update ticketing.events
    set name = $2, description = $3, refund_policy = $4, support_contact = $5, most_per_order = $6, hold_s = $7,
        checkout_s = $8, alert_percent = $9, doors_open_at = $10, doors_close_at = $11, has_reentry = $12,
-       offer_s = $13, has_resale = $14
+       offer_s = $13, has_resale = $14, cancel_hours = $15, sale_from = $16, sale_until = $17, most_per_customer = $18,
+       group_from = $19, group_bps = $20
  where id = $1
 """
 # Waits for sales that are being committed: their mails have the old date, and the workflow finds their orders.
@@ -153,9 +155,9 @@ async def lock_event(tx: Tx, event_id: UUID) -> Any:
     return await tx.fetchrow(LOCK_EVENT, event_id)
 
 
-async def events_on_sale(tx: Transaction) -> list[Any]:
-    """Return the coming events of all organizers, for the public list. `tx` must run as the engine."""
-    return await tx.fetch(ON_SALE)
+async def events_on_sale(tx: Transaction, organization: UUID | None = None) -> list[Any]:
+    """Return the coming events of one organizer or of all, for the public lists. `tx` must run as the engine."""
+    return await tx.fetch(ON_SALE, organization)
 
 
 async def events(tx: Tx) -> list[Any]:

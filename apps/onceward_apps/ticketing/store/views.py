@@ -11,9 +11,13 @@ from onceward import Tx
 LINK_DAYS = 90
 STATUS_FOR_BUYER = """case when exists (select from ticketing.tickets n where n.checkout_id = t.checkout_id and n.transferred_from = t.id)
             then 'transferred' else t.status end"""
-TICKET = """
-select t.*, k.key as sealed_key, s.label, x.name as section, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at,
-       v.name as venue_name, v.address as venue_address, v.timezone, o.name as organizer, onceward.clock() as now,
+PLACE = "coalesce(s.label, x.name) || coalesce(', ' || y.name, '')"
+"""What a ticket or an item is for: the seat `s` or section `x`, and the ticket type `y` that was chosen."""
+TICKET = f"""
+select t.*, k.key as sealed_key, s.label, x.name as section, {PLACE} as place, e.name as event_name, e.status as
+       event_status, e.starts_at, e.ends_at,
+       v.name as venue_name, v.address as venue_address, v.timezone, o.name as organizer, o.slug as organizer_slug,
+         onceward.clock() as now,
        exists (select from ticketing.tickets n where n.checkout_id = t.checkout_id and n.transferred_from = t.id) as was_transferred
   from ticketing.tickets t
   join ticketing.sections x on x.id = t.section_id
@@ -21,6 +25,8 @@ select t.*, k.key as sealed_key, s.label, x.name as section, e.name as event_nam
   join ticketing.venues v on v.id = e.venue_id
   join onceward.organizations o on o.organization_id = t.organization_id
   join ticketing.signing_keys k on k.organization_id = t.organization_id
+  join ticketing.checkout_items i on i.id = t.item_id
+  left join ticketing.ticket_types y on y.id = i.type_id
   left join ticketing.seats s on s.id = t.seat_id
  where t.id = $1
 """
@@ -29,9 +35,10 @@ update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now() 
 """
 ORDER = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact,
-       e.has_waitlist, e.has_resale, e.offer_s, e.moved_at, e.moved_from, e.move_reason, e.refund_until,
+       e.cancel_hours, e.has_waitlist, e.has_resale, e.offer_s, e.moved_at, e.moved_from, e.move_reason, e.refund_until,
               e.date_version, v.name as venue_name,
-       v.address as venue_address, v.timezone, o.name as organizer, k.key as sealed_key,
+       v.address as venue_address, v.timezone, o.name as organizer, o.slug as organizer_slug,
+       k.key as sealed_key,
        (select max(i.number) from ticketing.invoices i where i.checkout_id = c.id and i.kind = 'invoice') as
               invoice_number,
        onceward.clock() as now
@@ -45,18 +52,20 @@ select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_
 # A ticket that was transferred belongs to its new holder: the order shows where it was, but not its new code.
 TICKETS = f"""
 select t.id, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, t.purchased_at, t.scanned_at, t.holder_name, t.seat_id, t.section_id,
-       t.event_id, coalesce(s.label, x.name) as place, i.price_cents, i.position
+       t.event_id, {PLACE} as place, i.price_cents, i.position
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
   join ticketing.sections x on x.id = t.section_id
+  left join ticketing.ticket_types y on y.id = i.type_id
   left join ticketing.seats s on s.id = t.seat_id
  where t.checkout_id = $1 and t.transferred_from is null
  order by i.position, t.created_at
 """
-ITEMS = """
-select i.*, coalesce(s.label, x.name) as place
+ITEMS = f"""
+select i.*, {PLACE} as place
   from ticketing.checkout_items i
   join ticketing.sections x on x.id = i.section_id
+  left join ticketing.ticket_types y on y.id = i.type_id
   left join ticketing.seats s on s.id = i.seat_id
  where i.checkout_id = $1 order by i.position
 """
@@ -64,11 +73,6 @@ MAILS = """
 select count(*) as number, count(*) filter (where key <> $2 and created_at > onceward.now() - interval '1 minute') as recent
   from onceward.messages
  where coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1 and key >= $2 and key < $2 || '~'
-"""
-FREE_SEATS = """
-select id from ticketing.seats
- where event_id = $1 and (status = 'available' or (status = 'held' and held_until <= onceward.clock()))
- order by section_id, ordinal
 """
 CHECKOUTS = """
 select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.currency, c.provider, c.provider_payment_id,
@@ -117,8 +121,3 @@ async def items(tx: Tx, checkout_id: UUID) -> list[Any]:
 async def checkouts(tx: Tx, event_id: UUID, status: str | None, limit: int, before: UUID | None = None) -> list[Any]:
     """Return the newest orders of an event; `before` is the last one of the previous page."""
     return await tx.fetch(CHECKOUTS, event_id, status, limit, before)
-
-
-async def free_seats(tx: Tx, event_id: UUID) -> list[UUID]:
-    """Return the seats that can be held now, in the order of the seat map."""
-    return [row["id"] for row in await tx.fetch(FREE_SEATS, event_id)]

@@ -14,7 +14,8 @@ on conflict (event_id, lower(email)) where status in ('waiting', 'offered') do n
 """
 FIND = "select * from ticketing.waitlist where event_id = $1 and lower(email) = lower($2) and status in ('waiting', 'offered')"
 ENTRY = """
-select w.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, v.timezone, o.name as organizer,
+select w.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, v.timezone, o.name as
+       organizer, o.slug as organizer_slug,
        k.key as sealed_key, onceward.clock() as now,
        (select count(*) from ticketing.waitlist b
          where b.event_id = w.event_id and b.status = 'waiting' and (b.created_at, b.id) <= (w.created_at, w.id)) as
@@ -61,11 +62,12 @@ select x.id as section_id, c.capacity - c.held - c.sold as free
   from ticketing.sections x
   join ticketing.pools p on p.section_id = x.id
   join onceward.capacity_pools c on c.id = p.pool_id
- where x.event_id = $1 and x.kind = 'general' order by x.position
+ where x.event_id = $1 and x.kind = 'general' and not x.is_hidden order by x.position
 """
 FREE_SEATS = """
 select id from ticketing.seats
  where event_id = $1 and (status = 'available' or (status = 'held' and held_until <= onceward.clock()))
+   and section_id not in (select id from ticketing.sections where event_id = $1 and is_hidden)
  order by section_id, ordinal limit $2
 """
 

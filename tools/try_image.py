@@ -1,0 +1,184 @@
+"""Run the image that `deploy/build-image` built as a production would, and say what happened.
+
+    python tools/try_image.py --database postgresql://postgres:...@127.0.0.1:5432/postgres
+
+Needs root, buildah and runc. Every container has a read-only root, user 10001, no capabilities, and the network of this machine. It migrates,
+adds a source, starts a web process and a worker, receives a signed webhook, waits until it is handled, and stops both with SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+SECRET = "whsec_" + "a" * 32
+WAIT_S = 90
+APP = """
+from onceward import Event, Onceward, Tx
+
+app = Onceward("shop")
+
+
+@app.on("shop", "charge.succeeded")
+async def paid(event: Event, tx: Tx) -> None:
+    await tx.fetchval("select 1")
+"""
+
+
+class Image:
+    """The mounted image, and containers of it."""
+
+    def __init__(self, name: str, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.container = out("buildah", "from", name).strip()
+        self.root = out("buildah", "mount", self.container).strip()
+        inspected = json.loads(out("buildah", "inspect", "--type", "image", name))
+        config = inspected["Docker"]["config"]
+        self.variables = dict(each.split("=", 1) for each in config["Env"])
+        assert config["User"] == "10001", config["User"]
+        (folder / "app").mkdir()
+        (folder / "app" / "shop.py").write_text(APP)
+        folder.chmod(0o755)
+
+    def start(self, name: str, *command: str, **variables: str) -> subprocess.Popen[str]:
+        bundle = self.folder / name
+        bundle.mkdir()
+        subprocess.run(["runc", "spec"], cwd=bundle, check=True)
+        path = bundle / "config.json"
+        spec = json.loads(path.read_text())
+        self._restrict(spec)
+        spec["process"]["args"] = list(command)
+        every = {**self.variables, **self.environment, **variables}
+        spec["process"]["env"] = [f"{key}={value}" for key, value in every.items()]
+        path.write_text(json.dumps(spec))
+        return subprocess.Popen(
+            ["runc", "--root", str(self.folder / "runc"), "run", "--bundle", str(bundle), f"try-{name}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def _restrict(self, spec: dict[str, Any]) -> None:
+        process, linux = spec["process"], spec["linux"]
+        spec["root"] = {"path": self.root, "readonly": True}
+        process["terminal"] = False
+        process["user"] = {"uid": 10001, "gid": 10001}
+        process["noNewPrivileges"] = True
+        process["capabilities"] = {kind: [] for kind in process["capabilities"]}
+        process["rlimits"] = []
+        linux["namespaces"] = [each for each in linux["namespaces"] if each["type"] not in ("network", "cgroup")]
+        linux["resources"] = {}
+        spec["mounts"] = [each for each in spec["mounts"] if each["destination"] not in ("/sys", "/sys/fs/cgroup")]
+        app = {"destination": "/srv", "type": "bind", "source": str(self.folder / "app"), "options": ["bind", "ro"]}
+        spec["mounts"].append(app)
+        process["cwd"] = "/srv"
+        for place in ("/data", "/tmp"):
+            options = ["nosuid", "nodev", "mode=1777", "size=65536k"]
+            spec["mounts"].append({"destination": place, "type": "tmpfs", "source": "tmpfs", "options": options})
+
+    def run(self, name: str, *command: str, fails: bool = False, **variables: str) -> str:
+        process = self.start(name, *command, **variables)
+        text, _ = process.communicate(timeout=WAIT_S)
+        assert (process.returncode != 0) == fails, f"{' '.join(command)} ended with {process.returncode}:\n{text}"
+        return text
+
+    def stop(self, name: str, process: subprocess.Popen[str]) -> None:
+        began = time.monotonic()
+        out("runc", "--root", str(self.folder / "runc"), "kill", f"try-{name}", "TERM")
+        text, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, f"{name} ended with {process.returncode}:\n{text[-3000:]}"
+        print(f"{name} stopped on SIGTERM in {time.monotonic() - began:.1f} s")
+
+    def close(self) -> None:
+        subprocess.run(["buildah", "umount", self.container], check=False, stdout=subprocess.DEVNULL)
+        subprocess.run(["buildah", "rm", self.container], check=False, stdout=subprocess.DEVNULL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--image", default="onceward")
+    parser.add_argument("--database", required=True)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
+        environment = {
+            "ONCEWARD_DATABASE_URL": options.database,
+            "ONCEWARD_APP": "shop:app",
+            "ONCEWARD_SECRET_KEY": "k" * 40,
+            "ONCEWARD_ENVIRONMENT": "production",
+            "ONCEWARD_AUTO_MIGRATE": "false",
+            "ONCEWARD_HOST": "127.0.0.1",
+            "ONCEWARD_PORT": str(port),
+            "ONCEWARD_HEALTH_PORT": str(port),
+            "ONCEWARD_PUBLIC_URL": f"http://127.0.0.1:{port}",
+        }
+        image = Image(options.image, Path(folder), environment)
+        try:
+            use(image, port)
+        finally:
+            image.close()
+
+
+def use(image: Image, port: int) -> None:
+    began = time.monotonic()
+    assert "Read-only file system" in image.run("write", "python", "-c", "open('/x', 'w')", fails=True)
+    image.run("migrate", "onceward", "migrate")
+    image.run("source", "onceward", "sources", "add", "shop", "--provider", "stripe", "--secret", SECRET)
+    health = free_port()
+    web, worker = (
+        image.start("web", "onceward", "serve"),
+        image.start("worker", "onceward", "worker", ONCEWARD_HEALTH_PORT=str(health)),
+    )
+    for each in (port, health):
+        wait_until_ready(each, (web, worker))
+    print(f"migrated, and a web process and a worker ready, after {time.monotonic() - began:.1f} s")
+    print(image.run("trigger", "onceward", "trigger", "stripe", "charge.succeeded", "--source", "shop").strip())
+    events: list[dict[str, Any]] = []
+    for attempt in range(WAIT_S):
+        events = json.loads(image.run(f"events{attempt}", "onceward", "events", "ls", "--json"))
+        if [each["status"] for each in events] == ["success"]:
+            break
+        time.sleep(1)
+    else:
+        raise AssertionError(f"the event was not handled: {events}")
+    print(f"the webhook is handled after {time.monotonic() - began:.1f} s")
+    image.stop("worker", worker)
+    image.stop("web", web)
+
+
+def wait_until_ready(port: int, processes: tuple[subprocess.Popen[str], ...]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=4)
+        except OSError:
+            ended = [each for each in processes if each.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                text = ended[0].communicate()[0] if ended else ""
+                raise AssertionError(f"port {port} is not ready:\n{text[-3000:]}") from None
+            time.sleep(0.2)
+        else:
+            return
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def out(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
