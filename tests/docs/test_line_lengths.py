@@ -27,7 +27,7 @@ def test_lines_of_prose_are_short(page: Path) -> None:
             assert len(CODE.sub("", line)) <= MOST, f"{page.relative_to(ROOT)}:{number} has {len(line)} characters"
 
 
-LONG_LINES = {".sql": (140, 57), ".py": (120, 400)}
+LONG_LINES = {".sql": (140, 0), ".py": (120, 400)}
 """The most characters of a line of code, and how many lines may still be longer. Lower the number when you shorten lines."""
 
 

@@ -1,5 +1,6 @@
--- Return the size of this database, the directory of the server if it listens on this machine's socket and the caller may know it, and the sizes
--- of the $1 largest tables with their indexes. The pages of all tables are known from statistics: only the largest are measured.
+-- Return the size of this database, the directory of the server if it listens on this machine's socket and the caller
+-- may know it, and the sizes of the $1 largest tables with their indexes. The pages of all tables are known from
+-- statistics: only the largest are measured.
 select pg_database_size(current_database()) as bytes,
        case when inet_server_addr() is null and pg_has_role('pg_read_all_settings', 'usage')
             then (select s.setting from pg_settings s where s.name = 'data_directory') end as directory,

@@ -2,7 +2,8 @@
 -- and 4 bytes in the page; equal keys are stored once, so the estimate is rather too low than too high.
 select i.schemaname || '.' || i.indexrelname as name, i.schemaname || '.' || i.relname as table,
        pg_relation_size(i.indexrelid) as bytes,
-       greatest(0, pg_relation_size(i.indexrelid) - (greatest(c.reltuples, 0) * (4 + 8 * ceil((8 + w.width) / 8.0)) / 0.9)::bigint - 2 * 8192) as free_bytes
+       greatest(0, pg_relation_size(i.indexrelid) - 2 * 8192
+           - (greatest(c.reltuples, 0) * (4 + 8 * ceil((8 + w.width) / 8.0)) / 0.9)::bigint) as free_bytes
   from pg_stat_user_indexes i
   join pg_class c on c.oid = i.indexrelid
   join pg_am m on m.oid = c.relam and m.amname = 'btree'

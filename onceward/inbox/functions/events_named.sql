@@ -23,4 +23,7 @@ revoke all on function onceward.events_named(text) from public;
 grant execute on function onceward.events_named(text) to onceward_app, onceward_engine;
 
 comment on function onceward.events_named(text) is
-    'Return the ids of the events that have this id at their sender, of the current organization if there is one. It needs no index of its own, which every received webhook would have to maintain: it goes from sender to sender in the unique index on (webhook_id, event_id), with one probe each. It runs with the rights of the owner, because under a policy each probe would read the rows of all other organizations.';
+    'Return the ids of the events that have this id at their sender, of the current organization if there is one. '
+     'It needs no index of its own, which every received webhook would have to maintain: '
+     'it goes from sender to sender in the unique index on (webhook_id, event_id), with one probe each. '
+     'It runs with the rights of the owner, because under a policy each probe would read the rows of all other organizations.';

@@ -52,4 +52,5 @@ end
 $$;
 
 revoke all on function webhook.mark_event_result(uuid, public.webhook_event_status, text, bigint) from public;
-grant execute on function webhook.mark_event_result(uuid, public.webhook_event_status, text, bigint) to onceward_sql_worker, onceward_organization_worker, onceward_engine;
+grant execute on function webhook.mark_event_result(uuid, public.webhook_event_status, text, bigint)
+    to onceward_sql_worker, onceward_organization_worker, onceward_engine;

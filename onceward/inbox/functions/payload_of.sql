@@ -5,4 +5,5 @@ create or replace function onceward.payload_of(p onceward.webhook_events) return
 $$;
 
 revoke all on function onceward.payload_of(onceward.webhook_events) from public;
-grant execute on function onceward.payload_of(onceward.webhook_events) to onceward_app, onceward_engine, onceward_sql_worker, onceward_organization_worker;
+grant execute on function onceward.payload_of(onceward.webhook_events) to onceward_app, onceward_engine,
+    onceward_sql_worker, onceward_organization_worker;

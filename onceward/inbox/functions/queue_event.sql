@@ -25,11 +25,13 @@ begin
         v_lane := case when v_source.rate_per_s is not null or v_source.paused_at is not null then 'source:' || p.webhook_id end;
     end if;
     insert into onceward.work as w (id, organization_id, line, kind, task, queue, sort_at, attempts, lane, source, earlier)
-    values (p.seq, p.organization_id, onceward.line_of(p.organization_id, null), 'event', v_task, v_queue, onceward.now(), p_attempts, v_lane, p.webhook_id,
+    values (p.seq, p.organization_id, onceward.line_of(p.organization_id, null), 'event', v_task, v_queue,
+        onceward.now(), p_attempts, v_lane, p.webhook_id,
             greatest(onceward.last_attempt(p.seq) - p_attempts, 0))
     on conflict (id) do update
        set lease = null, claimed_at = null, slot = null, parent_slot = null, cancel = null, dead_reason = null, dead_at = null,
-           sort_at = excluded.sort_at, attempts = excluded.attempts, earlier = excluded.earlier, crashes = 0, queue = excluded.queue, task = excluded.task;
+           sort_at = excluded.sort_at, attempts = excluded.attempts, earlier = excluded.earlier, crashes = 0,
+               queue = excluded.queue, task = excluded.task;
     perform pg_notify('onceward_work', v_queue);
 end
 $$;

@@ -10,6 +10,7 @@ begin
        set status = 'pending', attempts = 0, last_attempt_at = null, processed_at = null, settles = settles + 1
      where seq = p_seq returning webhook_id into v_source;
     insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at, lease, claimed_at, source)
-    values (p_seq, p_organization_id, onceward.line_of(p_organization_id, null), 'event', p_task, p_queue, onceward.now(), p_lease, clock_timestamp(), v_source);
+    values (p_seq, p_organization_id, onceward.line_of(p_organization_id, null), 'event', p_task, p_queue,
+        onceward.now(), p_lease, clock_timestamp(), v_source);
 end
 $$;

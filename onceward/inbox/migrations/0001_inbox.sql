@@ -5,7 +5,8 @@ create table onceward.sources (
     organization_id uuid references onceward.organizations on delete cascade,
     name text not null check (name ~ '^[a-z0-9][a-z0-9_-]{0,62}$' and name <> 'payments'),
     provider text not null,
-    app text check (app ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),  -- whose handlers get the events; null: those of the only app that handles the type
+    -- whose handlers get the events; null: those of the only app that handles the type
+    app text check (app ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
     mode text not null default 'ack' check (mode in ('ack', 'inline', 'external')),
     secrets bytea,                         -- encrypted: all valid secrets, and the secret options
     options jsonb not null default '{}',
@@ -31,7 +32,8 @@ comment on table onceward.sources is
     'Senders of webhooks. A source without an organization belongs to the platform; its handlers choose the organization they act for.';
 select onceward.protect('onceward.sources');
 revoke select, insert, update, delete on onceward.sources from onceward_app;
-grant select (webhook_id, organization_id, name, provider, app, mode, public_url, ordering, rate_per_s, requests_per_s, requests_at_once, max_body_bytes,
+grant select (webhook_id, organization_id, name, provider, app, mode, public_url, ordering, rate_per_s,
+    requests_per_s, requests_at_once, max_body_bytes,
               retention_days, origin, paused_at, created_at, deleted_at) on onceward.sources to onceward_app;
 
 insert into onceward.sources (webhook_id, name, provider, mode, origin)

@@ -1,9 +1,10 @@
 -- Look at the next $4 events after the id $3 whose type nobody handled when they arrived.
--- If a live worker handles the type now, move the event to the queue `events`. If after $1 seconds a worker that has run for as long could
--- know the type, and does not, mark the event as done with the result `unhandled`: a worker of the source's app, or any worker if the source
--- names no app and no app that ran here before is away. Otherwise the event waits and is noted in onceward.unserved; after $2 seconds it
--- becomes a dead letter. Events of paused sources wait.
--- Returns how many it saw, the id of the last one, how many it moved and ended, the unhandled types with one source of each, and what is new in unserved.
+-- If a live worker handles the type now, move the event to the queue `events`. If after $1 seconds a worker that has
+-- run for as long could know the type, and does not, mark the event as done with the result `unhandled`: a worker of
+-- the source's app, or any worker if the source names no app and no app that ran here before is away. Otherwise the
+-- event waits and is noted in onceward.unserved; after $2 seconds it becomes a dead letter. Events of paused sources wait.
+-- Returns how many it saw, the id of the last one, how many it moved and ended, the unhandled types with one source of
+-- each, and what is new in unserved.
 with alive as materialized (
     select distinct t from onceward.workers w, unnest(w.tasks) t
 ), away as materialized (

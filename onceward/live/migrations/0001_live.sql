@@ -8,7 +8,8 @@ create table onceward.feed (
     key text,                              -- null: every key of the table
     value text                             -- the value of the key; null for SQL null
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-comment on table onceward.feed is 'Keys that changed in watched tables, by transaction. Rows are removed a few minutes after all nodes could read them.';
+comment on table onceward.feed is
+    'Keys that changed in watched tables, by transaction. Rows are removed a few minutes after all nodes could read them.';
 create index feed_xid on onceward.feed (xid);
 grant select, insert, delete on onceward.feed to onceward_engine;
 
@@ -27,7 +28,8 @@ create unlogged table onceward.feed_life (
     one boolean primary key default true check (one),
     life bigint not null default floor(random() * 9007199254740991)::bigint
 );
-comment on table onceward.feed_life is 'Identifies the time since the last crash of PostgreSQL. The table is unlogged on purpose: a crash empties it.';
+comment on table onceward.feed_life is
+    'Identifies the time since the last crash of PostgreSQL. The table is unlogged on purpose: a crash empties it.';
 grant select, insert on onceward.feed_life to onceward_engine;
 
 create table onceward.feed_marks (
@@ -57,7 +59,8 @@ create table onceward.topic_messages (
     caused_by bigint default onceward.cause(),
     created_at timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_scale_factor = 0.05);
-comment on table onceward.topic_messages is 'Broadcast messages. Readers use snapshots as for the feed. The latest messages of a topic are kept for replay.';
+comment on table onceward.topic_messages is
+    'Broadcast messages. Readers use snapshots as for the feed. The latest messages of a topic are kept for replay.';
 create index topic_messages_xid on onceward.topic_messages (xid);
 create index topic_messages_topic on onceward.topic_messages (topic, organization_id, id desc);
 create index topic_messages_created on onceward.topic_messages using brin (created_at);

@@ -38,7 +38,8 @@ begin
         raise exception 'onceward.send: key must have 1 to 500 characters, not %', coalesce(length(send.key), 0) using errcode = '22023';
     end if;
     if send.data is null or jsonb_typeof(send.data) <> 'object' then
-        raise exception 'onceward.send: data must be a JSON object, not %', coalesce(jsonb_typeof(send.data), 'null') using errcode = '22023';
+        raise exception 'onceward.send: data must be a JSON object, not %',
+            coalesce(jsonb_typeof(send.data), 'null') using errcode = '22023';
     end if;
     if length(send.data::text) > 262144 then
         raise exception 'onceward.send: data has % characters, more than the maximum of 262144', length(send.data::text)

@@ -36,7 +36,8 @@ create table onceward.templates (
 create unique index templates_version on onceward.templates
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), name, version);
 comment on table onceward.templates is
-    'Every version of a template that a process started with or a message was queued with. An edit does not change messages that are already queued.';
+    'Every version of a template that a process started with or a message was queued with. '
+    'An edit does not change messages that are already queued.';
 select onceward.protect('onceward.templates');
 revoke update, delete on onceward.templates from onceward_app;
 

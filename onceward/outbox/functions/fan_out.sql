@@ -22,7 +22,8 @@ with matched as materialized (
     select m.id, m.organization_id, m.endpoint_id, p_type, p_published from matched m
 ), work as (
     insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at, lane, cap, ordered)
-    select m.id, m.organization_id, onceward.line_of(m.organization_id, null), 'delivery', 'outbox.deliver', 'deliveries', onceward.now(), m.endpoint_id::text,
+    select m.id, m.organization_id, onceward.line_of(m.organization_id, null), 'delivery', 'outbox.deliver',
+        'deliveries', onceward.now(), m.endpoint_id::text,
            coalesce(m.max_in_flight, 10), nullif(m.ordered, false)
       from matched m
     returning 1

@@ -131,7 +131,8 @@ create table onceward.deliveries (
     caused_by bigint not null,             -- the published event
     created_at timestamptz not null default onceward.now()
 ) with (fillfactor = 80);
-comment on table onceward.deliveries is 'One row per event and endpoint. A delivery is unfinished while a row of onceward.work has the same id.';
+comment on table onceward.deliveries is
+    'One row per event and endpoint. A delivery is unfinished while a row of onceward.work has the same id.';
 create index deliveries_endpoint on onceward.deliveries (endpoint_id, id);
 create index deliveries_caused_by on onceward.deliveries (caused_by);
 create index deliveries_failed on onceward.deliveries (endpoint_id, failed_at) where failed_at is not null;

@@ -253,7 +253,8 @@ create table onceward.payment_journals (
     cash_code text not null,                      -- the account of that cash
     created_at timestamptz not null default onceward.now()
 );
-comment on table onceward.payment_journals is 'The journals that the machine posted. `verify` compares them with the ledger and with the states.';
+comment on table onceward.payment_journals is
+    'The journals that the machine posted. `verify` compares them with the ledger and with the states.';
 create index payment_journals_of_payment on onceward.payment_journals (payment_id);
 select onceward.protect('onceward.payment_journals');
 

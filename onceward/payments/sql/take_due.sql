@@ -6,6 +6,7 @@ with due as (
 update onceward.{table} t
    set asks = due.asks + 1,
        ask_at = onceward.now() + case when due.asks >= 7 then interval '3 days'
-                                      else (array['10 min', '30 min', '2 h', '6 h', '1 day', '1 day', '2 days']::interval[])[due.asks + 1] end
+                                      else (array['10 min', '30 min', '2 h', '6 h', '1 day', '1 day', '2 days']
+                                            ::interval[])[due.asks + 1] end
   from due where t.id = due.id
 returning t.id, t.organization_id

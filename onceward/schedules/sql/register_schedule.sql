@@ -1,7 +1,8 @@
 -- Store a schedule as the app declares it. A pause stays.
 insert into onceward.schedules as s
     (name, task, queue, cron, every_s, tz, missed, window_s, most, overlap, jitter_s, decided_until, next_at, severity)
-values ($name, $task, $queue, $cron, $every_s, $tz, $missed, $window_s, $most, $overlap, $jitter_s, onceward.now(), onceward.now(), $severity)
+values ($name, $task, $queue, $cron, $every_s, $tz, $missed, $window_s, $most, $overlap, $jitter_s, onceward.now(),
+    onceward.now(), $severity)
 on conflict (name) do update
     set task = excluded.task, queue = excluded.queue, cron = excluded.cron, every_s = excluded.every_s, tz = excluded.tz,
         missed = excluded.missed, window_s = excluded.window_s, most = excluded.most, overlap = excluded.overlap,

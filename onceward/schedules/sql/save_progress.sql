@@ -4,11 +4,13 @@ parts as (
     insert into onceward.run_parts as p
            (run_id, schedule, organization_id, step, processed, succeeded, failed, skipped)
     select h.id, $schedule, i.organization_id, i.step, i.succeeded + i.failed + i.skipped, i.succeeded, i.failed, i.skipped
-      from held h, unnest($organizations::uuid[], $steps::text[], $part_succeeded::bigint[], $part_failed::bigint[], $part_skipped::bigint[])
+      from held h, unnest($organizations::uuid[], $steps::text[], $part_succeeded::bigint[], $part_failed::bigint[],
+          $part_skipped::bigint[])
                    as i (organization_id, step, succeeded, failed, skipped)
     on conflict (run_id, organization_id, step) do update
         set processed = excluded.processed, succeeded = excluded.succeeded, failed = excluded.failed,
             skipped = excluded.skipped, updated_at = onceward.now()
 )
-update onceward.runs r set processed = $processed, succeeded = $succeeded, failed = $failed, skipped = $skipped from held where r.id = held.id
+update onceward.runs r set processed = $processed, succeeded = $succeeded, failed = $failed, skipped = $skipped
+    from held where r.id = held.id
 returning r.id

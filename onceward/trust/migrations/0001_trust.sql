@@ -11,7 +11,8 @@ alter default privileges in schema onceward grant execute on functions to oncewa
 alter default privileges in schema onceward grant usage on sequences to onceward_engine;
 
 create sequence onceward.ids;
-comment on sequence onceward.ids is 'One sequence for events, jobs, messages, deliveries, runs and workflows, so that an id identifies one object.';
+comment on sequence onceward.ids is
+    'One sequence for events, jobs, messages, deliveries, runs and workflows, so that an id identifies one object.';
 grant usage on sequence onceward.ids to onceward_engine, onceward_app, onceward_sql_worker, onceward_organization_worker;
 
 create table onceward.organizations (
@@ -88,7 +89,8 @@ comment on table onceward.api_keys is 'A key belongs to one organization. A key 
 create index api_keys_organization on onceward.api_keys (organization_id);
 select onceward.protect('onceward.api_keys');
 revoke select, insert, update, delete on onceward.api_keys from onceward_app;
-grant select (key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, owner_id, created_at, expires_at, revoked_at, last_used_at)
+grant select (key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, owner_id,
+    created_at, expires_at, revoked_at, last_used_at)
     on onceward.api_keys to onceward_app;
 
 create table onceward.key_addresses (
@@ -273,7 +275,8 @@ create table onceward.audit_seals (
     hash bytea not null,
     sealed_at timestamptz not null default clock_timestamp()
 );
-comment on table onceward.audit_seals is 'The links of the chain: hash = HMAC-SHA256(key, previous, key_id, number, ids, hashes of the entries).';
+comment on table onceward.audit_seals is
+    'The links of the chain: hash = HMAC-SHA256(key, previous, key_id, number, ids, hashes of the entries).';
 grant select, insert on onceward.audit_seals to onceward_engine;
 
 create table onceward.proofs (

@@ -3,7 +3,8 @@
 alter index onceward.attempts_finished set (autosummarize = on);
 
 -- Keys of the header Idempotency-Key, one series per caller and path in an organization (all zeros: the instance). The response
--- is encrypted, because it may contain personal data; secrets are not stored. Only the engine reads the table; rows are deleted after 24 hours.
+-- is encrypted, because it may contain personal data; secrets are not stored. Only the engine reads the table; rows are
+-- deleted after 24 hours.
 create table onceward.idempotency_keys (
     id uuid not null unique default gen_random_uuid(),
     organization_id uuid not null,

@@ -4,7 +4,8 @@
 create or replace function onceward.enqueue_one(
     p_task text, p_args jsonb, p_queue text, p_run_at timestamptz, p_boost_s int, p_unique_key text,
     p_unique_for text, p_on_conflict text, p_lane text, p_cap int, p_ordered boolean, p_parent text, p_parent_cap int,
-    p_max_attempts int, p_tags text[], p_bundle bigint, p_organization uuid, p_caused_by bigint, p_context jsonb, p_fair_key text default null,
+    p_max_attempts int, p_tags text[], p_bundle bigint, p_organization uuid, p_caused_by bigint, p_context jsonb,
+    p_fair_key text default null,
     out id bigint, out duplicate boolean
 ) language plpgsql as $$
 declare

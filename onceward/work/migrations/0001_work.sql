@@ -144,7 +144,8 @@ create table onceward.apps (
     name text primary key,
     seen_at timestamptz not null default onceward.now()
 );
-comment on table onceward.apps is 'Apps that workers have run. While one of them is away, nobody can say that a type of event has no handler.';
+comment on table onceward.apps is
+    'Apps that workers have run. While one of them is away, nobody can say that a type of event has no handler.';
 grant select, insert, update, delete on onceward.apps to onceward_engine;
 
 create table onceward.unserved (
@@ -169,7 +170,8 @@ create table onceward.server_timeline (
     back_since timestamptz,                -- the clock has moved back, and transactions that began before are still open
     moves int not null default 0           -- how often times were moved because the clock had moved back
 );
-comment on table onceward.server_timeline is 'The timeline and the clock of the server that workers saw last. They differ from the server''s own after a failover.';
+comment on table onceward.server_timeline is
+    'The timeline and the clock of the server that workers saw last. They differ from the server''s own after a failover.';
 grant select, insert, update on onceward.server_timeline to onceward_engine;
 
 create table onceward.queues (

@@ -1,6 +1,8 @@
--- Find due work of any kind that no live worker runs, among the ids above $2 and up to $3, and note its queues and tasks with the reason in
--- onceward.unserved. The patience of $1 seconds counts from the moment at which nobody ran it any more; after it the work becomes dead letters.
--- Work of an unknown task outside lanes is postponed, so that claims of its queue need not pass over it. What is paused is left alone.
+-- Find due work of any kind that no live worker runs, among the ids above $2 and up to $3, and note its queues and
+-- tasks with the reason in onceward.unserved. The patience of $1 seconds counts from the moment at which nobody ran it
+-- any more; after it the work becomes dead letters.
+-- Work of an unknown task outside lanes is postponed, so that claims of its queue need not pass over it. What is paused
+-- is left alone.
 with due as materialized (
     select w.id, w.queue, w.task, w.kind
       from onceward.work w

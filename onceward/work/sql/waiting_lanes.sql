@@ -1,5 +1,6 @@
--- Return the lanes among those of the queues $2 and the names $3 in which work has been due for longer than $1 seconds and is not paused. Each
--- with its first waiting work, and what is in the way: the work that holds a slot of the lane, an earlier work that is not due yet, or the breaker.
+-- Return the lanes among those of the queues $2 and the names $3 in which work has been due for longer than $1 seconds
+-- and is not paused. Each with its first waiting work, and what is in the way: the work that holds a slot of the lane,
+-- an earlier work that is not due yet, or the breaker.
 select l.queue, l.lane, d.kind, d.task, d.id as first_id, d.sort_at as due_at, h.sort_at > onceward.now() as waits_for_first,
        h.id as head_id, s.id as held_id, extract(epoch from clock_timestamp() - s.claimed_at)::float8 as held_s,
        coalesce(c.open_until > clock_timestamp(), false) as broken, coalesce(c.next_at > clock_timestamp(), false) as paced

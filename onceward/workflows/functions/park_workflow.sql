@@ -7,7 +7,8 @@ create or replace function onceward.park_workflow(
 begin
     update onceward.work
        set lease = null, claimed_at = null, slot = null, parent_slot = null, crashes = 0, attempts = 0,
-           sort_at = case when (select moves from onceward.server_timeline) is distinct from p_moves then onceward.now() else coalesce(p_until, 'infinity') end
+           sort_at = case when (select moves from onceward.server_timeline) is distinct from p_moves then onceward.now()
+                          else coalesce(p_until, 'infinity') end
      where id = p_id and lease = p_lease;
     if not found then
         return false;

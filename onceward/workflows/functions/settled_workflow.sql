@@ -22,7 +22,8 @@ begin
         returning w.* into v;
         if found then
             insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)
-            values (p_id, v.organization_id, onceward.line_of(v.organization_id, null), 'workflow', 'workflow:' || v.name, 'workflows', onceward.now());
+            values (p_id, v.organization_id, onceward.line_of(v.organization_id, null), 'workflow',
+                'workflow:' || v.name, 'workflows', onceward.now());
             return;
         end if;
     end if;

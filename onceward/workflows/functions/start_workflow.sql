@@ -23,6 +23,7 @@ begin
         return;
     end if;
     insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)
-    values (start_workflow.id, p_organization, onceward.line_of(p_organization, null), 'workflow', 'workflow:' || p_name, 'workflows', coalesce(p_run_at, onceward.now()));
+    values (start_workflow.id, p_organization, onceward.line_of(p_organization, null), 'workflow',
+        'workflow:' || p_name, 'workflows', coalesce(p_run_at, onceward.now()));
 end
 $$;

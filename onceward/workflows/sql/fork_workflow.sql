@@ -15,5 +15,6 @@ with source as (
      where s.workflow_id = $1 and s.position < $2 and not (s.kind = 'child' and s.state = 'waiting')
 )
 insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)
-select id, organization_id, onceward.line_of(organization_id, null), 'workflow', 'workflow:' || name, 'workflows', onceward.now() from created
+select id, organization_id, onceward.line_of(organization_id, null), 'workflow', 'workflow:' || name, 'workflows',
+    onceward.now() from created
 returning id

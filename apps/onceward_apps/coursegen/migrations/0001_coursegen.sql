@@ -144,7 +144,8 @@ create table coursegen.llm_calls (
     check ((state = 'started') = (cost_micros is null))
 );
 comment on table coursegen.llm_calls is
-    'Every call to the language model, written before it is made. A call that a crash interrupted is `lost` and counts with its largest possible cost.';
+    'Every call to the language model, written before it is made. '
+    'A call that a crash interrupted is `lost` and counts with its largest possible cost.';
 create index llm_calls_course on coursegen.llm_calls (course_id, attempt);
 create index llm_calls_month on coursegen.llm_calls (organization_id, finished_at);
 create index llm_calls_open on coursegen.llm_calls (organization_id) where state = 'started';

@@ -1,7 +1,7 @@
--- Return the organization of an event, order, ticket, door or place in a waitlist. Buyers belong to no organization, so row-level security shows them
--- nothing before this lookup.
--- Ids are random, and the function reveals only the id of an organization. A draft is not found: buyers see an event from its
--- first day of sale on.
+-- Return the organization of an event, order, ticket, door or place in a waitlist. Buyers belong to no organization, so
+-- row-level security shows them nothing before this lookup.
+-- Ids are random, and the function reveals only the id of an organization. A draft is not found: buyers see an event
+-- from its first day of sale on.
 create or replace function ticketing.organization_of(p_kind text, p_id uuid) returns uuid
     language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin

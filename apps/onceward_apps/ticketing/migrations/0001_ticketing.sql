@@ -98,7 +98,8 @@ create table ticketing.events (
     foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
 );
 comment on column ticketing.events.dispute_policy is
-    'freeze: tickets of a disputed payment are not admitted until the dispute is won, and become void when it is lost; keep: they stay valid.';
+    'freeze: tickets of a disputed payment are not admitted until the dispute is won, '
+    'and become void when it is lost; keep: they stay valid.';
 create index events_by_start on ticketing.events (organization_id, starts_at);
 select onceward.protect('ticketing.events');
 

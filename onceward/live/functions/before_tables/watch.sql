@@ -33,7 +33,8 @@ create or replace function onceward.watch(target regclass, key text default null
     as $$select onceward.watch(target, case when key is null then '{}'::text[] else array[key] end)$$;
 
 comment on function onceward.watch(regclass, text) is
-    'Let live queries depend on a table: its changes go to the feed, with the values of the key columns. Further calls add keys. Call it again after adding a partition.';
+    'Let live queries depend on a table: its changes go to the feed, with the values of the key columns. '
+     'Further calls add keys. Call it again after adding a partition.';
 
 revoke all on function onceward.watch(regclass, text[]) from public;
 revoke all on function onceward.watch(regclass, text) from public;
