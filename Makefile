@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock release audit clean
+.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock chart release audit clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -111,6 +111,9 @@ lock: $(READY) ## resolve the dependencies anew into requirements.lock, requirem
 	@echo 'hatchling>=1.25' | $(BIN)/uv pip compile pyproject.toml apps/pyproject.toml - --extra files --extra mail --extra otel --extra push \
 	  --universal --python-version 3.11 \
 	  --no-emit-package onceward --constraints requirements.lock --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
+
+chart: $(READY) ## render the Helm chart into deploy/kubernetes, one file for each size (needs Helm, or helm-python-sdk)
+	@$(BIN)/python tools/chart.py
 
 # The tools come from the package index each time and are not part of the environment.
 release: $(READY) ## build and check what is published, into dist/: VERSION=0.1.0, and ARGS=--dry-run from a tree with changes

@@ -39,6 +39,8 @@ VERSION_PLACES = (
     ("apps/pyproject.toml", r'^version = "(.+)"$'),
     ("apps/pyproject.toml", r'^    "onceward==(.+)",$'),
     ("clients/js/package.json", r'^  "version": "(.+)",$'),
+    ("deploy/helm/onceward/Chart.yaml", r"^version: (.+)$"),
+    ("deploy/helm/onceward/Chart.yaml", r"^appVersion: (.+)$"),
 )
 NOT_IN_THE_WHEEL = {"onceward/cli/bench.py"}
 WHEELS = {"onceward": ("onceward/", ""), "onceward_apps": ("apps/onceward_apps/", "apps/")}
@@ -88,6 +90,9 @@ def set_version(version: str) -> None:
         text = path.read_text(encoding="utf-8")
         [match] = re.finditer(pattern, text, re.MULTILINE)
         path.write_text(text[: match.start(1)] + version + text[match.end(1) :], encoding="utf-8")
+    for path in (ROOT / "deploy" / "kubernetes").glob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(r'"onceward:[^"]+"', f'"onceward:{version}"', text), encoding="utf-8")
 
 
 def build_release(version: str, *, dry_run: bool) -> None:

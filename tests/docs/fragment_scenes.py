@@ -81,30 +81,6 @@ async def capacity_is_claimed_extended_sold_and_released(world: World) -> None:
     )
 
 
-@scene("docs/coming-from-celery.md", "# Celery")
-async def celery_code_is_only_shown(world: World) -> None:
-    assert "label.delay" in world.block.code  # another library's code: it compiles, and nothing of ours is in it
-
-
-@scene("docs/coming-from-celery.md", "# Onceward")
-async def the_same_task_as_a_job(world: World) -> None:
-    label = world.job("label")
-    names = await world.run(label=label)
-    await world.engine.enqueue(names["pack"], order_id=1)
-    await drain(world.engine)
-    assert await world.db.fetchval("select packed from orders where id = 1")
-    assert await world.db.fetchval("select count(*) from onceward.jobs where task = 'label'") == 1
-
-
-@scene("docs/coming-from-svix.md", "tx.publish")
-async def an_event_is_published_with_the_change(world: World) -> None:
-    customer = await world.db.fetchval(
-        "insert into onceward.organizations (slug, name) values ('acme', 'Acme') returning organization_id"
-    )
-    await world.run(customer=customer, order=1)
-    await assert_published(world.engine, "order.paid", data={"order": 1}, count=1)
-
-
 @scene("docs/features.md", "FEATURE = Feature(")
 async def a_feature_is_declared(world: World) -> None:
     class ParcelSettings(FeatureSettings):

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,18 +76,15 @@ def test_every_action_is_pinned_by_its_commit_and_names_its_version(project: Pat
 
 
 def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
-    kinds: list[str] = []
-    for _, document in documents(DEPLOY / "kubernetes"):
+    kinds: Counter[tuple[str, str]] = Counter()
+    for name, document in documents(DEPLOY / "kubernetes"):
         kubernetes_validate.validate(document, "1.33", strict=True)
-        kinds.append(document["kind"])
-    assert sorted(kinds) == [
-        "ConfigMap",
-        *["Deployment"] * 3,
-        *["Job"] * 2,
-        "NetworkPolicy",
-        *["PodDisruptionBudget"] * 3,
-        "Service",
-    ]
+        kinds[name, document["kind"]] += 1
+    for size, scalers in {"small": 0, "medium": 2, "large": 2}.items():
+        counts = {kind: number for (name, kind), number in kinds.items() if name == f"{size}.yaml"}
+        assert counts.pop("HorizontalPodAutoscaler", 0) == scalers
+        alone = dict.fromkeys(("ConfigMap", "Job", "NetworkPolicy", "Service"), 1)
+        assert counts == {**alone, "Deployment": 3, "PodDisruptionBudget": 3}
 
 
 def test_every_pod_is_restricted_and_probed() -> None:
@@ -167,4 +165,4 @@ def test_every_command_that_a_file_runs_exists(project: Path) -> None:
             found += 1
             command = DocumentedCommand(where, tuple(line.split()[1:]), complete=True)
             assert tree.problem_of(command) is None, command
-    assert found == 23
+    assert found == 31

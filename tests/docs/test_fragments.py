@@ -8,13 +8,14 @@ import pytest
 
 from onceward import Engine, Onceward
 from onceward.db import Database
-from tests.docs import fragment_scenes, fragment_scenes_work
+from tests.docs import fragment_scenes, fragment_scenes_moving, fragment_scenes_work
 from tests.docs.fragment_world import SCENES, TABLES, Place, World
 from tests.docs.test_code_blocks import ROOT, CodeBlock, documented_blocks
 
 EXECUTED_ELSEWHERE = {
     Place("docs/tutorial.md", ""): ROOT / "tests" / "docs" / "test_tutorial.py",
     Place("docs/rehearsal.md", "assert_effects(shown"): ROOT / "tests" / "rehearsal" / "test_testing.py",
+    Place("docs/how-to/", "async def test_"): ROOT / "tests" / "docs" / "test_how_to.py",
     Place("docs/integrations/", "def verify"): ROOT / "tests" / "services" / "test_services_docs.py",
     Place("docs/work.md", "asyncio.run(main())"): ROOT / "tests" / "work" / "test_script_engine.py",
 }
@@ -25,6 +26,7 @@ FRAGMENTS = [
     if not block.defines_app() and not any(place.holds(block) for place in EXECUTED_ELSEWHERE)
 ]
 assert fragment_scenes
+assert fragment_scenes_moving
 assert fragment_scenes_work
 
 

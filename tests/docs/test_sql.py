@@ -20,6 +20,7 @@ TESTS = ROOT / "tests"
 EXECUTED_ELSEWHERE = {
     ("README.md", ""): TESTS / "docs" / "test_readme.py",
     ("docs/tutorial.md", ""): TESTS / "docs" / "test_tutorial.py",
+    ("docs/how-to/", ""): TESTS / "docs" / "test_how_to.py",
     ("docs/runbook.md", "What is dead, by task"): TESTS / "docs" / "test_runbook_queries.py",
     ("docs/apps/coursegen.md", ""): TESTS / "coursegen" / "test_deployment.py",
 }
