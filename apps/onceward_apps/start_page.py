@@ -12,6 +12,7 @@ import sys
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, Form, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -56,7 +57,7 @@ PEOPLE: dict[DeskName, Person] = {
     "coursegen": Person("edda@lighthouse.example", "Edda", "lighthouse", "member", ("coursegen.editor",)),
 }
 NEWEST = """
-select m.channel, m.template, m.locale, m.data, m.status, m.address, m.created_at, o.name as organization
+select m.channel, m.template, m.locale, m.timezone, m.data, m.status, m.address, m.created_at, o.name as organization
   from onceward.messages m left join onceward.organizations o using (organization_id)
  order by m.created_at desc, m.id desc limit $1
 """
@@ -132,7 +133,8 @@ async def messages(engine: Annotated[Engine, Depends(engine_of)], to: str = "") 
 
 def _content(engine: Engine, row: Any) -> dict[str, str]:
     try:
-        rendered = render(engine.templates.get(row["template"]), row["data"], locale=row["locale"])
+        zone = ZoneInfo(row["timezone"] or "UTC")
+        rendered = render(engine.templates.get(row["template"]), row["data"], locale=row["locale"], zone=zone)
     except (LookupError, OncewardError):  # a template of the provider, or data that were erased
         return {"subject": row["template"], "text": ""}
     return {"subject": rendered.subject or row["template"], "text": rendered.text}

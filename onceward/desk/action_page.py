@@ -17,6 +17,7 @@ from onceward.desk.desk import Desk
 from onceward.desk.fields import Entry, entries, fill
 from onceward.desk.form_changes import differences, version
 from onceward.desk.form_input import parse
+from onceward.desk.row_page import title_of
 from onceward.desk.selection import Chosen, choose, organization_of
 from onceward.desk.time_zones import time_zones
 from onceward.errors import OncewardError
@@ -62,6 +63,7 @@ def ask_route(desk: Desk, action: DeskAction) -> Callable[[Site], Handler]:
             )
             around = await frame.load(site, identity, request, None)
             page = _page(desk, action, chosen, form, stamp=stamp, tried=tried, was=was)
+            page["row_title"] = await _row_title(desk, site, action, organization, chosen)
             return HTMLResponse(site.whole(None, identity, around, params={}, template=TEMPLATE, **page))
 
         return show
@@ -135,6 +137,14 @@ async def _load(action: DeskAction, tx: Tx, id: str) -> BaseModel:
     return present
 
 
+async def _row_title(desk: Desk, site: Site, action: DeskAction, organization: UUID, chosen: Chosen) -> str:
+    """Return what the one chosen row is called, so that people see what they are about to change."""
+    if action.on == "list" or len(chosen.ids) != 1:
+        return ""
+    async with site.engine.transaction(organization=organization) as tx:
+        return await title_of(tx, desk, action.listing, chosen.ids[0])
+
+
 class _Undo(OncewardError):
     """Rolls the transaction of a trial back."""
 
@@ -174,18 +184,22 @@ def run_action(desk: Desk, action: DeskAction) -> RunForm:
         stamp = given.get("stamp", "")
         was = {key: text for key, text in given.items() if key.startswith("was.")}
 
-        def again(**more: Any) -> Done:
+        async def again(**more: Any) -> Done:
             shown: dict[str, Any] = {"stamp": stamp, "reason": reason, "was": was, **more}
-            return Done(page=TEMPLATE, context=_page(desk, action, chosen, parsed.form, **shown))
+            page = _page(desk, action, chosen, parsed.form, **shown)
+            page["row_title"] = await _row_title(desk, site, action, organization, chosen)
+            return Done(page=TEMPLATE, context=page)
 
         if parsed.model is None:
-            return again()
+            return await again()
         if action.reason and not reason:
-            return again(tried=Tried(refused="Give a reason: it is written to the audit log."))
+            return await again(tried=Tried(refused="Give a reason: it is written to the audit log."))
         # A list may have grown since its rows were counted for the person.
         has_grown = chosen.all and given.get("number") != str(len(chosen.ids))
         if given.get("step") != "run" or has_grown:
-            return again(tried=await _try(desk, site, action, identity, organization, chosen, parsed.model, reason))
+            return await again(
+                tried=await _try(desk, site, action, identity, organization, chosen, parsed.model, reason)
+            )
         act = Act(chosen.ids[0] if chosen.ids else "", parsed.model, identity, reason)
         if action.in_bulk and len(chosen.ids) > 1:
             async with site.engine.transaction(organization=organization) as tx:
@@ -197,9 +211,9 @@ def run_action(desk: Desk, action: DeskAction) -> RunForm:
                     await _refuse_if_changed(action, tx, act.id, given)
                 message = await perform(tx, action, act, desk=desk.name)
         except _Changed as error:
-            return again(stamp=error.stamp, changed=error.changed, was=error.was)
+            return await again(stamp=error.stamp, changed=error.changed, was=error.was)
         except ActionRefused as refusal:
-            return again(tried=Tried(refused=str(refusal)))
+            return await again(tried=Tried(refused=str(refusal)))
         return Done(_after(desk, action, act), " ".join((message, *act.said)))
 
     return run

@@ -23,7 +23,12 @@ class Consequence(NamedTuple):
     def sentence(self) -> str:
         noun = {"message": "message", "job": "job", "workflow": "workflow"}.get(self.kind, self.kind)
         verb = "will be sent" if self.kind == "message" else "will run"
-        return f"{self.number:,} {noun}{'' if self.number == 1 else 's'} “{self.name.replace('_', ' ')}” {verb}"
+        return f"{self.number:,} {noun}{'' if self.number == 1 else 's'} “{_words(self.name)}” {verb}"
+
+
+def _words(name: str) -> str:
+    """Return the name of a template, task or workflow as words, without that of its app: `clinic.day_before`."""
+    return name.rpartition(".")[2].replace("_", " ").replace("-", " ")
 
 
 async def last_id(tx: Tx) -> int:

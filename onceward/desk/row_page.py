@@ -13,6 +13,7 @@ from onceward.desk.list_rows import read, select
 from onceward.desk.listing import Listing
 from onceward.desk.tabs import buttons, frame, may_do, reader_of, sees
 from onceward.desk.timeline import Moment, named, read_timeline
+from onceward.tx import Tx
 from onceward.web.dashboard import Missing, View
 from onceward.web.dashboard.page import Loader
 
@@ -25,6 +26,16 @@ def one_row(listing: Listing, detail: Detail, *, offered: Mapping[str, str]) -> 
     also = {"_title": detail.title, **{f"_may_{name}": when for name, when in offered.items()}}
     text, _ = select(listing, asked, extra=detail.facts, also=also)
     return text
+
+
+async def title_of(tx: Tx, desk: Desk, listing: Listing, id: str) -> str:
+    """Return what a row is called: the heading of its page, or its first column if it has no page."""
+    detail, first = desk.details.get(listing.name), listing.columns[0]
+    title = first.expression if detail is None else detail.title
+    found = await tx.fetchval(
+        f"select ({title})::text from {listing.rows} where {listing.id} = $1::text::{listing.id_type}", id
+    )
+    return (found or "") if detail is not None else first.words.get(found, found or "")
 
 
 def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:

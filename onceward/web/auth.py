@@ -181,18 +181,23 @@ class Authenticator:
 
 
 def require(
-    scope: Scope, *, permission: Permission | None = None, own_key: bool = False, recent: bool = False
+    scope: Scope,
+    *,
+    permission: Permission | None = None,
+    roles: tuple[str, ...] = (),
+    own_key: bool = False,
+    recent: bool = False,
 ) -> Callable[[Request], AsyncGenerator[Identity]]:
     """Return a dependency for `Depends` that yields the identity and requires at least this scope.
 
-    A key that has only the `permission` may use the route too. It also handles the header `Idempotency-Key` of a POST,
-    unless the route does so itself (`own_key`). With `recent`, the person behind a session must have proven who they
-    are a short time ago: for keys, secrets and exports.
+    A key that has only the `permission` may use the route too, and so may a person with one of these `roles` of a desk.
+    It also handles the header `Idempotency-Key` of a POST, unless the route does so itself (`own_key`). With `recent`,
+    the person behind a session must have proven who they are a short time ago: for keys, secrets and exports.
     """
 
     async def identified(request: Request) -> AsyncGenerator[Identity]:
         identity = await authenticator_of(request).identify(request)
-        identity.require(scope, permission)
+        identity.require(scope, permission, roles=roles)
         if recent:
             identity.require_recent(
                 cast(Settings, request.app.state.settings).of(TrustSettings).reauthentication_minutes
@@ -204,13 +209,14 @@ def require(
                 await key_store_of(request).take(request, identity)
             yield identity
 
-    return grants(_credential_text(scope, permission, recent=recent))(identified)
+    return grants(_credential_text(scope, permission, roles=roles, recent=recent))(identified)
 
 
-def _credential_text(scope: Scope, permission: Permission | None, *, recent: bool) -> str:
+def _credential_text(scope: Scope, permission: Permission | None, *, roles: tuple[str, ...] = (), recent: bool) -> str:
     """Return what `require` asks for, as the table of routes in docs/security.md shows it."""
     text = "any credential of a user" if scope == "user" else f"session or key: {scope}"
     text += f", or permission {permission}" if permission is not None else ""
+    text += "".join(f", or {role.replace('.', ' ')}" for role in roles)
     return f"{text}; proven again recently" if recent else text
 
 

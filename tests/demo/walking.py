@@ -18,6 +18,8 @@ from onceward.trust.sessions import create_link
 from onceward_apps.start_page import PEOPLE
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=/)(\d+|[\w-]{24,}|[A-Z0-9]{2}(-[A-Z0-9]{4}){3,})(?=/|$|\.)")
+NAMED = re.compile(r"(?<=/dashboard/)(templates|schedules|ledger/[A-Z]{3})/[^/]+$")
+"""Pages of one kind, with a name instead of an id."""
 LINK = re.compile(r'<a\b[^>]*?href="([^"#]*)[^"]*"')
 AROUND = frozenset({"sort", "after", "zone", "to"})
 """Parameters that do not make another kind of page."""
@@ -64,7 +66,7 @@ def kind_of(url: str) -> str:
     """Return what the addresses of one kind of page have in common."""
     parts = urlsplit(url)
     names = sorted({name for name, _ in parse_qsl(parts.query)} - AROUND)
-    return ID.sub("*", parts.path) + (f"?{'&'.join(names)}" if names else "")
+    return NAMED.sub(r"\1/*", ID.sub("*", parts.path)) + (f"?{'&'.join(names)}" if names else "")
 
 
 @dataclass

@@ -37,6 +37,7 @@ async def test_what_follows_is_shown_before_and_the_timeline_says_who_did_it(lib
     tried = await lena.post(f"{BOOKS}/do/lend", ids=book, step="try", reader="Rita")
     assert "Lent to Rita." in tried.text
     assert "1 job “remind” will run" in tried.text
+    assert f'› <a href="{BOOKS}/row/{book}" translate="no">Dune</a>' in tried.text, "people see what they act on"
     assert await library.db.fetchval("select count(*) from onceward.work where task = 'remind'") == 0
     assert (await lena.post(f"{BOOKS}/do/lend", ids=book, step="run", reader="Rita")).status == 303
     again = await lena.post(f"{BOOKS}/do/lend", ids=book, step="run", reader="Rolf")

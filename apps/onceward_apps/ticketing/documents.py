@@ -13,12 +13,16 @@ from zoneinfo import ZoneInfo
 
 import segno
 
+from onceward.lazy import lazy_module
 from onceward.money import format_amount, format_number
 from onceward_apps.pdf import FONT, new_pdf
 from onceward_apps.ticketing.codes import qr_payload
 
 if TYPE_CHECKING:
+    from babel import dates
     from fpdf import FPDF
+else:
+    dates = lazy_module("babel.dates")
 
 RECEIPT_WIDTH_MM = 190
 
@@ -51,6 +55,13 @@ def money(cents: int, currency: str, locale: str = "en") -> str:
     """Format an amount for people: 12.50 EUR is €12.50."""
     text = format_amount(cents, currency, locale)
     return text.replace(currency, f"{currency}\N{NO-BREAK SPACE}", 1) if text.startswith(currency) else text
+
+
+def moment(at: datetime, zone: str, language: str = "en") -> str:
+    """Return an instant as the venue's clock shows it, with the day of the week."""
+    local = at.astimezone(ZoneInfo(zone))
+    day = dates.format_date(local, format="full", locale=language)
+    return f"{day}, {dates.format_time(local, format='short', locale=language)}"
 
 
 def calendar(order: Any, *, url: str) -> bytes:

@@ -47,4 +47,8 @@ document.getElementById("new").addEventListener("submit", (event) => {
 
 setInterval(() => { if (token() && !document.hidden) load().catch(() => say(words.offline, true)); }, 5000);
 if (token()) load().catch((error) => say(error.status === 401 || error.status === 403 ? words.sign_in : error.message, true));
-else say(words.sign_in, true);
+else {
+  // Without the link of an application, nothing can be created.
+  document.getElementById("new").closest("section").hidden = true;
+  say(words.sign_in, true);
+}

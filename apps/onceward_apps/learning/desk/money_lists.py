@@ -17,6 +17,8 @@ REFUNDS = desk.listing(
         order="-created_at",
         roles=("accountant",),
         columns=(
+            Column("student", "Student", sql="p.email"),
+            Column("bought", "For", sql="p.title", wide=True),
             Column("reason", "Reason"),
             Column("amount", "Amount", kind="money", currency="r.currency"),
             Column("status", "State", words=REFUND, tones={"done": "good", "failed": "bad"}, filter=True),
@@ -36,6 +38,8 @@ desk.listing(
         order="-created_at",
         roles=("accountant",),
         columns=(
+            Column("student", "Student", sql="p.email"),
+            Column("bought", "For", sql="p.title", wide=True),
             Column("reason", "Reason"),
             Column("amount", "Amount", kind="money", currency="r.currency"),
             Column(

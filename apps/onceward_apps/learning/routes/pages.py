@@ -54,7 +54,9 @@ async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Res
         return missing()
     async with engine.transaction(organization=school["organization_id"]) as tx:
         cohorts, brand = await views.catalogue(tx), await school_of(tx)
-    response = page("catalogue.html", school=school, cohorts=cohorts, brand=brand)
+        now = await tx.fetchval("select onceward.now()")
+    enrollable = {each["id"] for each in cohorts if is_enrollable(each["status"], each["starts_at"], now)}
+    response = page("catalogue.html", school=school, cohorts=cohorts, enrollable=enrollable, brand=brand)
     await note_view(engine, request, response, school["organization_id"], "/learn")
     return response
 

@@ -6,7 +6,7 @@ import { showConnection, showTimes, t } from "./shared.js";
 showTimes();
 const live = new LiveClient("/live");
 showConnection(live, document.getElementById("connection"));
-for (const card of document.querySelectorAll("[data-cohort]")) {
+for (const card of document.querySelectorAll("[data-cohort][data-open]")) {
   live.subscribe("learning.enrollment_count", { cohort_id: card.dataset.cohort }, ({ data }) => {
     if (!data) return;
     card.querySelector("meter").value = data.percentFull;

@@ -28,7 +28,7 @@ SETTLEMENTS = desk.listing(
             Column("paid_reference", "Reference", wide=True),
             Column("created_at", "Made", kind="time", sort=True),
         ),
-        empty="When buyers pay on the platform's accounts, the platform settles with you: see `onceward ticketing settle`.",
+        empty="When buyers pay on the platform's accounts, the platform settles with you. Its settlements appear here.",
     ),
     detail=Detail(
         title="'Settlement ' || r.number || ', ' || r.currency",

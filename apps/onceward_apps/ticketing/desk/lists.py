@@ -272,7 +272,8 @@ desk.listing(
             "order_links_revoked": "Links revoked",
             "order_email_corrected": "Email corrected",
         },
-        timeline="select m.created_at as at, 'Mail: ' || m.template || ', ' || m.status as what, '' as who"
+        timeline="select m.created_at as at, 'Mail: ' || replace(m.template, '-', ' ')"
+        " || case m.status when 'success' then '' else ' (' || m.status || ')' end as what, '' as who"
         " from ticketing.checkouts c join onceward.messages m"
         " on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = c.organization_id"
         " and m.key >= 'checkout:' || c.id and m.key < 'checkout:' || c.id || '~' where c.id = $1::text::uuid",
@@ -418,7 +419,7 @@ INVOICES = desk.listing(
                 kind="money",
                 currency="r.document->>'currency'",
             ),
-            Column("cancels", "About", sql="r.cancels", kind="number", wide=True),
+            Column("cancels", "Takes back", sql="r.cancels", kind="number", wide=True),
             Column("issued_at", "Issued", kind="time", sort=True, filter=True),
         ),
         presets=(("Credit notes", "kind=credit_note"),),

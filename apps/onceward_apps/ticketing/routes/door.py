@@ -15,7 +15,16 @@ from pydantic import AwareDatetime, BaseModel, Field, model_validator
 from onceward.web import AtMost, exposed
 from onceward_apps.ticketing import doors, scans
 from onceward_apps.ticketing.errors import NotFound
-from onceward_apps.ticketing.routes.requests import DOOR_LINK, EngineHere, Operator, Scanner, Viewer, acting, owner_of
+from onceward_apps.ticketing.routes.requests import (
+    DOOR_LINK,
+    DoorOpener,
+    EngineHere,
+    Operator,
+    Scanner,
+    Viewer,
+    acting,
+    owner_of,
+)
 from onceward_apps.ticketing.store import doors as rows
 from onceward_apps.ticketing.store import setup
 
@@ -114,7 +123,7 @@ async def door_link(engine: EngineHere, who: Operator, door_id: UUID) -> dict[st
 
 
 @router.get("/doors/{door_id}/link.png")
-async def door_link_image(engine: EngineHere, who: Operator, door_id: UUID) -> Response:
+async def door_link_image(engine: EngineHere, who: DoorOpener, door_id: UUID) -> Response:
     """Return the link of a door as a QR code, which the person at the door scans with the camera of the phone."""
     async with acting(engine, who.organization) as tx:
         url = await doors.url(tx, door_id)

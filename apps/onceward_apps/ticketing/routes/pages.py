@@ -18,7 +18,7 @@ from onceward.web import ANYBODY, exposed
 from onceward_apps.ticketing import after_sale, checkout_payments, payment_ways
 from onceward_apps.ticketing.app import HERE, TicketingSettings, app
 from onceward_apps.ticketing.codes import new_basket, order_token
-from onceward_apps.ticketing.documents import money
+from onceward_apps.ticketing.documents import moment, money
 from onceward_apps.ticketing.errors import NotFound, TicketingError
 from onceward_apps.ticketing.routes.requests import (
     ORDER_LINK,
@@ -48,6 +48,7 @@ def _templates() -> Environment:
     environment = public_templates(HERE / "pages")
     environment.filters["money"] = money
     environment.filters["digits"] = exponent
+    environment.filters["moment"] = moment
     return environment
 
 
@@ -76,7 +77,7 @@ def page(
     if is_translated:
         language = languages.chosen(request.query_params.get("lang", ""), request.headers.get("accept-language", ""))
     texts = languages.texts(language)
-    text = languages.page(_templates().get_template(name).render(texts=texts, **values), language)
+    text = languages.page(_templates().get_template(name).render(texts=texts, lang=language, **values), language)
     policy = POLICY if not sites else POLICY.replace("frame-ancestors 'none'", f"frame-ancestors {' '.join(sites)}")
     headers = {
         "Content-Security-Policy": policy,

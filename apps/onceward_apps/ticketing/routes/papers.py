@@ -20,6 +20,7 @@ from onceward_apps.ticketing.routes.orders import private
 from onceward_apps.ticketing.routes.requests import (
     ORDER_LINK,
     TICKET_LINK,
+    Bookkeeper,
     EngineHere,
     Operator,
     User,
@@ -136,7 +137,7 @@ async def set_billing(engine: EngineHere, checkout_id: UUID, user: User, given: 
 
 
 @router.get("/api/v1/ticketing/invoices/{number}.pdf")
-async def invoice(engine: EngineHere, who: Viewer, number: InvoiceNumber) -> Response:
+async def invoice(engine: EngineHere, who: Bookkeeper, number: InvoiceNumber) -> Response:
     """Return an invoice or credit note of the organization as it was issued."""
     async with acting(engine, who.organization) as tx:
         row = await _issued(tx, number)

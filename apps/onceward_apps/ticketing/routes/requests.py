@@ -33,6 +33,8 @@ from onceward_apps.ticketing.store import keys, setup, views
 EngineHere = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Bookkeeper = Annotated[Identity, Depends(require("viewer", roles=("ticketing.manager", "ticketing.accountant")))]
+DoorOpener = Annotated[Identity, Depends(require("operator", roles=("ticketing.manager",)))]
 Refunder = Annotated[Identity, Depends(require("operator", permission="refund"))]
 Scanner = Annotated[Identity, Depends(require("operator", permission="scan"))]
 

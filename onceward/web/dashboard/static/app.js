@@ -117,6 +117,10 @@ if (!document.cookie.includes("onceward_zone=")) {
 for (const field of document.querySelectorAll("[data-zone]")) if (!field.value || field.value === "UTC") field.value = zone;
 for (const link of document.querySelectorAll("a[data-zoned]")) link.href += `&zone=${encodeURIComponent(zone)}`;
 
+// The tab of this page is in sight on a phone, where the row of tabs scrolls.
+const tab = document.querySelector(".tabs [aria-current]");
+if (tab) tab.closest("ul").scrollLeft = tab.offsetLeft - 60;
+
 // -- forms, copying, colours --------------------------------------------------------------------------------------
 
 document.addEventListener("change", (event) => {
