@@ -7,17 +7,19 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
+from asyncpg import Record
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from onceward.desk import bulk
 from onceward.desk.actions import Act, DeskAction, Tried, attempt, perform, possible
+from onceward.desk.cells import cell
 from onceward.desk.desk import Desk
 from onceward.desk.fields import Entry, entries, fill
 from onceward.desk.form_changes import differences, version
 from onceward.desk.form_input import parse
-from onceward.desk.row_page import title_of
+from onceward.desk.row_page import named_row
 from onceward.desk.selection import Chosen, choose, organization_of
 from onceward.desk.time_zones import time_zones
 from onceward.errors import OncewardError
@@ -63,7 +65,7 @@ def ask_route(desk: Desk, action: DeskAction) -> Callable[[Site], Handler]:
             )
             around = await frame.load(site, identity, request, None)
             page = _page(desk, action, chosen, form, stamp=stamp, tried=tried, was=was)
-            page["row_title"] = await _row_title(desk, site, action, organization, chosen)
+            page["row"] = await _row(desk, site, action, organization, chosen)
             return HTMLResponse(site.whole(None, identity, around, params={}, template=TEMPLATE, **page))
 
         return show
@@ -105,6 +107,7 @@ def _page(
     return {
         "title": action.title,
         "action": action,
+        "cell": cell,
         "desk": desk,
         "listing": listing,
         "chosen_rows": chosen,
@@ -137,12 +140,12 @@ async def _load(action: DeskAction, tx: Tx, id: str) -> BaseModel:
     return present
 
 
-async def _row_title(desk: Desk, site: Site, action: DeskAction, organization: UUID, chosen: Chosen) -> str:
-    """Return what the one chosen row is called, so that people see what they are about to change."""
+async def _row(desk: Desk, site: Site, action: DeskAction, organization: UUID, chosen: Chosen) -> Record | None:
+    """Return the one chosen row, so that people see what they are about to change or to answer."""
     if action.on == "list" or len(chosen.ids) != 1:
-        return ""
+        return None
     async with site.engine.transaction(organization=organization) as tx:
-        return await title_of(tx, desk, action.listing, chosen.ids[0])
+        return await named_row(tx, desk, action.listing, chosen.ids[0])
 
 
 class _Undo(OncewardError):
@@ -187,7 +190,7 @@ def run_action(desk: Desk, action: DeskAction) -> RunForm:
         async def again(**more: Any) -> Done:
             shown: dict[str, Any] = {"stamp": stamp, "reason": reason, "was": was, **more}
             page = _page(desk, action, chosen, parsed.form, **shown)
-            page["row_title"] = await _row_title(desk, site, action, organization, chosen)
+            page["row"] = await _row(desk, site, action, organization, chosen)
             return Done(page=TEMPLATE, context=page)
 
         if parsed.model is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from asyncpg import Record
+
 from onceward.desk.desk import Desk
 from onceward.desk.detail import Detail
 from onceward.desk.form_changes import described
@@ -28,14 +30,13 @@ def one_row(listing: Listing, detail: Detail, *, offered: Mapping[str, str]) -> 
     return text
 
 
-async def title_of(tx: Tx, desk: Desk, listing: Listing, id: str) -> str:
-    """Return what a row is called: the heading of its page, or its first column if it has no page."""
-    detail, first = desk.details.get(listing.name), listing.columns[0]
-    title = first.expression if detail is None else detail.title
-    found = await tx.fetchval(
-        f"select ({title})::text from {listing.rows} where {listing.id} = $1::text::{listing.id_type}", id
-    )
-    return (found or "") if detail is not None else first.words.get(found, found or "")
+async def named_row(tx: Tx, desk: Desk, listing: Listing, id: str) -> Record | None:
+    """Return the row of a list with its columns and, as `_title`, what it is called."""
+    detail = desk.details.get(listing.name)
+    title = listing.columns[0].expression if detail is None else detail.title
+    asked = Asked((listing.where, f"{listing.id} = $1::text::{listing.id_type}"), (), Order(None, True))
+    statement, _ = select(listing, asked, also={"_title": f"({title})::text"})
+    return await tx.fetchrow(statement, id)
 
 
 def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:

@@ -7,7 +7,7 @@ role may read. Row-level security applies: an organization sees only its own par
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -95,6 +95,14 @@ async def trace(conn: Connection | Transaction, ref: int | str, traced: Iterable
     by_id = {node.id: node for node in nodes}
     root = _assemble(by_id[start[0].id], nodes[: len(nodes) - len(causes)])
     return Trace(tuple(by_id[node.id] for node in causes), root, truncated or cut)
+
+
+async def existing(conn: Connection | Transaction, ids: Collection[int], traced: Iterable[Traced]) -> frozenset[int]:
+    """Return those of these ids whose consequences the connection can show: the row exists and may be seen."""
+    if not ids:
+        return frozenset()
+    rows = await conn.fetch(_union(await _tables(conn, traced), "{id} = any($1::bigint[])"), list(ids))
+    return frozenset(row["id"] for row in rows)
 
 
 async def _tables(conn: Connection | Transaction, traced: Iterable[Traced]) -> list[Traced]:

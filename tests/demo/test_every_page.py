@@ -74,7 +74,7 @@ def _report(page: Any, faults: list[str]) -> list[str]:
     here = [""]
 
     def said(message: Any) -> None:
-        if message.type == "error" and "401" not in message.text:  # a page that asks visitors to sign in
+        if message.type == "error":
             faults.append(f"{here[0]}: {message.text}")
 
     page.on("pageerror", lambda error: faults.append(f"{here[0]}: {error}"))

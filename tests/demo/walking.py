@@ -27,11 +27,6 @@ NO_PAGE = re.compile(r"/static/|/metrics$|/openapi|^/api/|\.(csv|xlsx|pdf|ics|pn
 MOST = 150
 
 
-def is_known(path: str, origin: str) -> bool:
-    """Return whether a link is known to lead nowhere: the audit log names causes that belong to the instance."""
-    return path.startswith("/dashboard/consequences/") and origin.startswith("/dashboard/audit")
-
-
 class Walker(NamedTuple):
     """Somebody who walks through the pages, and where they begin."""
 
@@ -117,7 +112,7 @@ async def _pages(
         walked.seen[kind] = path
         async with http.get(path, headers={"Accept": "text/html"}) as reply:
             text = await reply.text(errors="replace") if not NO_PAGE.search(urlsplit(path).path) else ""
-            if reply.status >= 400 and reply.status != 401 and not is_known(path, origin):
+            if reply.status >= 400:
                 walked.dead.append(f"{reply.status} {path} from {origin}")
             elif reply.content_type == "text/html":
                 yield path, origin, text

@@ -13,16 +13,12 @@ from zoneinfo import ZoneInfo
 
 import segno
 
-from onceward.lazy import lazy_module
 from onceward.money import format_amount, format_number
 from onceward_apps.pdf import FONT, new_pdf
 from onceward_apps.ticketing.codes import qr_payload
 
 if TYPE_CHECKING:
-    from babel import dates
     from fpdf import FPDF
-else:
-    dates = lazy_module("babel.dates")
 
 RECEIPT_WIDTH_MM = 190
 
@@ -59,6 +55,8 @@ def money(cents: int, currency: str, locale: str = "en") -> str:
 
 def moment(at: datetime, zone: str, language: str = "en") -> str:
     """Return an instant as the venue's clock shows it, with the day of the week."""
+    from babel import dates
+
     local = at.astimezone(ZoneInfo(zone))
     day = dates.format_date(local, format="full", locale=language)
     return f"{day}, {dates.format_time(local, format='short', locale=language)}"

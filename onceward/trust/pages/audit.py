@@ -9,6 +9,7 @@ from onceward.trust import list_entries
 from onceward.trust.people import names_of
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.pagination import PAGE
+from onceward.work.consequences import existing
 
 HEAD = "select number, sealed_at from onceward.audit_seals order by number desc limit 1"
 PENDING = "select count(*) from (select from onceward.audit_pending limit 1001) pending"
@@ -24,8 +25,11 @@ async def load(view: View) -> dict[str, Any]:
         before=view.number("before"),
         limit=PAGE + 1,
     )
+    causes = {entry.caused_by for entry in entries[:PAGE] if entry.caused_by is not None}
     return {
         "title": "Audit log",
+        # A cause can be gone, or belong to the instance. Its number is not a link then.
+        "shown_causes": await existing(cast(Transaction, view.conn), causes, view.site.traced),
         "names": await names_of(view.site.database, {entry.actor for entry in entries}),
         "entries": entries[:PAGE],
         "next": entries[PAGE - 1].id if len(entries) > PAGE else None,

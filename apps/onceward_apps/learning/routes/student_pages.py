@@ -40,7 +40,7 @@ async def use_link(engine: EngineHere, token: str) -> Response:
 @router.get("/learn/home")
 async def list_courses(engine: EngineHere, student: MaybeStudent, refused: str = "") -> Response:
     if student is None:
-        return page("sign_in.html", status=401, token=None, usable=False)
+        return RedirectResponse("/learn/sign-in", status_code=303)
     async with engine.transaction(organization=student.organization) as tx:
         user = await people.user(tx, student.user_id)
         rows = await views.enrollments_of(tx, student.user_id)
@@ -54,7 +54,7 @@ async def list_courses(engine: EngineHere, student: MaybeStudent, refused: str =
 async def show_course(engine: EngineHere, student: MaybeStudent, enrollment_id: UUID) -> Response:
     """Show sessions, progress, chat and certificate. The page fills itself from live queries."""
     if student is None:
-        return page("sign_in.html", status=401, token=None, usable=False)
+        return RedirectResponse("/learn/sign-in", status_code=303)
     async with engine.transaction(organization=student.organization) as tx:
         row = await views.enrollment(tx, enrollment_id)
         if row is None or row["user_id"] != student.user_id:
