@@ -253,5 +253,8 @@ async def _refuse_if_changed(action: DeskAction, tx: Tx, id: str, given: Mapping
         action.model, {key.removeprefix("was."): text for key, text in given.items() if key.startswith("was.")}
     )
     changed = differences(form, before.model, present) if before.model is not None else []
-    now = _was(_filled(form, present, "UTC"))
+    # In the zones of the form as the person has it: two times that are the same must not look different.
+    now = _was(
+        tuple(fill(entry, getattr(present, entry.name), given.get(f"{entry.name}.zone", "UTC")) for entry in form)
+    )
     raise _Changed(version(present), changed or [("This " + listing.noun, "as you opened it", "changed")], now)

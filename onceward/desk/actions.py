@@ -10,12 +10,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
+from asyncpg import PostgresError
 from pydantic import BaseModel
 
 from onceward.desk.consequences import Consequence, consequences_since, last_id
 from onceward.desk.errors import WrongDesk
 from onceward.desk.fields import entries
 from onceward.desk.listing import Listing
+from onceward.desk.refused_values import sentence
 from onceward.errors import OncewardError
 from onceward.trust.identity import Identity
 from onceward.tx import Tx
@@ -128,6 +130,10 @@ async def perform(tx: Tx, action: DeskAction, act: Act[Any], *, desk: str) -> st
         raise
     except OncewardError as error:
         raise ActionRefused(str(error)) from error
+    except PostgresError as error:
+        if (refusal := sentence(error, action.listing.noun)) is None:
+            raise
+        raise ActionRefused(refusal) from error
     await tx.audit(
         action.recorded_as(desk),
         entity_type=action.listing.entity,

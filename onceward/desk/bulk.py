@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from onceward.desk.actions import Act, DeskAction, perform
 from onceward.statements import read_statement
@@ -14,6 +15,7 @@ from onceward.web.dashboard import ActionRefused
 if TYPE_CHECKING:
     from onceward.app import Onceward
     from onceward.desk.desk import Desk
+    from onceward.work.endings import JobEnd
 
 AT_ONCE = 25
 MOST_PROBLEMS = 100
@@ -21,6 +23,8 @@ MOST_ROWS = 10_000
 START = read_statement("desk", "start_run")
 TAKE = read_statement("desk", "take_run")
 ADVANCE = read_statement("desk", "advance_run")
+STOP = read_statement("desk", "stop_run")
+MAY = "select onceward.may_still_act($1, $2, $3)"
 
 
 def register(desk: Desk, app: Onceward) -> Any:
@@ -31,6 +35,14 @@ def register(desk: Desk, app: Onceward) -> Any:
             await tx.enqueue(job, run=run)
 
     job = app.job(name=f"{desk.name}.desk_action")(run_desk_action)
+
+    @job.on_end
+    async def stop_run(tx: Tx, end: JobEnd) -> None:
+        """Let the page of the run say that it will not go on: its job failed too often, or was cancelled."""
+        if end.outcome != "success":
+            why = "it was cancelled" if end.outcome == "cancelled" else f"job {end.id} failed ({end.reason})"
+            await tx.execute(STOP, end.arguments["run"], why)
+
     return job
 
 
@@ -38,7 +50,7 @@ async def start(desk: Desk, tx: Tx, action: DeskAction, rows: list[str], act: Ac
     """Record a run over these rows and enqueue its job. Return its id."""
     name = f"{desk.name}.{action.listing.name}.{action.name}"
     run: int = await tx.fetchval(
-        START, tx.organization, name, act.given.model_dump(mode="json"), act.reason, act.by.actor, rows
+        START, tx.organization, name, act.given.model_dump(mode="json"), act.reason, act.by.actor, act.by.sub, rows
     )
     await tx.enqueue(desk.run_job, run=run)
     return run
@@ -53,10 +65,15 @@ async def advance(desk: Desk, tx: Tx, run: int) -> bool:
     action = desk.actions.get((listing, name))
     if action is None:
         raise LookupError(f"desk {desk.name} has no action {row['action']} any more")
+    kind, _, label = row["actor"].partition(":")
+    if kind != "operator" and not await tx.fetchval(
+        MAY, kind, UUID(row["actor_id"]), list(desk.role_names(action.roles))
+    ):
+        await tx.execute(STOP, run, "the person who started it may not do this any more")
+        return False
     rows: list[str] = row["rows"]
     given = action.model.model_validate(row["given"])
-    kind, _, label = row["actor"].partition(":")
-    by = Identity("operator" if kind == "operator" else "session", tx.organization, frozenset(), label=label)
+    by = Identity(kind, tx.organization, frozenset(), sub=row["actor_id"], label=label)
     batch = rows[row["done"] : row["done"] + AT_ONCE]
     succeeded, problems = 0, list[dict[str, str]]()
     for id in batch:

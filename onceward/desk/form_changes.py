@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -25,6 +26,8 @@ def differences(form: Sequence[Entry], before: BaseModel, now: BaseModel) -> lis
     for entry in form:
         old, new = getattr(before, entry.name), getattr(now, entry.name)
         if old != new:
+            if isinstance(old, datetime) and isinstance(new, datetime):
+                new = new.astimezone(old.tzinfo)  # people compare the two times, so both are shown in one zone
             changed.append((entry.title, _text(entry, old), _text(entry, new)))
     return changed
 

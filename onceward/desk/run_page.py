@@ -10,7 +10,7 @@ from onceward.web.dashboard import Missing, View
 from onceward.web.dashboard.page import Loader
 
 RUN = """
-select id, action, cardinality(rows) as total, done, succeeded, problems, created_at, ended_at
+select id, action, cardinality(rows) as total, done, succeeded, problems, stopped, created_at, ended_at
   from onceward.desk_runs where id = $1
 """
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 
+from onceward import JobEnd
+from onceward.desk import Act, bulk
+from onceward.desk.actions import Nothing
 from onceward.testing.polling import until
+from onceward.trust.identity import Identity
 from tests.desk.conftest import Library, LogIn
+from tests.desk.library import app, desk
 
 BOOKS = "/dashboard/library/books"
 
@@ -199,3 +204,65 @@ async def test_a_file_survives_the_page_that_says_what_will_happen(library: Libr
     )
     assert "content" not in str(changes)
     assert "at most" in (await otto.post(path, ids=book, step="try", cover=("big", b"x" * 750_000))).text
+
+
+async def test_what_the_database_refuses_is_a_sentence_and_stops_no_other_row(library: Library, log_in: LogIn) -> None:
+    books = [await library.add(f"Book {n}") for n in range(30)]
+    atlas = await library.add("Atlas")
+    otto = await log_in("otto@acme.example")
+    refused = await otto.post(f"{BOOKS}/do/lose", ids=atlas, step="run", reason="flood")
+    assert "A value is not allowed for this book (rule reference_books_stay)." in refused.text
+    given = {"title": "Atlas", "author": "Ann Author", "price": "0", "price.currency": "EUR"}
+    for step in ("try", "run"):
+        twice = await otto.post(f"{BOOKS}/do/add", step=step, **given)
+        assert "Another book has the same value, and it may exist only once (rule one_title)." in twice.text
+    done = await otto.post(
+        f"{BOOKS}/do/lose", ids=" ".join([*books[:3], atlas, *books[3:]]), step="run", reason="flood"
+    )
+    await until(lambda: library.db.fetchval("select bool_and(ended_at is not null) from onceward.desk_runs"))
+    text = (await otto.get(done.headers["Location"])).text
+    assert "30 succeeded, 1 were refused" in text
+    assert ">Atlas</a>: A value is not allowed for this book" in text
+
+
+async def test_a_run_stops_when_its_person_may_not_act_any_more_or_its_job_ends(
+    library: Library, log_in: LogIn
+) -> None:
+    book = await library.add("Dune")
+    ids = {
+        row["email"].partition("@")[0]: str(row["user_id"])
+        for row in await library.db.fetch("select email, user_id from onceward.users")
+    }
+    lose = desk.actions["books", "lose"]
+
+    async def goes_on(name: str) -> bool:
+        """Advance a run of this person, and return whether the row was changed."""
+        by = Identity("session", library.acme, frozenset(), sub=ids[name], label=ids[name])
+        async with library.process.engine.transaction(organization=library.acme) as tx:  # type: ignore[union-attr]
+            run = await bulk.start(desk, tx, lose, [book], Act("", Nothing(), by, "flood"))
+            assert not await bulk.advance(desk, tx, run)
+            stopped: str | None = await tx.fetchval("select stopped from onceward.desk_runs where id = $1", run)
+            state = await tx.fetchval(
+                "update library.books set state = 'in' returning (select state from library.books)"
+            )
+            assert (stopped is None) == (state == "lost")
+            return stopped is None
+
+    assert {name: await goes_on(name) for name in ("otto", "olga", "root", "vera", "lena", "bert")} == {
+        "otto": True, "olga": True, "root": True, "vera": False, "lena": False, "bert": False,
+    }  # fmt: skip
+    otto = await log_in("otto@acme.example")
+    stopped = await library.db.fetchval("select min(id) from onceward.desk_runs where stopped is not null")
+    assert (
+        "Stopped after 0 of 1 book: the person who started it may"
+        in (await otto.get(f"/dashboard/library/runs/{stopped}")).text
+    )
+    async with library.process.engine.transaction(organization=library.acme) as tx:  # type: ignore[union-attr]
+        by = Identity("session", library.acme, frozenset(), sub=ids["otto"], label=ids["otto"])
+        run = await bulk.start(desk, tx, lose, [book], Act("", Nothing(), by, "flood"))
+        end = JobEnd(
+            id=7, task="library.desk_action", arguments={"run": run}, outcome="dead_letter", reason="timeout", error="x",
+            attempts=3, result=None, organization=library.acme,
+        )  # fmt: skip
+        await app.registry.end_hooks["library.desk_action"].run(tx, end)
+    assert "job 7 failed (timeout)" in (await otto.get(f"/dashboard/library/runs/{run}")).text

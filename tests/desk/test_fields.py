@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import BaseModel
 
-from onceward.desk.form_changes import described
+from onceward.desk.fields import entries
+from onceward.desk.form_changes import described, differences
 from onceward.desk.form_input import parse
 from onceward.money import Money
 
@@ -69,3 +71,10 @@ def test_a_time_that_does_not_exist_is_refused(text: str, message: str) -> None:
 def test_the_audit_log_is_read_in_words() -> None:
     changes = {"price": {"before": None, "after": {"amount": 1250, "currency": "EUR"}}, "at": None}
     assert described(Form, changes) == ("Price: nothing → €12.50",)
+
+
+def test_two_times_are_compared_in_the_zone_of_the_form() -> None:
+    opened = Form(at=datetime(2026, 1, 5, 9, 0, tzinfo=ZoneInfo("Europe/Berlin")))
+    assert not differences(entries(Form), opened, Form(at=datetime(2026, 1, 5, 8, 0, tzinfo=UTC)))
+    moved = differences(entries(Form), opened, Form(at=datetime(2026, 1, 5, 9, 0, tzinfo=UTC)))
+    assert moved == [("At", "2026-01-05T09:00 Europe/Berlin", "2026-01-05T10:00 Europe/Berlin")]

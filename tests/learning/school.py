@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -27,6 +27,13 @@ from onceward_apps.learning.refund_requests import refund_enrollment
 
 SOURCE = "learning-stripe"
 PRICE = 49900
+
+
+def zone_of_morning(now: datetime) -> str:
+    """Return a time zone in which it is ten o'clock now, for what happens at a certain hour of a cohort's day."""
+    ahead = 10 - now.astimezone(UTC).hour
+    ahead += 24 if ahead < -12 else 0
+    return f"Etc/GMT{-ahead:+d}" if ahead else "UTC"  # the names of these zones count westward
 
 
 class School:

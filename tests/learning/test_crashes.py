@@ -6,6 +6,7 @@ The short tests crash at the first occurrence of every gate; the slow ones at ea
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from onceward.work import gate
 from onceward_apps.learning import app as learning
 from onceward_apps.learning import checkout, waitlist
 from onceward_apps.learning.app import LearningSettings
-from tests.learning.school import School
+from tests.learning.school import School, zone_of_morning
 from tests.learning.test_refunds import intent, refund_at_stripe
 
 Prepare = Callable[[School], Awaitable[UUID]]
@@ -204,7 +205,7 @@ async def starting_cohort(school: School) -> UUID:
 
 
 async def soon_starting_cohort(school: School) -> UUID:
-    cohort = await school.cohort(starts_in_days=3, status="CONFIRMED")
+    cohort = await school.cohort(starts_in_days=3, status="CONFIRMED", time_zone=zone_of_morning(datetime.now(UTC)))
     await school.enrol(cohort)
     return cohort
 

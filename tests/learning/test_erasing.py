@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import re
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from onceward_apps.learning.refund_requests import refund_enrollment
 from onceward_apps.learning.routes.templates import page
 from onceward_apps.learning.store import crm, people
 from tests.learning.classroom import Classroom
-from tests.learning.school import PRICE, School
+from tests.learning.school import PRICE, School, zone_of_morning
 from tests.learning.test_refunds import intent, refund_at_stripe
 from tests.queries import until_query
 
@@ -146,7 +147,8 @@ async def test_a_certificate_that_is_drawn_during_the_erasure_is_not_stored(
 async def test_an_erased_student_gets_no_mail_no_invite_and_no_booking(school: School) -> None:
     room = await Classroom.open(school)
     ada, bob = await school.student("Ada"), await school.student("Bob")
-    starting = await school.cohort(starts_in_days=0.5, has_live_sessions=False, extension_price=9900)
+    morning = zone_of_morning(datetime.now(UTC))
+    starting = await school.cohort(starts_in_days=0.5, has_live_sessions=False, extension_price=9900, time_zone=morning)
     enrollment = await school.enrol(starting, ada)
     await school.enrol(starting, bob)
     cancelled = await school.enrol(await school.cohort(name="Cancelled"), ada)

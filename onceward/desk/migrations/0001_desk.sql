@@ -32,10 +32,12 @@ create table onceward.desk_runs (
     given jsonb not null,
     reason text not null default '',
     actor text not null,                   -- by whom, for the audit log
+    actor_id text not null default '',     -- the user or key, which is asked again whether it may
     rows text[] not null check (cardinality(rows) between 1 and 10000),
     done int not null default 0,           -- rows that were looked at: the job goes on here
     succeeded int not null default 0,
     problems jsonb not null default '[]',  -- the first 100 rows that were refused, with the reason
+    stopped text,                          -- why the run ended before its last row
     created_at timestamptz not null default onceward.now(),
     ended_at timestamptz
 );

@@ -1,2 +1,3 @@
--- Lock a run that is not finished.
-select action, given, reason, actor, rows, done from onceward.desk_runs where id = $1 and ended_at is null for update
+-- Lock a run that has rows left. One that stopped goes on if its job is replayed.
+select action, given, reason, actor, actor_id, rows, done from onceward.desk_runs
+ where id = $1 and (ended_at is null or stopped is not null) for update
