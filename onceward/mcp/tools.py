@@ -78,10 +78,10 @@ class ToolOperation:
         for name, value in arguments.items():
             match self.parameters.get(name):
                 case "path":
-                    path = path.replace(f"{{{name}}}", quote(_text(value), safe=""))
+                    path = path.replace(f"{{{name}}}", _segment(self.name, name, value))
                 case "query":
                     if value is not None:
-                        query[name] = _text(value)
+                        query[name] = _text(self.name, name, value)
                 case _:
                     body[name] = value
         return path, query, body if self.method != "get" else None
@@ -144,5 +144,15 @@ def _inlined_value(document: Mapping[str, Any], value: Any, depth: int) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _text(tool: str, name: str, value: Any) -> str:
+    if not isinstance(value, str | int | float | bool):
+        raise ValueError(f"the tool {tool}: the argument {name} is a text or a number, not {type(value).__name__}")
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _segment(tool: str, name: str, value: Any) -> str:
+    """Return a value as one part of a path. A client would take dots or nothing for a way to another operation."""
+    text = _text(tool, name, value)
+    if text in ("", ".", ".."):
+        raise ValueError(f"the tool {tool}: the argument {name} names one object, and {text!r} names none")
+    return quote(text, safe="")

@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from onceward.db import Database
 from onceward.mcp.errors import NotReachable
 from onceward.mcp.server import Installation, server_of
-from onceward.mcp.tools import READING, REPLAYING, tools_of
+from onceward.mcp.tools import READING, REPLAYING, ToolOperation, tools_of
 from onceward.process.process import Process
 from onceward.testing import until
 from tests.web.operating import client_for, started
@@ -55,6 +55,17 @@ async def test_the_tools_are_operations_of_the_api_and_read_only(db: Database, p
     assert [tool.path for tool in tools if tool.method != "get" and not tool.replays] == ["/api/v1/rehearsals"]
     assert len({tool.name for tool in tools}) == len(tools)
     assert "$ref" not in orjson.dumps([tool.schema for tool in tools]).decode()
+
+
+@pytest.mark.parametrize("value", ["", ".", "..", ["1"], {"id": 1}, None])
+def test_an_argument_cannot_lead_to_another_operation(value: Any) -> None:
+    replay = ToolOperation(
+        name="events_replay", description="", method="post", path="/api/v1/events/{event}/replay", replays=True,
+        parameters={"event": "path"}, schema={"properties": {"event": {}}, "required": ["event"]},
+    )  # fmt: skip
+    assert replay.request({"event": "a/../b?c"})[0] == "/api/v1/events/a%2F..%2Fb%3Fc/replay"
+    with pytest.raises(ValueError, match="event"):
+        replay.request({"event": value})
 
 
 async def test_an_assistant_on_standard_input_and_output_finds_out_what_failed(db: Database, process: Process) -> None:
