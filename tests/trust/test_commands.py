@@ -45,6 +45,18 @@ def with_database(url: str, work: Callable[[Database], Coroutine[Any, Any, Any]]
     return asyncio.run(main())
 
 
+def test_the_weight_of_an_organization_is_set_listed_and_audited(onceward: Run) -> None:
+    onceward("organizations", "add", "acme")
+    onceward("organizations", "add", "other")
+    assert onceward("organizations", "set", "acme", "--weight", "3").stdout.strip() == "acme has the weight 3"
+    for wrong in (("acme", "--weight", "0"), ("acme", "--weight", "101"), ("acme",), ("nobody", "--weight", "2")):
+        assert onceward("organizations", "set", *wrong).exit_code != 0
+    listed = json.loads(onceward("organizations", "ls", "--json").stdout)
+    assert {each["slug"]: each["weight"] for each in listed} == {"acme": 3, "other": 1}
+    entry = json.loads(onceward("audit", "ls", "--json").stdout)[0]
+    assert (entry["action"], entry["changes"]) == ("organization.weight_set", {"weight": 3})
+
+
 def test_organizations_users_and_keys_are_made_listed_and_revoked(onceward: Run) -> None:
     assert onceward("organizations", "add", "acme", "--name", "Acme Ltd").exit_code == 0
     [listed] = json.loads(onceward("organizations", "ls", "--json").stdout)
