@@ -5,7 +5,7 @@ request A: insert ──▶ handler ──▶ pass the transaction on ───�
 request B: waits ───────────────▶ insert ──▶ handler ──▶ nobody waits: commit ──▶ answer
 
 A request that finds a free place begins at once and commits at once: without other requests nothing changes. Only
-requests that wait for a place join. If one fails, all is rolled back, and each request runs again in a transaction of
+requests that wait for a place join, and customers take turns: organizations, or sources without one. If one fails, all is rolled back, and each request runs again in a transaction of
 its own: only the failure of that run counts.
 """
 
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -31,6 +30,8 @@ from onceward.inbox.routing import RoutedEvent
 from onceward.telemetry.logs import running
 from onceward.work import Claimed, Task
 from onceward.work.commit_sharing import PATIENCE_S, Member, Sharing, WaitedTooLong, note_parted
+from onceward.work.contention import Turn
+from onceward.work.fair_queue import FairQueue
 from onceward.work.gate import gate
 from onceward.work.metrics import count_shared
 
@@ -61,6 +62,8 @@ class Entry:
     """Whether the group was committed: False after a rollback."""
     member: Member = field(init=False)
     elapsed_s: float = 0.0
+    place: Turn | None = None
+    """Its place among those that begin, if it has one."""
 
     def __post_init__(self) -> None:
         self.member = Member(self.task, self.work)
@@ -68,6 +71,10 @@ class Entry:
     @property
     def key(self) -> tuple[UUID, str]:
         return (self.routed.shared.source.webhook_id, self.routed.event_id)
+
+    @property
+    def customer(self) -> Hashable:
+        return self.routed.shared.source.line[0]
 
 
 class Group:
@@ -106,7 +113,7 @@ class InlineGroups:
         self._db = db
         self._open_tx = open_tx
         self._taken = 0
-        self._waiting: deque[Entry] = deque()
+        self._waiting: FairQueue[Entry] = FairQueue()
         self._events: set[tuple[UUID, str]] = set()
         self._sharing = Sharing(least=2, tries_small=False)  # a request keeps its place until its commit has ended
         self._finishing = Tasks("inline group")
@@ -126,15 +133,16 @@ class InlineGroups:
         line = self._sharing.of(entry.task).line
         if self._taken < self._places and line.has_room:
             self._taken += 1
-            line.enter_at_once()
+            entry.place = line.enter()
             return None
-        self._waiting.append(entry)
+        self._waiting.append(entry.customer, entry)
         line.queued += 1
         try:
             return await entry.turn
         except asyncio.CancelledError:
             if entry.turn.cancelled():
-                self._forget(entry)
+                self._waiting.discard(entry.customer, entry)
+                line.queued -= 1
             elif (group := entry.turn.result()) is not None:  # its turn came in the same moment
                 self._finishing.start(self._go_on(group))
             else:
@@ -155,34 +163,35 @@ class InlineGroups:
 
     def _release_place(self, entry: Entry) -> None:
         self._taken -= 1
-        self._sharing.of(entry.task).line.leave(time.monotonic())
+        if entry.place is not None:
+            entry.place.end()
         self._fill_places()
 
     def _fill_places(self) -> None:
-        """Give the free places to the requests that have waited longest and that may begin."""
+        """Give the free places to the requests whose turn it is and that may begin."""
         while self._taken < self._places:
             entry = next((each for each in self._present() if self._sharing.of(each.task).line.has_room), None)
             if entry is None:
                 return
-            self._forget(entry)
+            self._take(entry)
             self._taken += 1
-            self._sharing.of(entry.task).line.enter_at_once()
+            entry.place = self._sharing.of(entry.task).line.enter()
             entry.turn.set_result(None)
 
     def _present(self) -> Iterator[Entry]:
-        """Iterate over the requests that wait. Those that were cancelled a moment ago are about to leave."""
+        """Iterate over the requests that wait, in turn. Those that were cancelled a moment ago are about to leave."""
         return (each for each in self._waiting if not each.turn.done())
 
-    def _forget(self, entry: Entry) -> None:
-        self._waiting.remove(entry)
+    def _take(self, entry: Entry) -> None:
+        self._waiting.take(entry.customer, entry)
         self._sharing.of(entry.task).line.queued -= 1
 
     def _next_member(self, group: Group) -> Entry | None:
-        """Remove and return the request that has waited longest, if it fits into the group."""
+        """Remove and return the request whose turn it is, if it fits into the group."""
         entry = next(self._present(), None)
         if entry is None or not self._sharing.fits(group.members, entry.task, entry.work, since=group.since):
             return None
-        self._forget(entry)
+        self._take(entry)
         return entry
 
     async def handle_first(self, entry: Entry, tx: Transaction) -> Any:
@@ -190,21 +199,18 @@ class InlineGroups:
         group = Group(tx)
         group.entries.append(entry)
         known = self._sharing.of(entry.task)
-        session = tx.conn.get_server_pid()
-        known.line.sessions.add(session)
+        if entry.place is not None:
+            entry.place.runs_in(tx.conn.get_server_pid())
         try:
-            try:
-                await self._handle(entry, tx, others=False)
-            except BaseException:
-                known.ended(failed=True)
-                raise
-            if known.line.limit is not None:
-                group.since = time.monotonic()  # until now it waited for the rows of another group, and held up nobody
-            await self._go_on(group, owner=entry)
-            if not await self._ended(entry):
-                raise RunAlone
-        finally:
-            known.line.sessions.discard(session)
+            await self._handle(entry, tx, others=False)
+        except BaseException:
+            known.ended(failed=True)
+            raise
+        if known.line.limit is not None:
+            group.since = time.monotonic()  # until now it waited for the rows of another group, and held up nobody
+        await self._go_on(group, owner=entry)
+        if not await self._ended(entry):
+            raise RunAlone
         return entry.member.result
 
     async def handle_in(self, group: Group, entry: Entry) -> Any:

@@ -16,6 +16,8 @@ QUICK_S = 0.05
 MOST_AHEAD = 1000
 MOST_AT_ONCE = 500
 """Rows per claim when prefetching. A limit lets the next claim run while the slots still have work."""
+MOST_HELD = 256
+"""How much work that is held back takes no room from other work. All claimed work counts a crash if its worker dies."""
 AHEAD_FOR_S = 0.04
 """The queue prefetches as much work as the slots need in this time, until the next claim returns."""
 MEASURED_S = 0.05
@@ -54,17 +56,22 @@ class Pacing:
         """Return how many more pieces of work may run now."""
         return self._concurrency - (self.busy - self._lent)
 
-    def room(self, ready: int, behind: int = 0) -> int:
+    def room(self, ready: int, behind: int = 0, held: int = 0) -> int:
         """Return how many rows to claim: the free slots, and some more when handlers are fast.
 
         `ready` is how much claimed work waits for a slot, `behind` how much waits for the work before it in its lane.
+        `held` is how much of `ready` waits because few groups of its task may run at once. Up to `MOST_HELD` of it
+        leaves the room to other work. Then the slots are not what limits the speed: the queue prefetches by what it
+        has done lately.
         """
-        free = self.free() * self._per_slot - ready
+        free = self.free() * self._per_slot - (ready - min(held, MOST_HELD))
         if self._lends:
             return max(0, free + min(MOST_AHEAD, int(AHEAD_FOR_S * self._per_s)))
         if not self._prefetches or self._mean_s > QUICK_S:
             return max(0, free)
         ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * self._at_once / self._mean_s))
+        if held:
+            ahead = min(ahead, int(AHEAD_FOR_S * self._per_s))
         room = free + ahead - behind
         if room >= min(ahead, MOST_AT_ONCE) // 2:
             return min(room, MOST_AT_ONCE)
@@ -78,10 +85,10 @@ class Pacing:
         """Return whether so little work is ready that the next claim should begin."""
         return ready < self._concurrency * 2
 
-    def ended(self, *, lent: bool) -> None:
-        """A slot has finished its work."""
+    def ended(self, *, lent: bool, done: int = 1) -> None:
+        """A slot has finished this many pieces of work."""
         self.busy -= 1
-        self._done += 1
+        self._done += done
         self._lent -= lent
 
     def took(self, duration_s: float) -> None:

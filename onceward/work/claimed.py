@@ -21,6 +21,7 @@ class Claimed:
         "began_s",
         "body",
         "bundle",
+        "cancelled",
         "caused_by",
         "context",
         "crashes",
@@ -93,6 +94,8 @@ class Claimed:
         """Why the group was rolled back in which it ran before."""
         self.prepared: Any = None
         """What `Task.prepare` read from the body of a member of a batch."""
+        self.cancelled = False
+        """Whether an operator cancelled it while it waited for a slot: it ends without its handler."""
         self.began_s: float | None = None
         """When the attempt began, by the monotonic clock of this process."""
 

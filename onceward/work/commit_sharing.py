@@ -210,6 +210,8 @@ class Sharing:
         if not self._learns:
             return len(group) < MOST
         known = self.of(task)
+        if known.line.limit is not None and task is not first.task:
+            return False  # its groups take turns, and this one has the turn of another task
         expected_s = known.expected_s
         if expected_s is None or expected_s > SLOW_S or len(group) >= known.most:
             return False

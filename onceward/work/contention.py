@@ -4,23 +4,28 @@ Handlers that lock the same rows gain nothing from many large transactions at on
 rows that it has locked until its group commits, and two that lock rows in different orders stop each other. Two ways
 are better, and which one depends on how many rows there are: small groups, which hold few rows for a short time, or one
 large group at a time, which saves commits. While handlers wait, both are tried for a moment, and the faster one stays.
-With one group at a time the next one begins when the commit of the one before begins: a group that commits locks
+Work whose group may not begin yet waits outside the slots (`held_back.py`). With one group at a time the next one begins when the commit of the one before begins: a group that commits locks
 nothing more, so waiting for it is short and safe.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
 from onceward.db import Database
 from onceward.statements import read_statement
+from onceward.telemetry.light import LightCounter
 
 log = structlog.get_logger(__name__)
+
+LIMITED = LightCounter(
+    "onceward_shared_limits_total",
+    "Times that the groups of a task were limited because their handlers waited for each other's row locks, by way: small (few members) or few (few groups at once).",
+    ["task", "way"],
+)
 
 BLOCKED = read_statement("work", "blocked_sessions")
 STALLED_S = 1.0
@@ -40,31 +45,37 @@ TRIAL_S = 0.5
 
 
 class Turn:
-    """The turn of one group. It ends when the group begins to commit, or when it is rolled back."""
+    """The turn of one group. It ends when the group begins to commit."""
 
-    __slots__ = ("_line", "_session")
+    __slots__ = ("_has_ended", "_line", "_session")
 
     def __init__(self, line: Line) -> None:
-        self._line: Line | None = line
+        self._line = line
         self._session = 0
+        self._has_ended = False
 
     def runs_in(self, session: int) -> None:
         """The group runs in this session of the database."""
-        if self._line is not None:
-            self._session = session
-            self._line.sessions.add(session)
+        self._line.sessions.discard(self._session)
+        self._line.sessions.add(session)
+        self._session = session
 
     def end(self) -> None:
         """End the turn, if it has not ended."""
-        line, self._line = self._line, None
-        if line is not None:
-            line.sessions.discard(self._session)
-            line.leave(time.monotonic())
+        if not self._has_ended:
+            self._has_ended = True
+            self._line.sessions.discard(self._session)
+            self._line.leave(time.monotonic())
+
+    def goes_on(self) -> None:
+        """Members of the group run again after its rollback: they keep its turn, or get it back without a wait."""
+        if self._has_ended:
+            self._has_ended = False
+            self._line.enter_again()
 
 
 class Line:
-    """The groups of one task in this process: how large they are, how many may run at once, and those that wait for
-    their turn."""
+    """The groups of one task in this process: how large they are, and how many may run at once."""
 
     __slots__ = (
         "_done_before",
@@ -78,12 +89,12 @@ class Line:
         "_since",
         "_task",
         "_tries_small",
-        "_waiting",
         "done",
         "limit",
         "most",
         "queued",
         "sessions",
+        "wakes",
     )
 
     def __init__(self, task: str, *, least: int = 1, tries_small: bool = True) -> None:
@@ -100,9 +111,10 @@ class Line:
         self.sessions: set[int] = set()
         """The database sessions in which groups run."""
         self.queued = 0
-        """How many wait for this line in a queue of the caller's own."""
+        """How many wait for this line in the queues of its callers."""
+        self.wakes: set[Callable[[], None]] = set()
+        """What to call when one more group may run while some wait."""
         self._running = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
         self._pause_s = FIRST_PAUSE_S
         self._grows_at = 0.0
         self._ended_at = 0.0
@@ -118,51 +130,37 @@ class Line:
         return self._running > self._least or self.limit is not None or self.most is not None
 
     @property
+    def room(self) -> int:
+        """How many more groups may run at once."""
+        return UNLIMITED if self.limit is None else max(0, self.limit - self._running)
+
+    @property
     def has_room(self) -> bool:
         return self.limit is None or self._running < self.limit
 
-    async def enter(self, *, at_once: bool = False) -> Turn:
-        """Wait until one more group may run. Groups get their turns in the order in which they came.
-
-        A group whose transaction is open already runs `at_once`.
-        """
-        if at_once or self.limit is None or (self.has_room and not self._waiting):
-            self._running += 1
-            return Turn(self)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.cancelled():
-                self._waiting.remove(turn)
-            else:
-                self.leave(time.monotonic())
-            raise
+    def enter(self) -> Turn:
+        """Count one more group. Its caller has asked whether there is room, or must not wait."""
+        self._running += 1
         return Turn(self)
 
-    def enter_at_once(self) -> None:
-        """Count a group whose caller has a queue of its own: it must not wait."""
+    def enter_again(self) -> None:
         self._running += 1
 
     def leave(self, now: float) -> None:
         self._running -= 1
         self._ended_at = now
-        if self._waiting:
-            self._let_in()
+        self._let_in()
 
     def _let_in(self) -> None:
-        while self._waiting and self.has_room:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                self._running += 1
+        if self.queued and self.has_room:
+            for wake in self.wakes:
+                wake()
 
     def observe(self, waiting: int, now: float) -> None:
         """Learn how many of the running groups wait for rows that other groups of this line have locked."""
         is_contended = waiting * 3 >= self._running > self._least
         if self.limit is not None:
-            if (self._waiting or self.queued) and now - self._ended_at > STALLED_S:
+            if self.queued and now - max(self._ended_at, self._narrowed_at) > STALLED_S:
                 self._set(self._running + 1)
             elif self._rate_of_small is not None and now - self._since >= TRIAL_S:
                 if self._rate(now) < self._rate_of_small:
@@ -209,12 +207,14 @@ class Line:
 
     def _make_small(self, now: float) -> None:
         """Run any number of small groups at once."""
+        LIMITED.labels(self._task, "small").total += 1
         self._start_over(now, members=FEW)
         self.most, self.limit = FEW, None
         self._let_in()
 
     def _narrow(self, limit: int, now: float) -> None:
         """Run this many groups at once, of any size."""
+        LIMITED.labels(self._task, "few").total += 1
         self._start_over(now, at_once=limit)
         self.most = None
         self._set(limit)

@@ -118,7 +118,7 @@ class Feeder:
                 await self._suspects.may_claim.wait()
             return None
         pacing.measure()
-        room = pacing.room(len(slots.ready), slots.ready.behind)
+        room = self._room()
         if room <= 0:
             slots.hungry.clear()
             with self._loop.idle():
@@ -126,12 +126,16 @@ class Feeder:
             return None
         if pacing.should_collect(room):
             await asyncio.sleep(COLLECT_S)
-            room = pacing.room(len(slots.ready), slots.ready.behind)
+            room = self._room()
         self._work_expected.clear()
         if self._stopping.is_set():
             return None
         async with self._connections.use() as conn:
             return await self._claim(conn, room)
+
+    def _room(self) -> int:
+        ready = self._slots.ready
+        return self._pacing.room(len(ready), ready.behind, ready.held)
 
     async def _wait_for_work(self) -> None:
         """Wait for a wake-up, the next poll, or the time at which a skipped lane may run again."""

@@ -51,10 +51,10 @@ class Groups:
 
         The round trip that commits also opens the transaction of the next work.
         """
-        line = self._sharing.line_of(first.task) if others is None else None
+        line = self._sharing.line_of(first.task)
         if line is None:
             return await self._run(first, slot, others, None)
-        turn = await line.enter(at_once=slot.carried is not None)
+        turn = line.enter()
         try:
             return await self._run(first, slot, others, turn)
         finally:
@@ -132,7 +132,7 @@ class Groups:
         if len(group) == 1:
             self._sharing.of(first.task).ended(failed=True)
             return [await self._settle_member(first, failure)]
-        return await self._part(group, culprit, failure, slot, is_rolled_back=is_rolled_back)
+        return await self._part(group, culprit, failure, slot, turn, is_rolled_back=is_rolled_back)
 
     def _begins(self, member: Member, slot: SlotControl, *, follows_others: bool) -> None:
         work = member.work
@@ -242,11 +242,12 @@ class Groups:
         culprit: Member | None,
         failure: BaseException,
         slot: SlotControl,
+        turn: Turn | None,
         *,
         is_rolled_back: bool,
     ) -> list[Ended]:
         """Settle a group that was rolled back. The failure costs its owner only: the others run again, in smaller
-        groups.
+        groups, in the turn of this group.
 
         The owner runs again alone, because what it met may have been the group; only then its failure counts. Without a
         known owner each runs alone. Work that follows the owner in its ordered lane runs after it: it had joined and
@@ -263,23 +264,29 @@ class Groups:
         for each in group:
             each.work.parted = describe_parting(group, failure)
         rest = [each for each in group if each is not culprit] if culprit is not None else []
-        ended = await self._run_again(rest, slot)
+        ended = await self._run_again(rest, slot, turn)
         for each in group if culprit is None else [culprit]:
             if each.work.is_blocked:
                 continue
             if isinstance(failure, Cancelled):
                 ended.append(await self._settle_member(each, failure))
             else:
-                ended += await self.run(each, slot, [])
-        return ended + await self._run_again(rest, slot)
+                ended += await self._run_in(turn, each, slot, [])
+        return ended + await self._run_again(rest, slot, turn)
 
-    async def _run_again(self, rest: list[Member], slot: SlotControl) -> list[Ended]:
+    async def _run_in(self, turn: Turn | None, first: Member, slot: SlotControl, others: list[Member]) -> list[Ended]:
+        """Run handlers again in the turn of their group."""
+        if turn is not None:
+            turn.goes_on()
+        return await self._run(first, slot, others, turn)
+
+    async def _run_again(self, rest: list[Member], slot: SlotControl, turn: Turn | None) -> list[Ended]:
         """Run members of a group that was rolled back, in groups. Leave in `rest` those whose predecessor has not
         succeeded."""
         ended: list[Ended] = []
         while (again := next((each for each in rest if not each.work.is_blocked), None)) is not None:
             rest.remove(again)
-            ended += await self.run(again, slot, rest)
+            ended += await self._run_in(turn, again, slot, rest)
         return ended
 
     async def _settle_unknown(self, member: Member, failure: BaseException) -> Ended:

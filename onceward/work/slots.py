@@ -30,7 +30,7 @@ from onceward.work.commit_sharing import PATIENCE_S, Ended, Member, WaitedTooLon
 from onceward.work.executor import Executor
 from onceward.work.leaks import leaked
 from onceward.work.leases import Leases
-from onceward.work.outcomes import PayloadInvalid, Permanent, Snooze, TimedOut
+from onceward.work.outcomes import Cancelled, PayloadInvalid, Permanent, Snooze, TimedOut
 from onceward.work.ready import Ready
 from onceward.work.slot import Slot
 from onceward.work.suspects import Suspects
@@ -83,7 +83,13 @@ class Slots:
         self._queue = queue
         self._suspect_ended = suspect_ended
         self._count = count
-        self.ready = Ready(tasks, own=own, connections=lambda: db.most_connections)
+        self.ready = Ready(
+            tasks,
+            own=own,
+            connections=lambda: db.most_connections,
+            line_of=executor.sharing.line_of,
+            wake=self._wake,
+        )
         self.hungry = asyncio.Event()
         """Set when the slots need more work."""
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -225,7 +231,7 @@ class Slots:
                 if ready.has_transactions:
                     ready.ended(work)
                 works = slot.batch or (work,)
-                pacing.ended(lent=slot.lent)
+                pacing.ended(lent=slot.lent, done=len(works))
                 slot.lent = False
                 slot.work = None
                 if slot.batch:
@@ -332,6 +338,8 @@ class Slots:
         started = slot.started = time.monotonic()
         if work.kind != "job" and (work.body is None or type(work.body) is Unreadable):
             task = _without_body(task, work.body)
+        if work.cancelled:
+            task = _cancelled(task)
         if task.batch > 1:
             slot.batch = self.ready.take_batch(work, task.batch)
             executing: Coroutine[Any, Any, CountedOutcome | Sequence[CountedOutcome | Ended]] = (
@@ -392,7 +400,9 @@ class Slots:
         return {work.id for work in works}
 
     def cancel(self, ids: set[int]) -> None:
-        """Cancel the work with these ids that runs in this queue."""
+        """Cancel the work with these ids that runs or waits in this queue."""
+        if self.ready.cancel(ids):
+            self._wake()
         for slot in self.slots:
             if slot.work is not None:
                 slot.cancel(ids)
@@ -408,3 +418,10 @@ def _without_body(task: Task, body: Unreadable | None) -> Task:
         raise Permanent(f"the body of this work cannot be read: {type(body.error).__name__}") from body.error
 
     return Task(name=task.name, run=missing, kind=task.kind, queue=task.queue, retry=task.retry)
+
+
+def _cancelled(task: Task) -> Task:
+    async def cancelled(_work: object, _tx: object) -> None:
+        raise Cancelled("cancelled by an operator before it started")
+
+    return Task(name=task.name, run=cancelled, kind=task.kind, queue=task.queue, retry=task.retry)

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from onceward import Event, Onceward, Permanent, Tx
 from onceward.inbox import inline_groups
-from onceward.testing import Crash
+from onceward.testing import Crash, until
 from onceward.work import gate
 from onceward.work.commit_sharing import Experience
 
@@ -214,3 +214,31 @@ async def test_a_client_that_goes_away_costs_nobody_else(one_place: None, office
     ]
     rows = await here.db.fetch("select id, count(*) from effects group by id having count(*) > 1")
     assert rows == []
+
+
+@pytest.mark.parametrize("joins", [True, False])
+async def test_customers_take_turns_while_requests_wait(one_place: None, office, monkeypatch, joins: bool) -> None:
+    """A has 20 requests that wait, B one: it comes after a turn of A. Whether they join a group or get a place."""
+    app = Onceward("shop")
+    order: list[str] = []
+    go = asyncio.Event()
+
+    @app.on("stripe", "charge.succeeded", retry=[])
+    async def charge(event: Event, tx: Tx) -> None:
+        order.append(event.event_id)
+        await go.wait()
+
+    if not joins:
+        monkeypatch.setattr(inline_groups.Sharing, "fits", lambda *_args, **_more: False)
+    here = await office(app)
+    for name in ("a", "b"):
+        await here.source(name, provider="stripe", mode="inline")
+    waiting = here.inbox.receiver._inline._groups._waiting
+    posts = [asyncio.create_task(here.post(name="a", fields={"id": f"a{n}"})) for n in range(21)]
+    await until(lambda: len(waiting) == 20)
+    posts.append(asyncio.create_task(here.post(name="b", fields={"id": "b"})))
+    await until(lambda: len(waiting) == 21)
+    go.set()
+    replies = await asyncio.gather(*posts)
+    assert {reply.status for reply in replies} == {200}
+    assert order.index("b") == 2

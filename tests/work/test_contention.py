@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,26 +14,21 @@ from onceward import Engine, Onceward, Tx
 from onceward.db import Database
 from onceward.statements import read_statement
 from onceward.testing import until
+from onceward.work.claimed import Claimed
 from onceward.work.commit_sharing import MOST, Experience
 from onceward.work.contention import FEW, JAM_S, STALLED_S, TRIAL_S, Line, Turn, count_held_up
+from onceward.work.held_back import HeldBack
 from onceward.work.worker import Worker, WorkerOptions
 
 
-async def entered(line: Line, count: int) -> list[asyncio.Task[Turn]]:
-    tasks = [asyncio.create_task(line.enter()) for _ in range(count)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    return tasks
+def entered(line: Line, count: int) -> list[Turn]:
+    return [line.enter() for _ in range(count)]
 
 
-def running(tasks: list[asyncio.Task[Turn]]) -> list[bool]:
-    return [task.done() for task in tasks]
-
-
-async def limited_line(now: float = 1.0) -> Line:
+def limited_line(now: float = 1.0) -> Line:
     """Return an empty line whose limit has just become 1, because small groups were slower."""
     line = Line("task")
-    turns = [task.result() for task in await entered(line, 4)]
+    turns = entered(line, 4)
     line.observe(4, now - TRIAL_S)
     assert (line.most, line.limit) == (FEW, None)
     line.observe(4, now)
@@ -45,9 +41,19 @@ async def limited_line(now: float = 1.0) -> Line:
     return line
 
 
-async def test_waits_for_each_other_make_groups_small_and_they_grow_again_after_a_pause_that_doubles() -> None:
+def held_back(line: Line) -> tuple[HeldBack, list[int]]:
+    """Return work that waits for this line, and a list that grows with each call to wake slots."""
+    woken: list[int] = []
+    return HeldBack(lambda _task: line, lambda: woken.append(1)), woken
+
+
+def work(id: int, organization: int = 0) -> Claimed:
+    return Claimed(1, id, "job", "task", UUID(int=organization))
+
+
+def test_waits_for_each_other_make_groups_small_and_they_grow_again_after_a_pause_that_doubles() -> None:
     line = Line("task")
-    await entered(line, 8)
+    entered(line, 8)
     line.observe(2, 0.0)
     assert (line.most, line.limit) == (None, None)
     line.observe(6, 1.0)
@@ -67,11 +73,11 @@ async def test_waits_for_each_other_make_groups_small_and_they_grow_again_after_
 
 
 @pytest.mark.parametrize(("done_small", "done_in_turn", "is_small"), [(100, 150, False), (100, 80, True)])
-async def test_small_groups_and_one_large_group_at_a_time_are_tried_and_the_faster_one_stays(
+def test_small_groups_and_one_large_group_at_a_time_are_tried_and_the_faster_one_stays(
     done_small: int, done_in_turn: int, is_small: bool
 ) -> None:
     line = Line("task")
-    turns = [task.result() for task in await entered(line, 8)]
+    turns = entered(line, 8)
     line.observe(7, 0.0)
     assert line.most == FEW
     line.done = done_small
@@ -84,16 +90,16 @@ async def test_small_groups_and_one_large_group_at_a_time_are_tried_and_the_fast
     assert (line.most, line.limit) == ((FEW, None) if is_small else (None, 1))
 
 
-async def test_one_group_at_a_time_becomes_more_after_a_pause() -> None:
-    line = await limited_line()
+def test_one_group_at_a_time_becomes_more_after_a_pause() -> None:
+    line = limited_line()
     for at in range(10):
         line.observe(0, 10.0 + 5 * at)
     assert (line.most, line.limit) == (None, None)
 
 
-async def test_a_lock_changes_the_line_before_it_halves_the_groups_and_a_jam_counts_once() -> None:
+def test_a_lock_changes_the_line_before_it_halves_the_groups_and_a_jam_counts_once() -> None:
     known = Experience("task")
-    await entered(known.line, 8)
+    entered(known.line, 8)
     known.met_a_lock(1.0)
     known.met_a_lock(1.0 + JAM_S / 2, surely=False)
     assert (known.line.limit, known.most) == (None, FEW)
@@ -104,30 +110,59 @@ async def test_a_lock_changes_the_line_before_it_halves_the_groups_and_a_jam_cou
     assert known.most == MOST // 2
 
 
-async def test_groups_get_their_turns_in_order_and_a_cancelled_one_takes_none() -> None:
-    line = await limited_line()
-    tasks = await entered(line, 4)
-    assert running(tasks) == [True, False, False, False]
-    tasks[1].cancel()
-    await asyncio.sleep(0)
-    tasks[0].result().end()
-    await asyncio.sleep(0)
-    assert running(tasks[2:]) == [True, False]
-    tasks[2].result().end()  # the turn is given to the last one, which is cancelled before it runs
-    tasks[3].cancel()
-    await asyncio.wait(tasks)
-    assert running(await entered(line, 2)) == [True, False]
+def test_work_that_waits_for_the_line_begins_in_turns_of_organizations_and_a_cancelled_one_takes_none() -> None:
+    line = limited_line()
+    held, woken = held_back(line)
+    assert not held.takes(work(0))
+    turn = line.enter()
+    for each in [work(1, 1), work(2, 1), work(3, 1), work(4, 2), work(5, 3)]:
+        assert held.takes(each)
+    assert (line.queued, held.startable, held.next_startable()) == (5, 0, None)
+    assert [each.id for each in held] == [1, 4, 5, 2, 3]
+    assert [each.id for each in held.withdraw({1, 5, 9})] == [1, 5]
+    order: list[int] = []
+    while held:
+        turn.end()
+        assert len(woken) == len(order) + 1
+        assert held.startable == 1
+        following = held.next_startable()
+        assert following is not None
+        order.append(following.id)
+        turn = line.enter()
+    assert order == [2, 4, 3]
+    assert line.queued == 0
 
 
-async def test_a_line_in_which_nothing_ends_lets_others_pass() -> None:
-    line = await limited_line(time.monotonic())
-    tasks = await entered(line, 3)
+def test_what_runs_again_after_a_rollback_keeps_the_turn_of_its_group() -> None:
+    line = limited_line()
+    turn = line.enter()
+    turn.runs_in(7)
+    turn.goes_on()
+    assert (line.has_room, line.sessions) == (False, {7})
+    turn.end()
+    assert (line.has_room, line.sessions) == (True, set())
+    turn.goes_on()
+    turn.runs_in(8)
+    assert (line.has_room, line.sessions) == (False, {8})
+    turn.end()
+    turn.end()
+    assert (line.room, line.sessions) == (1, set())
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_line_in_which_nothing_ends_lets_others_pass(is_new: bool) -> None:
+    now = time.monotonic()
+    line = Line("task") if is_new else limited_line(now)
+    held, woken = held_back(line)
+    line.enter()
+    if is_new:
+        line._narrow(1, now)
+    assert all(held.takes(work(n)) for n in range(2))
     now = time.monotonic()
     line.observe(0, now + STALLED_S / 2)
-    assert running(tasks) == [True, False, False]
+    assert (woken, held.startable) == ([], 0)
     line.observe(0, now + STALLED_S * 1.1)
-    await asyncio.sleep(0)
-    assert running(tasks) == [True, True, False]
+    assert (len(woken), held.startable) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceward.work.claim_size import HANGS_S, LENT, Pacing
+from onceward.work.claim_size import HANGS_S, LENT, MOST_HELD, Pacing
 from onceward.work.task import Task
 
 
@@ -31,6 +31,15 @@ def test_a_queue_of_fast_handlers_prefetches_and_a_queue_of_slow_ones_does_not()
     for _ in range(100):
         pacing.took(1.0)
     assert pacing.room(0) == 8
+
+
+def test_work_that_is_held_back_leaves_the_room_to_other_work_up_to_a_limit() -> None:
+    pacing = Pacing([task()], concurrency=8, connections=20)
+    for _ in range(100):
+        pacing.took(0.001)
+    assert pacing.room(100) > 8
+    assert pacing.room(MOST_HELD, held=MOST_HELD) == 8, "nothing was done lately, so it prefetches nothing"
+    assert pacing.room(MOST_HELD + 7, held=MOST_HELD + 7) == 1
 
 
 def test_hanging_work_lends_its_place_up_to_a_limit() -> None:
