@@ -251,6 +251,7 @@ async def test_an_operator_corrects_attendance_with_a_reason_that_is_audited(roo
     assert [row["reason"] for row in entries] == ["was in the room"]
 
 
+@pytest.mark.acceptance("endedBookings")
 async def test_cancelling_the_bookings_of_an_enrolment_tells_calcom(room: Classroom) -> None:
     cohort = await room.cohort(sessions=2)
     enrollment = await room.enrol(cohort, "Ada")
@@ -264,6 +265,7 @@ async def test_cancelling_the_bookings_of_an_enrolment_tells_calcom(room: Classr
         assert await cancel_bookings(tx, enrollment, reason="refunded") == 0
 
 
+@pytest.mark.acceptance("endedBookings")
 async def test_every_coming_session_is_booked_once_even_if_an_answer_is_lost(
     room: Classroom, calcom: CalComSimulator
 ) -> None:

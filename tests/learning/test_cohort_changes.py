@@ -93,7 +93,7 @@ async def test_a_checklist_records_everybody_once_and_a_second_one_only_what_dif
 
     async def check_off(*absent: str) -> int:
         async with room.school.transaction() as tx:
-            return await attendance.check_off(tx, session, absent=absent, actor="op")
+            return (await attendance.check_off(tx, session, absent=absent, actor="op")).changed
 
     with pytest.raises(InvalidRequest, match="has not begun"):
         await check_off()

@@ -99,7 +99,7 @@ async def add_people(school: School, number: int) -> None:
     )
 
 
-@pytest.mark.acceptance("crmSync")
+@pytest.mark.acceptance("crmSync", "boundedGrowth")
 async def test_a_refused_contact_notifies_an_operator_and_holds_up_no_other(
     school: School, hubspot: HubSpotSimulator
 ) -> None:
@@ -120,6 +120,7 @@ async def test_a_refused_contact_notifies_an_operator_and_holds_up_no_other(
     assert (len(hubspot.records["contacts"]), await school.count("crm_refused")) == (151, 0)
 
 
+@pytest.mark.acceptance("boundedGrowth")
 async def test_a_batch_that_is_refused_as_a_whole_is_divided_until_the_guilty_record_is_alone(
     school: School, hubspot: HubSpotSimulator, http: ServiceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +137,7 @@ async def test_a_batch_that_is_refused_as_a_whole_is_divided_until_the_guilty_re
     assert await last_log(school) == (19, 0, 1, False)
 
 
+@pytest.mark.acceptance("boundedGrowth")
 async def test_an_interrupted_sync_goes_on_where_it_was(
     school: School, hubspot: HubSpotSimulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ async def test_only_the_rest_of_a_partly_refunded_payment_is_charged_back(school
     await school.verify()
 
 
+@pytest.mark.acceptance("featuresThatMeet")
 async def test_a_refund_refused_during_a_dispute_is_requested_again_if_it_is_won(school: School) -> None:
     enrollment = await school.enrol(await school.cohort())
     dispute = school.stripe.open_dispute(await intent(school, enrollment))
@@ -78,6 +79,7 @@ async def test_a_refund_refused_during_a_dispute_is_requested_again_if_it_is_won
     await school.verify()
 
 
+@pytest.mark.acceptance("featuresThatMeet")
 async def test_a_refund_refused_during_a_dispute_is_not_paid_twice_if_it_is_lost(school: School) -> None:
     enrollment = await school.enrol(await school.cohort())
     dispute = school.stripe.open_dispute(await intent(school, enrollment))

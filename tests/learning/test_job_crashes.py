@@ -11,7 +11,7 @@ import pytest
 from onceward.money import Money
 from onceward.testing import drain
 from onceward_apps.learning import app as learning
-from onceward_apps.learning import certificates, checkout, discounts, seats, sessions, waitlist
+from onceward_apps.learning import attendance, certificates, checkout, discounts, seats, sessions, waitlist
 from onceward_apps.learning.cohort_changes import change_cohort
 from onceward_apps.learning.refund_requests import refund_enrollment, refund_part
 from tests.learning.classroom import Classroom
@@ -125,6 +125,26 @@ async def seat_given_up(school: School) -> UUID:
     return cohort
 
 
+async def attendance_in_batches(school: School) -> UUID:
+    """Two lists of one session: the second one counts."""
+    room, cohort, _ = await taught(school)
+    await room.enrol(cohort, f"Bob{uuid4().hex[:8]}")
+    session = (await room.sessions(cohort))[0]["id"]
+    await school.db.execute("update learning.sessions set starts_at = now() - interval '1 hour' where id = $1", session)
+    names = await school.db.fetch(
+        "select u.email from learning.users u join learning.enrollments e on e.user_id = u.id where e.cohort_id = $1",
+        cohort,
+    )
+    usual, attendance.BATCH = attendance.BATCH, 1
+    try:
+        for name in names:
+            async with school.transaction() as tx:
+                assert (await attendance.check_off(tx, session, absent=[name["email"]], actor="op")).students == 2
+    finally:
+        attendance.BATCH = usual
+    return cohort
+
+
 SCENARIOS: dict[str, tuple[Prepare, str]] = {
     named(prepare): (prepare, expected)
     for prepare, expected in (
@@ -134,6 +154,7 @@ SCENARIOS: dict[str, tuple[Prepare, str]] = {
         (confirmed_cohort, "mail cohort-confirmed"),
         (started_with_a_waitlist, "mail waitlist-closed"),
         (completed_cohort, "certificate true"),
+        (attendance_in_batches, "observation correctionfalse"),
         (corrected_name, "mail certificate-reissued"),
         (discounted_payment, "enrolment ACTIVE"),
         (part_refunded, "mail refund-partial"),
@@ -160,6 +181,7 @@ HERE = {
     "learning.close_waitlist": "started_with_a_waitlist",
     "learning.ask_for_exit_survey": "completed_cohort",
     "learning.certify_cohort": "completed_cohort",
+    "learning.record_attendance": "attendance_in_batches",
     "learning.render_certificate": "corrected_name",
 }
 

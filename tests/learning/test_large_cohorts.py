@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
+from orjson import loads
 
+from onceward.live.access import Viewer
+from onceward.live.query_run import QueryOutcome, run
+from onceward.live.watched import Tables
 from onceward.testing import assert_published, assert_sent, drain
-from onceward_apps.learning import chat, jobs, waitlist
+from onceward_apps.learning import app as learning
+from onceward_apps.learning import attendance, chat, jobs, waitlist
+from onceward_apps.learning.cohorts import NewSession
 from onceward_apps.learning.enrollments import enrol_by_hand, move
 from onceward_apps.learning.store import chat as chat_rows
 from onceward_apps.learning.store import curriculum, views
@@ -59,6 +67,81 @@ async def test_a_large_cohort_starts_and_everybody_is_mailed_in_batches(
     assert len(set(seen)) == len(seen) == 600
 
 
+ATTENDED = """
+select count(*) filter (where attended) as present, count(*) filter (where not attended) as absent from (
+    select distinct on (enrollment_id) attended from learning.attendance_observations order by enrollment_id, id desc) newest
+"""
+
+
+@pytest.mark.acceptance("largeCohorts", "attendanceChecklist")
+async def test_a_list_of_attendance_is_recorded_in_batches_and_the_newest_entry_counts(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendance, "BATCH", 250)
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    planned = NewSession(title="First", starts_at=soon, ends_at=soon + timedelta(hours=1))
+    cohort = await school.cohort(capacity=1000, starts_in_days=0, sessions=[planned])
+    await fill(school, cohort, 600)
+    people = await school.db.fetch(
+        "select e.id, u.email from learning.enrollments e join learning.users u on u.id = e.user_id order by e.id"
+    )
+    session = await school.db.fetchval("select id from learning.sessions")
+    await school.later(days=1)
+    for absent in (people[:10], people[5:8]):
+        async with school.transaction() as tx:
+            addresses = [each["email"] for each in absent]
+            entered = await attendance.check_off(tx, session, absent=addresses, actor="op")
+            assert (entered.changed, entered.students) == (0, 600)
+    await school.later(days=1, minutes=1)
+    async with school.transaction() as tx:
+        await attendance.correct(tx, people[300]["id"], session, attended=False, reason="left early", actor="op")
+    await drain(school.engine)
+    found = await school.db.fetchrow(ATTENDED)
+    assert found is not None
+    assert (found["present"], found["absent"]) == (600 - 3 - 1, 3 + 1)
+    together = "select max(n) from (select count(*) as n from learning.attendance_observations group by xmin::text) t"
+    assert await school.db.fetchval(together) <= 250
+    async with school.transaction() as tx:
+        again = await attendance.check_off(tx, session, absent=[each["email"] for each in people[5:8]], actor="op")
+    assert again.students == 600
+    await drain(school.engine)
+    found = await school.db.fetchrow(ATTENDED)
+    assert found is not None
+    assert found["absent"] == 3, "the whole list was entered again after the correction"
+
+
+PRESENT = """
+insert into onceward.presence (organization_id, place, user_id, holder, status, expires_at)
+select u.organization_id, 'cohort/' || $1::uuid, u.id, gen_random_uuid(), 'online', onceward.now() + interval '5 minutes'
+  from learning.users u limit $2 on conflict do nothing
+"""
+
+
+@pytest.mark.acceptance("largeCohorts", "subscribeToOnlineUsers")
+async def test_a_crowd_is_counted_and_few_are_named(school: School) -> None:
+    cohort = await school.cohort()
+    await fill(school, cohort, 2000)
+    tables = Tables()
+    async with school.db.acquire() as conn:
+        await tables.load(conn)
+
+    async def online() -> tuple[dict[str, Any], QueryOutcome]:
+        query, viewer = learning.live.query("learning.online_users"), Viewer(school.organization)
+        outcome = await run(school.db, tables, query, {"cohort_id": cohort, "access": ""}, viewer, timeout_s=10)
+        return loads(outcome.text), outcome
+
+    await school.db.execute(PRESENT, cohort, 50)
+    few, outcome = await online()
+    assert (few["count"], len(few["users"])) == (50, 50)
+    assert len(outcome.dependencies) == 1, "each arrival is shown at once"
+    await school.db.execute(PRESENT, cohort, 2000)
+    many, outcome = await online()
+    assert (many["count"], len(many["users"])) == (2000, 50)
+    assert len(outcome.text) < 20_000
+    assert not outcome.dependencies, "2,000 pages do not ask again for each of 2,000 arrivals"
+    assert outcome.stale_in_s == 100
+
+
 async def test_a_waitlist_is_closed_in_batches_and_everybody_is_mailed(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +177,7 @@ async def test_the_home_of_a_student_carries_no_texts_and_shows_what_was_assigne
     assert len(str(items)) < 2000
 
 
+@pytest.mark.acceptance("boundedGrowth")
 async def test_reactions_are_numbers_and_a_message_takes_few_different_ones(school: School) -> None:
     cohort = await school.cohort(price=0, status="IN_PROGRESS")
     async with school.transaction() as tx:
@@ -111,6 +195,7 @@ async def test_reactions_are_numbers_and_a_message_takes_few_different_ones(scho
     assert shown["reactions"][chr(0x1F601)] == {"count": 1, "mine": False}
 
 
+@pytest.mark.acceptance("featuresThatMeet")
 async def test_a_refund_that_was_under_way_when_the_cohort_was_cancelled_is_still_mailed(school: School) -> None:
     cohort = await school.cohort()
     before, after = await school.enrol(cohort), await school.enrol(cohort)
@@ -124,6 +209,7 @@ async def test_a_refund_that_was_under_way_when_the_cohort_was_cancelled_is_stil
     assert mail.key == f"enrollment:{after}:cohort-cancelled"
 
 
+@pytest.mark.acceptance("featuresThatMeet")
 async def test_an_invite_that_expired_keeps_its_place_for_the_next_in_the_queue(school: School) -> None:
     cohort = await school.cohort(capacity=1)
     for name in ("Ada", "Bob"):
@@ -141,6 +227,7 @@ async def test_an_invite_that_expired_keeps_its_place_for_the_next_in_the_queue(
     await school.verify()
 
 
+@pytest.mark.acceptance("movedStudents")
 async def test_money_of_two_currencies_is_not_summed(school: School) -> None:
     euros = await school.cohort(name="Euros")
     reais = await school.cohort(name="Reais")
@@ -154,6 +241,7 @@ async def test_money_of_two_currencies_is_not_summed(school: School) -> None:
     assert revenue == {"Euros": {}, "Reais": {"EUR": 49900, "BRL": 49900}}
 
 
+@pytest.mark.acceptance("movedStudents")
 async def test_failed_refunds_of_students_who_were_moved_are_in_the_alert(school: School) -> None:
     old, new = await school.cohort(name="Old"), await school.cohort(name="New")
     enrollment = await school.enrol(old)

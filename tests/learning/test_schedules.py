@@ -141,6 +141,7 @@ async def test_a_checkout_whose_webhook_is_lost_gives_its_place_back(school: Sch
     assert await school.free(cohort) == 1
 
 
+@pytest.mark.acceptance("boundedGrowth")
 async def test_links_sessions_page_views_and_crm_logs_are_deleted_after_30_days(school: School, db: Database) -> None:
     user = await school.student()
     old, young = timedelta(days=31), timedelta(days=29)
@@ -173,6 +174,7 @@ async def test_links_sessions_page_views_and_crm_logs_are_deleted_after_30_days(
         assert [row["days"] for row in left] == [29], table
 
 
+@pytest.mark.acceptance("localHours")
 async def test_access_that_ends_before_the_next_check_is_reminded_and_extended_without_a_gap(
     school: School, db: Database
 ) -> None:
@@ -190,6 +192,7 @@ async def test_access_that_ends_before_the_next_check_is_reminded_and_extended_w
         assert (await school.row("enrollments", id=extended))["access_expires_at"] == datetime(2026, 7, 11, tzinfo=UTC)
 
 
+@pytest.mark.acceptance("localHours")
 async def test_the_mail_before_the_start_waits_for_the_morning_in_the_zone_of_the_cohort(
     school: School, db: Database
 ) -> None:
@@ -207,6 +210,7 @@ async def test_the_mail_before_the_start_waits_for_the_morning_in_the_zone_of_th
         await assert_sent(school.engine, "cohort-starting-tomorrow", count=1)
 
 
+@pytest.mark.acceptance("movedStudents")
 async def test_a_student_who_was_moved_is_notified_and_reminded_of_the_new_cohort(school: School, db: Database) -> None:
     async with FrozenClock(db, START):
         old = await school.cohort(starts_in_days=3, status="CONFIRMED", name="Old")

@@ -163,6 +163,7 @@ async def test_a_session_outside_the_dates_of_its_cohort_or_in_the_past_is_refus
             await sessions.cancel(tx, session["id"], actor="op")
 
 
+@pytest.mark.acceptance("endedBookings")
 async def test_a_student_who_is_refunded_while_sessions_are_booked_keeps_no_booking(
     room: Classroom, calcom: Booked
 ) -> None:
@@ -187,6 +188,7 @@ async def test_a_student_who_is_refunded_while_sessions_are_booked_keeps_no_book
     assert await room.school.count("bookings", "status <> 'CANCELLED'") == 0
 
 
+@pytest.mark.acceptance("endedBookings")
 async def test_a_lookup_that_failed_books_nothing(room: Classroom, calcom: Booked) -> None:
     simulator, calls = calcom
     cohort = await room.cohort(sessions=1, cal_event_type_id=12)
@@ -220,6 +222,7 @@ async def test_our_own_booking_is_broadcast_and_mailed_once_in_any_order(room: C
     assert "booking-confirmed" not in {template for template, _ in await room.school.mails()}
 
 
+@pytest.mark.acceptance("featuresThatMeet")
 def test_an_account_that_is_refused_does_not_use_up_the_attempts() -> None:
     assert isinstance(retry_policy.again(Refused("bad key", permanent=False, account=True)), Snooze)
 

@@ -144,10 +144,12 @@ async def load_absent(tx: Tx, id: str) -> AttendanceForm | None:
 )
 async def check_off(tx: Tx, act: Act[AttendanceForm]) -> str:
     absent = act.given.absent if act.given.file is None else _absent_in(act.given.file)
-    added = await attendance.check_off(tx, UUID(act.id), absent=absent, actor=act.by.actor)
-    if not added:
+    entered = await attendance.check_off(tx, UUID(act.id), absent=absent, actor=act.by.actor)
+    if entered.students:
+        return f"The attendance of {many(entered.students, 'student')} is being recorded. It takes a moment."
+    if not entered.changed:
         raise ActionRefused("nothing changed: this is what is recorded")
-    return f"{many(len(set(absent)), 'student')} absent, all others present. {many(added, 'mark')} changed."
+    return f"{many(len(set(absent)), 'student')} absent, all others present. {many(entered.changed, 'mark')} changed."
 
 
 def _absent_in(file: Upload) -> list[str]:

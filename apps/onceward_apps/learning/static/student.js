@@ -156,6 +156,12 @@ function bePresent(status) {
   call(`${api}/cohorts/${cohort}/presence`, { status }).catch(() => {});
 }
 
+function whoIsOnline({ count, users }) {
+  const names = users.map((each) => each.name || t("A student")).join(", ");
+  const online = `${t("{count} online", { count })}${names ? `: ${names}` : ""}`;
+  return names && count > users.length ? `${online} ${t("and {count} more", { count: count - users.length })}` : online;
+}
+
 // -- live -----------------------------------------------------------------------------------------------------------------
 
 const live = new LiveClient("/live");
@@ -166,9 +172,7 @@ live.subscribe("learning.unread", { cohort_id: cohort, user_id: user, access }, 
   node("unread").hidden = !data?.unread;
   node("unread").textContent = data?.unread ? t("{count} unread", { count: data.unread }) : "";
 });
-live.subscribe("learning.online_users", { cohort_id: cohort, access }, ({ data }) => {
-  node("online").textContent = data ? `${t("{count} online", { count: data.count })}${data.count ? ": " : ""}${data.users.map((each) => each.name || t("A student")).join(", ")}` : "";
-});
+live.subscribe("learning.online_users", { cohort_id: cohort, access }, ({ data }) => { node("online").textContent = data ? whoIsOnline(data) : ""; });
 bePresent("online");
 setInterval(() => bePresent(document.hidden ? "away" : "online"), PRESENCE_MS);
 document.addEventListener("visibilitychange", () => { bePresent(document.hidden ? "away" : "online"); if (!document.hidden) markRead(); });

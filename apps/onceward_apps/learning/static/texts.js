@@ -55,6 +55,7 @@ export const PT = {
   "you missed it": "faltou",
   "you were there": "esteve presente",
   "{count} online": "{count} online",
+  "and {count} more": "e mais {count}",
   "{count} unread": "{count} por ler",
   "{free} of {total} places left": "{free} de {total} vagas livres",
 };

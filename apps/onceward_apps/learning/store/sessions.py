@@ -19,22 +19,31 @@ update learning.sessions
  where id = $1 and cancelled_at is null returning *
 """
 ADDRESSES = """
-select lower(u.email) as email from learning.users u join learning.enrollments e on e.user_id = u.id
+select lower(u.email) as email, e.id from learning.users u join learning.enrollments e on e.user_id = u.id
  where e.cohort_id = $1 and e.status in ('ACTIVE', 'EXPIRED') and lower(u.email) = any($2::text[])
 """
-# One statement for a cohort of any size. Who is recorded with the same already gets no second row.
+# The first student of each batch, and the number of all.
+BATCHES = """
+select id, total from (
+    select id, row_number() over (order by id) as number, count(*) over ()::int as total from learning.enrollments
+     where cohort_id = $1 and status in ('ACTIVE', 'EXPIRED')) student
+ where (number - 1) % $2 = 0 order by id
+"""
+# Who is recorded with the same already gets no second row, and what was corrected after the list was entered stands.
 CHECK_OFF = """
 with students as (
-    select e.id, not (lower(u.email) = any($2::text[])) as attended,
+    select e.id, not (e.id = any($2::uuid[])) as attended,
            (select o.attended from learning.attendance_observations o where o.enrollment_id = e.id and o.session_id = s.id
              order by (o.source = 'correction') desc, (o.source = 'no_show') desc, o.id desc limit 1) as known
       from learning.sessions s
       join learning.enrollments e on e.cohort_id = s.cohort_id and e.status in ('ACTIVE', 'EXPIRED')
-      join learning.users u on u.id = e.user_id
-     where s.id = $1
+     where s.id = $1 and ($3::uuid is null or e.id >= $3) and ($4::uuid is null or e.id < $4)
+       and not exists (select from learning.attendance_observations o where o.enrollment_id = e.id and o.session_id = s.id
+                                   and o.source = 'correction' and o.observed_at > $8)
 ), added as (
-    insert into learning.attendance_observations (enrollment_id, session_id, attended, source, cause, observed_by, reason)
-    select id, $1, attended, 'correction', $3, $4, nullif($5, '') from students where known is distinct from attended
+    insert into learning.attendance_observations
+           (enrollment_id, session_id, attended, source, cause, observed_by, reason, observed_at)
+    select id, $1, attended, 'correction', $5, $6, nullif($7, ''), $8 from students where known is distinct from attended
     returning 1
 )
 select count(*) from added
@@ -88,13 +97,31 @@ async def set_recording(tx: Tx, session_id: UUID, url: str) -> Any:
     )
 
 
-async def addresses(tx: Tx, cohort_id: UUID, emails: list[str]) -> set[str]:
-    """Return those of the addresses that belong to students of a cohort."""
-    return {row["email"] for row in await tx.fetch(ADDRESSES, cohort_id, emails)}
+async def students_with(tx: Tx, cohort_id: UUID, emails: list[str]) -> dict[str, UUID]:
+    """Return the enrolments of those of the addresses that belong to students of a cohort."""
+    return {row["email"]: row["id"] for row in await tx.fetch(ADDRESSES, cohort_id, emails)}
 
 
-async def check_off(tx: Tx, session_id: UUID, absent: list[str], *, cause: str, actor: str, reason: str) -> int:
-    return await tx.fetchval(CHECK_OFF, session_id, absent, cause, actor, reason)
+async def batches(tx: Tx, cohort_id: UUID, size: int) -> tuple[list[UUID], int]:
+    """Return the first enrolment of each batch of a cohort's students, by id, and how many students there are."""
+    found = await tx.fetch(BATCHES, cohort_id, size)
+    return [row["id"] for row in found], found[0]["total"] if found else 0
+
+
+async def check_off(
+    tx: Tx,
+    session_id: UUID,
+    absent: list[UUID],
+    *,
+    first: UUID | None,
+    before: UUID | None,
+    cause: str,
+    actor: str,
+    reason: str,
+    entered_at: datetime,
+) -> int:
+    """Record the students from `first` to before `before`: those in `absent` as absent, all others as present."""
+    return await tx.fetchval(CHECK_OFF, session_id, absent, first, before, cause, actor, reason, entered_at)
 
 
 async def absent(tx: Tx, session_id: UUID) -> list[str]:

@@ -122,12 +122,17 @@ select e.id, e.status, e.cohort_id, c.name as cohort_name, c.status as cohort_st
   from learning.enrollments e join learning.cohorts c on c.id = e.cohort_id
  where e.user_id = $1 order by c.starts_at desc
 """
+# Several tabs are one user, who is online if any tab is. Everybody is counted, and the first few get names.
 PRESENT = """
-select p.user_id, min(p.since) as since, case when bool_or(p.status = 'online') then 'online' else 'away' end as status,
-       min(coalesce(n.expires_at, p.expires_at)) as until
-  from onceward.presence p left join onceward.live_nodes n on n.node = p.node
- where p.place = $1 and coalesce(n.expires_at, p.expires_at) > onceward.now()
- group by p.user_id order by p.user_id
+with here as (
+    select p.user_id, bool_or(p.status = 'online') as online, min(coalesce(n.expires_at, p.expires_at)) as until
+      from onceward.presence p left join onceward.live_nodes n on n.node = p.node
+     where p.place = $1 and p.organization_id = $2 and coalesce(n.expires_at, p.expires_at) > onceward.now()
+     group by p.user_id
+)
+select user_id, case when online then 'online' else 'away' end as status,
+       count(*) over ()::int as present, min(until) over () as next_end
+  from here order by user_id limit $3
 """
 
 
@@ -208,8 +213,9 @@ async def resources(q: Query | Tx, enrollment_id: UUID) -> list[str]:
     return [row["resource"] for row in rows]
 
 
-async def present(q: Query | Tx, place: str) -> list[Any]:
-    return await q.fetch(PRESENT, place)
+async def present(q: Query, place: str, most: int) -> list[Any]:
+    """Return at most that many of the users in a place. Each row has the number of all."""
+    return await q.fetch(PRESENT, place, q.organization, most)
 
 
 async def people(q: Query | Tx, ids: list[UUID]) -> dict[UUID, Any]:
