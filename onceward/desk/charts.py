@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
+from uuid import UUID
 
 from markupsafe import Markup
 
@@ -24,6 +25,7 @@ class Chart:
     """Numbers over days, or bars with labels.
 
     `sql` selects `at` (a day) or `label`, and `value`. `$1` is the first day of the period of a chart over days.
+    The next argument, if the statement has it, is the organization: null for the whole instance.
     """
 
     name: str
@@ -55,16 +57,18 @@ class Drawn:
     total: str
 
 
-async def draw(chart: Chart, conn: Any, *, today: date) -> Drawn:
+async def draw(chart: Chart, conn: Any, organization: UUID | None, *, today: date) -> Drawn:
     """Read the numbers and draw them. Days without a row are zero."""
     points: list[tuple[str, Decimal | float]]
     if chart.kind == "days":
         first = today - timedelta(days=chart.days - 1)
-        found = {_day(row["at"]): row["value"] for row in await conn.fetch(chart.sql, first)}
+        own = [organization] if "$2" in chart.sql else []
+        found = {_day(row["at"]): row["value"] for row in await conn.fetch(chart.sql, first, *own)}
         all_days = [first + timedelta(days=number) for number in range(chart.days)]
         points = [(day(each), found.get(each, 0)) for each in all_days]
     else:
-        points = [(str(row["label"]), row["value"]) for row in await conn.fetch(f"{chart.sql} limit 20")]
+        own = [organization] if "$1" in chart.sql else []
+        points = [(str(row["label"]), row["value"]) for row in await conn.fetch(f"{chart.sql} limit 20", *own)]
     values = [float(value) for _, value in points]
     draw_points = _bars if chart.kind == "bars" else _svg
     picture = Markup("") if not any(values) else draw_points(chart, [label for label, _ in points], values)

@@ -30,7 +30,7 @@ def loader(desk: Desk) -> Loader:
             "title": desk.title,
             "figures": [await _figure(desk, view, each) for each in desk.figures if _shown(desk, view, each)],
             "shortlists": await _shortlists(desk, view),
-            "charts": [await draw(each, view.conn, today=today) for each in charts],
+            "charts": [await draw(each, view.conn, view.organization, today=today) for each in charts],
         }
 
     return load
@@ -41,7 +41,7 @@ def _shown(desk: Desk, view: View, figure: DeskFigure) -> bool:
 
 
 async def _figure(desk: Desk, view: View, figure: DeskFigure) -> dict[str, Any]:
-    value = await view.conn.fetchval(figure.sql) or 0
+    value = await view.conn.fetchval(figure.sql, *([view.organization] if "$1" in figure.sql else [])) or 0
     path = f"{desk.path}/{figure.listing}" if figure.listing else desk.path
     shown = format_amount(int(value), figure.currency, "en") if figure.kind == "money" else number(float(value))
     warns = figure.warn_above is not None and value > figure.warn_above

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from onceward_apps.learning.desk import desk
 from onceward_apps.learning.store import views
 from tests.learning.school import School
 
@@ -35,3 +36,21 @@ async def test_the_admin_query_reads_no_table_of_enrolments_in_full(school: Scho
             text = "\n".join(row[0] for row in plan)
             assert "Seq Scan on enrollments" not in text, text
             assert "enrollments_active_by_day" in text, text
+
+
+async def test_the_figures_of_the_desk_read_the_rows_of_their_organization_by_index(school: School) -> None:
+    cohort = await school.cohort()
+    await school.db.execute(FILL, school.organization, cohort, ROWS)
+    await school.db.execute("vacuum analyze learning.enrollments")
+    other = await school.add_organization("other")
+    [active] = [each.sql for each in desk.figures if each.title == "Active enrolments"]
+    statements = [each.sql for each in desk.figures] + [each.sql for each in desk.charts]
+    assert all("organization_id = $" in each for each in statements)
+    today = datetime.now(UTC).date()
+    for organization, enrolled in ((school.organization, ROWS // 5), (other, 0)):
+        async with school.engine.transaction(organization=organization) as tx:
+            assert await tx.fetchval(active, organization) == enrolled
+            for statement in statements:
+                values = (today, organization) if "$2" in statement else (organization,)
+                text = "\n".join(row[0] for row in await tx.fetch("explain " + statement, *values))
+                assert "Seq Scan on enrollments" not in text, text

@@ -86,7 +86,8 @@ async def moderate(tx: Tx, act: Act[BaseModel]) -> str:
 desk.figure(
     DeskFigure(
         title="Work to grade",
-        sql="select count(*) from learning.submissions where status = 'HANDED_IN'",
+        sql="select count(*) from learning.submissions"
+        " where status = 'HANDED_IN' and ($1::uuid is null or organization_id = $1)",
         listing="submissions",
         query="status=HANDED_IN",
     )
