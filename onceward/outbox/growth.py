@@ -4,7 +4,7 @@ from __future__ import annotations
 
 GROWTH: dict[str, str] = {
     "onceward.event_types": "kept: one row for each declared type",
-    "onceward.endpoints": "kept: configuration; of URLs in requests 500 for each organization, for 30 days",
+    "onceward.endpoints": "kept: configuration; of URLs in requests 500 for each organization, for 30 days, and 30 days more until their history is gone",
     "onceward.endpoint_statistics": "kept: one row for each endpoint",
     "onceward.endpoint_statistics_mark": "one row",
     "onceward.endpoint_secrets": "deleted by `old deliveries` a day after they expire",

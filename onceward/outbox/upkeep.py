@@ -32,6 +32,7 @@ FOLD = read_statement("outbox", "fold_statistics")
 SWEEP = read_statement("outbox", "cancel_disabled")
 PRUNE = read_statement("outbox", "prune_published")
 PRUNE_DIRECT = read_statement("outbox", "prune_direct_endpoints")
+FORGET_DIRECT = read_statement("outbox", "forget_direct_endpoints")
 FORGET_KEYS = read_statement("outbox", "forget_keys")
 
 
@@ -104,6 +105,7 @@ async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta | None) -
     if keep_keys is not None:
         await in_batches(partial(db.fetchval, FORGET_KEYS, keep_keys))
     await db.execute(PRUNE_DIRECT, None)
+    await db.execute(FORGET_DIRECT)
     for each in old_records(db, keep=keep):
         await each.all()
     await db.execute("delete from onceward.portal_tokens where expires_at < onceward.now()")

@@ -12,6 +12,8 @@ import asyncpg
 
 from onceward.db import Database
 from onceward.testing import StallScenario
+from onceward_apps.coursegen import sources
+from onceward_apps.coursegen.sources import SourceIn
 from tests.coursegen.school import School
 
 RESET = """
@@ -33,6 +35,12 @@ async def arrange(school: School) -> None:
     await school.accept(await school.add_course(lessons=1))
 
 
+async def arrange_with_extras(school: School) -> None:
+    given = [SourceIn(title="Knots", text="A bowline holds.", url="https://example.org/knots")]
+    course = await school.add_course(lessons=1, pictures=True, sources=sources.stored(given))
+    await school.accept(course)
+
+
 async def run(school: School) -> None:
     await school.drain()
 
@@ -45,7 +53,9 @@ async def observe(school: School) -> dict[str, Any]:
     return {
         "status": course["status"],
         "steps": [step["status"] for step in course["generation_progress"]["steps"]],
-        "lessons": [(each["content"], each["exercises"]) for each in await school.lessons(course["id"])],
+        "lessons": [
+            (each["content"], each["exercises"], each["picture"]) for each in await school.lessons(course["id"])
+        ],
         "paid": [tuple(row) for row in paid],
         "open_calls": await school.db.fetchval("select count(*) from coursegen.llm_calls where state = 'started'"),
         "successes": await school.db.fetchval("select count(*) from onceward.attempts where outcome = 'success'"),
@@ -64,3 +74,4 @@ async def reset(school: School) -> None:
 
 
 generation = StallScenario(open=opened, arrange=arrange, run=run, observe=observe, reset=reset)
+with_extras = StallScenario(open=opened, arrange=arrange_with_extras, run=run, observe=observe, reset=reset)

@@ -16,8 +16,9 @@ from onceward.testing import Crash, crash_test, drain, give_back, stall_test
 from onceward.trust import verify
 from onceward.work import gate
 from onceward_apps.coursegen import app as coursegen
-from onceward_apps.coursegen import checks
+from onceward_apps.coursegen import checks, sources
 from onceward_apps.coursegen.jobs import generate
+from onceward_apps.coursegen.sources import SourceIn
 from onceward_apps.coursegen.store import courses
 from tests.coursegen.school import School, reconcile, retry_now
 
@@ -26,6 +27,11 @@ truncate coursegen.courses, coursegen.course_lessons, coursegen.drafts, coursege
          onceward.work, onceward.jobs, onceward.attempts, onceward.claims, onceward.limit_slots, onceward.published,
          onceward.deliveries, onceward.runs, onceward.run_items cascade
 """
+
+EXTRAS: dict[str, Any] = {
+    "pictures": True,
+    "sources": sources.stored([SourceIn(title="Knots", text="A bowline holds.", url="https://example.org/knots")]),
+}
 
 
 async def observed(school: School) -> dict[str, Any]:
@@ -38,7 +44,9 @@ async def observed(school: School) -> dict[str, Any]:
         "status": course["status"],
         "percentage": course["generation_progress"]["percentage"],
         "steps": [step["status"] for step in course["generation_progress"]["steps"]],
-        "lessons": [(lesson["content"], lesson["exercises"]) for lesson in await school.lessons(course["id"])],
+        "lessons": [
+            (lesson["content"], lesson["exercises"], lesson["picture"]) for lesson in await school.lessons(course["id"])
+        ],
         "review": (await school.version(course["id"]))["review"],
         "paid": [tuple(row) for row in paid],
         "open_calls": await school.db.fetchval("select count(*) from coursegen.llm_calls where state = 'started'"),
@@ -61,18 +69,22 @@ async def test_a_crash_at_any_commit_of_a_short_generation_changes_nothing(schoo
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-async def test_a_crash_at_any_commit_changes_nothing_and_repeats_at_most_the_call_in_flight(school: School) -> None:
+@pytest.mark.parametrize("extras", [{}, EXTRAS], ids=["plain", "extras"])
+async def test_a_crash_at_any_commit_changes_nothing_and_repeats_at_most_the_call_in_flight(
+    school: School, extras: dict[str, Any]
+) -> None:
     lost: list[int] = []
+    calls = 5 if extras else 4
 
     async def arrange() -> None:
-        course_id = await school.add_course(lessons=1)
+        course_id = await school.add_course(lessons=1, **extras)
         await school.accept(course_id)
         school.openai.calls.clear()
 
     async def observe() -> dict[str, Any]:
         lost.append(await school.db.fetchval("select count(*) from coursegen.llm_calls where state <> 'done'"))
         # Every call that the model saw is in the log, and at most one of them was in vain.
-        assert len(school.openai.calls) <= 4 + 1
+        assert len(school.openai.calls) <= calls + 1
         return await observed(school)
 
     gates = await crash_test(school.engine, arrange=arrange, observe=observe, reset=lambda: school.db.execute(FORGET))
@@ -82,6 +94,41 @@ async def test_a_crash_at_any_commit_changes_nothing_and_repeats_at_most_the_cal
     assert lost.count(0) > 1
 
 
+@pytest.mark.acceptance("004-H pictures", "004-H sources")
+async def test_a_crash_around_the_commit_of_a_drawing_loses_nothing(school: School) -> None:
+    """The short case of the proof above: the commits that record the call for the drawing, store it, and go on."""
+
+    async def begin() -> None:
+        await school.db.execute(FORGET)
+        await school.accept(await school.add_course(lessons=1, **EXTRAS))
+        school.openai.calls.clear()
+
+    commits: list[bool] = []
+
+    def note(name: str) -> None:
+        if name == "fenced-after-commit":
+            commits.append(any("SVG" in str(call.messages) for call in school.openai.calls[-1:]))
+
+    await begin()
+    gate.hook = note
+    try:
+        await school.drain()
+    finally:
+        gate.hook = None
+    whole = await observed(school)
+    assert ("picture:1", 1) in whole["paid"]
+    assert whole["lessons"][0][2]["svg"]
+    stored = commits.index(True) + 1
+    for name in ("fenced-before-commit", "fenced-after-commit"):
+        for number in (stored - 1, stored, stored + 1):
+            await begin()
+            await crash(school, name, number)
+            await give_back(school.engine)
+            await school.drain()
+            assert await observed(school) == whole, (name, number)
+            assert len(school.openai.calls) <= 5 + 1
+
+
 async def test_a_worker_that_stalls_before_its_first_commit_changes_nothing(database_url: str) -> None:
     gates = ["fenced-before-commit", "after-run"]
     assert set(await stall_test("tests.coursegen.stalls:generation", database_url, only=gates)) == set(gates)
@@ -89,8 +136,9 @@ async def test_a_worker_that_stalls_before_its_first_commit_changes_nothing(data
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_a_worker_that_stalls_at_any_commit_changes_nothing(database_url: str) -> None:
-    assert len(await stall_test("tests.coursegen.stalls:generation", database_url)) > 20
+@pytest.mark.parametrize("scenario", ["generation", "with_extras"])
+async def test_a_worker_that_stalls_at_any_commit_changes_nothing(database_url: str, scenario: str) -> None:
+    assert len(await stall_test(f"tests.coursegen.stalls:{scenario}", database_url)) > 20
 
 
 async def test_a_process_killed_while_the_model_answers_repeats_only_that_call(school: School) -> None:
@@ -119,21 +167,26 @@ async def test_a_process_killed_while_the_model_answers_repeats_only_that_call(s
     assert set(map(tuple, by_item.values())) == {("done",)}
 
 
-async def crash_in_the_first_call(school: School) -> None:
-    """Let the process die between the record of the call and its answer."""
+async def crash(school: School, name: str, number: int) -> None:
+    """Let the process die when it passes this gate for the nth time."""
     passed: list[str] = []
 
-    def crash_after_the_call_was_recorded(name: str) -> None:
-        passed.append(name)
-        if passed.count("fenced-after-commit") == 3:  # started, progress, call recorded
+    def crash_there(gate_name: str) -> None:
+        passed.append(gate_name)
+        if gate_name == name and passed.count(name) == number:
             raise Crash(name)
 
-    gate.hook = crash_after_the_call_was_recorded
+    gate.hook = crash_there
     try:
         with pytest.raises(Crash):
             await school.drain()
     finally:
         gate.hook = None
+
+
+async def crash_in_the_first_call(school: School) -> None:
+    """Let the process die between the record of the call and its answer."""
+    await crash(school, "fenced-after-commit", 3)  # started, progress, call recorded
 
 
 async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> None:

@@ -336,6 +336,13 @@ async def test_addresses_of_requests_are_limited_and_forgotten_after_a_month_wit
     assert not await bench.db.fetchval("select count(*) from onceward.endpoint_secrets where endpoint_id = $1", kept[0])
     await bench.outbox.prune()
     assert len(await bench.db.fetchval(gone)) == 2
+    await bench.db.execute("update onceward.endpoints set deleted_at = deleted_at - interval '31 days'")
+    await bench.db.execute("update onceward.deliveries set endpoint_id = $1", kept[0])
+    await bench.outbox.prune()
+    assert kept[0] in await bench.db.fetchval(gone), "one with a delivery stays for the history"
+    await bench.db.execute("delete from onceward.deliveries")
+    await bench.outbox.prune()
+    assert kept[0] not in await bench.db.fetchval(gone)
 
 
 async def test_an_event_is_published_to_the_address_of_a_request_in_one_commit(
