@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
@@ -19,6 +20,7 @@ from onceward.rehearsal.effects import (
     EntryEffect,
     JobEffect,
     JournalEffect,
+    LimitEffect,
     MessageEffect,
     PublishedEffect,
     RowChange,
@@ -82,6 +84,7 @@ BOOKKEEPING = frozenset(
 )
 """Tables of the engine that follow from the effects and say nothing new."""
 
+SLOTS = "onceward.limit_slots"
 ACCOUNTS = "select id, code from onceward.ledger_accounts where id = any($1::bigint[])"
 POOLS = "select id, key from onceward.capacity_pools where id = any($1::bigint[])"
 NOW = "select onceward.now()"
@@ -112,6 +115,7 @@ async def effects_of(
         journals=(*await _journals(conn, new), *_of(existing, JournalEffect)),
         audit=tuple(_audit(row) for row in _sorted(new.get("onceward.audit_log", ()))),
         capacity=await _capacity(conn, rows),
+        limits=_limits(rows),
         outside=tuple(outside),
         unseen={name: count for name, count in written.unseen.items() if name not in BOOKKEEPING},
     )
@@ -128,7 +132,7 @@ def _sorted(rows: Iterable[Row]) -> list[Row]:
 def _changes(rows: Iterable[WrittenRow]) -> list[RowChange]:
     changes: list[RowChange] = []
     for row in rows:
-        if row.table in BOOKKEEPING or row.table == "onceward.capacity_claims":
+        if row.table in BOOKKEEPING or row.table in ("onceward.capacity_claims", SLOTS):
             continue
         if row.table in OF_EFFECTS and row.before is None:
             continue
@@ -173,6 +177,11 @@ def _published(row: Row, endpoints: int) -> PublishedEffect:
 def data_of(body: Any) -> Any:
     """Return the data in the body of a published event."""
     return cast("dict[str, Any]", body).get("data", body) if isinstance(body, dict) else body
+
+
+def _limits(rows: Iterable[WrittenRow]) -> tuple[LimitEffect, ...]:
+    held = Counter(row.after["key"] for row in rows if row.table == SLOTS and row.after is not None)
+    return tuple(LimitEffect(key, slots) for key, slots in sorted(held.items()))
 
 
 def _audit(row: Row) -> AuditEffect:

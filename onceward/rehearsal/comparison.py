@@ -19,6 +19,7 @@ from onceward.rehearsal.effects import (
     CapacityEffect,
     JobEffect,
     JournalEffect,
+    LimitEffect,
     MessageEffect,
     PublishedEffect,
     Rehearsal,
@@ -42,6 +43,7 @@ KINDS: tuple[tuple[type, str], ...] = (
     (JournalEffect, "journal"),
     (AuditEffect, "audit"),
     (CapacityEffect, "capacity"),
+    (LimitEffect, "limit"),
     (OutsideCall, "outside"),
 )
 
@@ -120,6 +122,8 @@ def identity(effect: Any) -> str:
             return f"{kind} {effect.action}"
         case CapacityEffect():
             return f"{kind} {effect.state}"
+        case LimitEffect():
+            return f"{kind} {effect.key.partition(':')[0]}"
         case OutsideCall():
             return f"{kind} {effect.verb} {'/'.join(effect.target.split('/')[:3])}"
         case _:

@@ -17,18 +17,40 @@ MOST_KEYS = 5000
 LONGEST_KEY = 200
 
 
+PART = "onceward_rehearsal_"
+"""How the names of the savepoints begin that stand for the transactions of a handler."""
+
+
 class RehearsalWatch(Watch):
     """Looks at the statements of one rehearsal before they are sent."""
 
-    __slots__ = ("statements",)
+    __slots__ = ("crosses", "organization", "parts", "statements")
 
-    def __init__(self) -> None:
+    def __init__(self, organization: UUID | None = None) -> None:
         super().__init__(others=False)
         self.statements = 0
+        self.organization = organization
+        """The organization of the work."""
+        self.parts = 0
+        """How many transactions of the handler are open."""
+        self.crosses = False
+        """Whether the handler has acted for another organization, or for all as the engine does."""
+
+    def entered(self, role: str, organization: UUID | None) -> None:
+        """Note that a transaction of the handler is open."""
+        self.parts += 1
+        if role != "app" or organization != self.organization:
+            self.crosses = True
+
+    def left(self) -> None:
+        """Note that a transaction of the handler has ended."""
+        self.parts -= 1
 
     def look(self, query: str) -> None:
         """Count a statement. Raise `CommitRefused` if it would end the transaction."""
         self.statements += 1
+        if self.parts == 0 and not query.startswith(f"savepoint {PART}"):
+            self.crosses = True
         if lasts(query) is Lasts.ENDS:
             raise CommitRefused(
                 "a rehearsal must not end its transaction: use `tx.savepoint` to undo a part, and raise to undo all"
@@ -69,11 +91,12 @@ def _keep(known: set[Any], value: Any) -> None:
 class RehearsalConnection(PooledConnection):
     """A connection on which nothing is committed while `seen` is set."""
 
-    __slots__ = ("seen",)
+    __slots__ = ("rehearsed", "seen")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.seen: SeenKeys | None = None
+        self.rehearsed: RehearsalWatch | None = None
 
     async def _execute(self, query: str, args: Any, *more: Any, **options: Any) -> Any:
         """Every statement with arguments or rows passes here."""
@@ -87,10 +110,10 @@ class RehearsalConnection(PooledConnection):
                     self.seen.add(row.values())
         return answer
 
-    def _cancel_current_command(self, waiter: Any) -> None:
+    def _cancel_current_command(self, *args: Any) -> None:
         """Let asyncpg open its connection for a cancellation, which is not a call of the handler."""
         token = OUTSIDE.set(None)
         try:
-            super()._cancel_current_command(waiter)  # pyright: ignore
+            super()._cancel_current_command(*args)  # pyright: ignore
         finally:
             OUTSIDE.reset(token)

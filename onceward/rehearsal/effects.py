@@ -114,6 +114,14 @@ class CapacityEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitEffect:
+    """Slots of a limit that work would hold: as much less may run at once."""
+
+    key: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class Effects:
     """Everything that one handler would cause."""
 
@@ -125,6 +133,7 @@ class Effects:
     journals: tuple[JournalEffect, ...] = ()
     audit: tuple[AuditEffect, ...] = ()
     capacity: tuple[CapacityEffect, ...] = ()
+    limits: tuple[LimitEffect, ...] = ()
     outside: tuple[OutsideCall, ...] = ()
     unseen: Mapping[str, int] = field(default_factory=dict[str, int])
     """Rows that were counted and not found, by table: the table is too large to be read (`rehearsal_scan_mb`)."""
@@ -178,6 +187,14 @@ class Rehearsal:
     statements: int = 0
     locked_rows: int = 0
     """Rows that the handler locked without changing them, in tables that it also wrote to."""
+
+    locks: tuple[str, ...] = ()
+    """Tables in which the handler locked rows, or which it locked whole, besides what it wrote."""
+    crosses: bool = False
+    """Whether the handler acted for another organization than that of its work, or for all of them."""
+
+    withheld: int = 0
+    """How many effects the viewer may not see, because the handler acted for another organization."""
 
     at: datetime = field(default=datetime.min.replace(tzinfo=UTC), compare=False, repr=False)
     """When the handler started, by the clock of the database."""

@@ -16,6 +16,7 @@ FEATURE = Feature(
     parts=(Part("previews of rehearsals", "onceward.rehearsal.parts:previews", roles=WEB),),
     commands=("onceward.rehearsal.commands:register",),
     routes="onceward.rehearsal.routes:routers",
+    pages="onceward.rehearsal.pages:PAGES",
     sqlstates="onceward.rehearsal.sqlstates:SQLSTATES",
     errors=("onceward.rehearsal.errors:RehearsalError",),
 )

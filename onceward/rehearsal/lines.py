@@ -14,6 +14,7 @@ from onceward.rehearsal.effects import (
     Effects,
     JobEffect,
     JournalEffect,
+    LimitEffect,
     MessageEffect,
     PublishedEffect,
     Rehearsal,
@@ -30,6 +31,7 @@ Effect = (
     | JournalEffect
     | AuditEffect
     | CapacityEffect
+    | LimitEffect
     | OutsideCall
 )
 
@@ -51,6 +53,9 @@ def headline(one: Rehearsal) -> str:
     if one.already_done is not None:
         return f"already done: {one.already_done}"
     match one.state:
+        case "caused" if one.withheld:
+            many = f"{one.withheld} not shown, because it acts for several organizations"
+            return f"would cause {count([*one.effects.new(), *range(one.withheld)])}, {many}"
         case "caused":
             return f"would cause {count(one.effects.new())}"
         case "nothing":
@@ -75,7 +80,8 @@ def count(effects: Iterable[Any]) -> str:
 def cost(one: Rehearsal) -> str:
     """Return how long the handler ran and how much it asked of the database."""
     locked = f", {one.locked_rows} rows only locked" if one.locked_rows else ""
-    return f"{one.duration_ms:.1f} ms, {one.statements} statements{locked}"
+    locks = f", locks {', '.join(one.locks)}" if one.locks else ""
+    return f"{one.duration_ms:.1f} ms, {one.statements} statements{locked}{locks}"
 
 
 def lines(effects: Effects) -> Iterator[Line]:
@@ -119,6 +125,8 @@ def line(effect: Effect) -> Line:
             unit = f" unit {effect.unit}" if effect.unit else ""
             was = f"{effect.was} -> " if effect.was else ""
             return Line("capacity", f"{effect.pool}: {was}{effect.state} {effect.quantity}{unit}")
+        case LimitEffect():
+            return Line("limit", f"{effect.key}: {effect.slots} slot{'' if effect.slots == 1 else 's'} held")
         case OutsideCall():
             key = f", key {effect.key}" if effect.key else ""
             return Line("outside", f"would call {effect.verb} {effect.target}{key}", note="not called")

@@ -42,8 +42,10 @@ class OtherVersion:
         *,
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        answer_s: float = ANSWER_S,
     ) -> None:
         """`environment` has settings in addition to those of this process."""
+        self._answer_s = answer_s
         self._python, own_folder = interpreter_of(where)
         self._folder = folder or own_folder
         self._environment = {**os.environ, **(environment or {})}
@@ -88,12 +90,12 @@ class OtherVersion:
         try:
             process.stdin.write(f"{id}\n".encode())
             await process.stdin.drain()
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(self._answer_s):
                 line = await process.stdout.readline()
         except (BrokenPipeError, ConnectionResetError):
             pass
         except TimeoutError:
-            raise RehearsalError(f"the other version has not answered within {ANSWER_S:g} s") from None
+            raise RehearsalError(f"the other version has not answered within {self._answer_s:g} s") from None
         if not line:
             raise RehearsalError(
                 f"the other version ended: `{self._python} -m onceward rehearse {id}` in {self._folder.name} shows why."

@@ -15,9 +15,9 @@ from onceward.work import AppRegistry, Claimed, dead_letters
 
 RECORDED = read_statement("rehearsal", "recorded_work")
 SAMPLE = named(read_statement("rehearsal", "sample_since"))
-BY_NAME = """
-select seq as id from onceward.webhook_events where event_id = $1
- union all select work_id from onceward.unique_keys where key = $1
+BY_NAME = named(read_statement("rehearsal", "find_by_name"))
+IS_WORK = """
+select exists (select from onceward.webhook_events where seq = $1) or exists (select from onceward.jobs where id = $1)
 """
 
 MOST = 100_000
@@ -40,11 +40,18 @@ class RecordedWork:
     """How long its last attempt took."""
 
 
-async def find_ids(db: Database, name: str) -> list[int]:
-    """Return the ids that a number, the id of an event at its sender, or a unique key names."""
-    if name.isascii() and name.isdigit() and len(name) < 19:
-        return [int(name)]
-    return [row["id"] for row in await db.fetch(BY_NAME, name)]
+async def find_ids(db: Database, registry: AppRegistry, name: str) -> list[int]:
+    """Return the ids that a number, the id of an event at its sender, or a unique key names, with or without its job.
+
+    A number that is neither an event nor a job may be the id of an event at its sender.
+    """
+    number = int(name) if name.isascii() and name.isdigit() and len(name) < 19 else None
+    if number is not None and await db.fetchval(IS_WORK, number):
+        return [number]
+    jobs = [task.name for task in registry if task.kind == "job"]
+    keys = [name, *(f"{job}:{name}" for job in jobs)]
+    found = [row["id"] for row in await db.fetch(BY_NAME.text, *BY_NAME.values(name=name, keys=keys))]
+    return found or ([] if number is None else [number])
 
 
 async def sample(

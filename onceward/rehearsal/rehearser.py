@@ -16,12 +16,14 @@ from types import TracebackType
 from typing import Any, Self
 
 import asyncpg
+import structlog
 
 from onceward.db import Connection, Database
 from onceward.db.lost import is_gone
 from onceward.engine import Engine
 from onceward.outside import OutsideCall, OutsideRefused
 from onceward.rehearsal.causes import effects_of
+from onceward.rehearsal.conflicts import CONFLICTS, Conflict, is_committed, table_of
 from onceward.rehearsal.connection import RehearsalConnection, RehearsalWatch, SeenKeys
 from onceward.rehearsal.effects import Effects, Failure, Rehearsal, State, stored
 from onceward.rehearsal.errors import RehearsalError
@@ -30,6 +32,7 @@ from onceward.rehearsal.recorded_work import RecordedWork
 from onceward.rehearsal.relations import read_relations
 from onceward.rehearsal.row_changes import RowRecorder, Written
 from onceward.rehearsal.settings import RehearsalSettings
+from onceward.rehearsal.simulator_addresses import SimulatorAddresses
 from onceward.rehearsal.transactions import RehearsalDatabase, RehearsalEngine
 from onceward.statements import named, read_statement
 from onceward.telemetry.logs import running
@@ -43,8 +46,15 @@ from onceward.work.threads import HandlerThreads
 DEFERRED = read_statement("rehearsal", "deferred_constraints")
 HOLD = named(read_statement("rehearsal", "hold_work"))
 SEAL = "insert into onceward.rehearsal_seals (work_id) values ({id})"
-ALREADY = (asyncpg.UniqueViolationError, asyncpg.ExclusionViolationError)
+NOT_READ = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, TimeoutError)
+GRACE_MS = 1000
+"""After the timeout of the rehearsal, the server itself ends the session: this process may be stopped or busy."""
 RELATIONS_KEPT_S = 60.0
+WITH_WHOLE_LIMIT = 17
+"""Since this version PostgreSQL limits a whole transaction; before, single statements and pauses between them."""
+MANY = 2
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -57,6 +67,8 @@ class _Run:
     written: Written | None = None
     effects: Effects | None = None
     at: datetime | None = None
+    is_conflict_committed: bool = False
+    """Whether a unique key made the handler fail whose row others see: this is not its first run."""
 
 
 class HookFailed(RehearsalError):
@@ -83,7 +95,7 @@ class Rehearser:
     ) -> None:
         self._like = engine
         self._settings = settings or RehearsalSettings()
-        self._simulators = simulators
+        self._simulators = SimulatorAddresses.of(simulators)
         self._conn: Any = None
         self._outside: Connection | None = None
         self._recorder: RowRecorder | None = None
@@ -108,9 +120,9 @@ class Rehearser:
         if task is None:
             failure = Failure("NoHandler", f"the app has no handler for {recorded.claimed.task}")
             return _rehearsal(recorded, "failed", Effects(), failure=failure)
-        calls = RefusedCalls(simulators=self._simulators)
+        calls = RefusedCalls(self._simulators)
         engine = RehearsalEngine(self._like, RehearsalDatabase(await self._connection(), self._like.db))
-        watch = RehearsalWatch()
+        watch = RehearsalWatch(recorded.claimed.organization)
         run = await self._run(engine, task, recorded, calls, watch)
         return _judged(recorded, run, calls, watch)
 
@@ -119,14 +131,9 @@ class Rehearser:
     ) -> _Run:
         conn, recorder, run = self._conn, self._recorder, _Run()
         assert recorder is not None
-        settings = self._settings
-        limit_ms = round(settings.rehearsal_timeout_s * 1000)
-        await conn.execute(
-            f"begin; set local lock_timeout = {settings.rehearsal_lock_wait_ms};"
-            f" set local statement_timeout = {limit_ms};"
-            f" set local idle_in_transaction_session_timeout = {limit_ms * 2};"
-            f" set local synchronous_commit = off; {SEAL.format(id=int(recorded.id))}"
-        )
+        limit_s = self._settings.rehearsal_timeout_s
+        until = time.monotonic() + limit_s
+        await conn.execute(f"{self._begin(conn)}; {SEAL.format(id=int(recorded.id))}")
         try:
             try:
                 await self._hold(recorded)
@@ -136,11 +143,12 @@ class Rehearser:
             run.at = await recorder.begin()
             conn.seen = SeenKeys()
             conn.watch(watch)
+            conn.rehearsed = watch
             began = time.monotonic()
             try:
-                limit_s = min(task.timeout_s or settings.rehearsal_timeout_s, settings.rehearsal_timeout_s)
+                handler_s = min(task.timeout_s or limit_s, max(0.0, until - began))
                 with refusing(calls):
-                    run.result = await self._handle(engine, task, recorded, limit_s, calls)
+                    run.result = await self._handle(engine, task, recorded, handler_s, calls)
             except Settled:
                 pass  # the handler has written its outcome itself
             except (Exception, OutsideRefused, asyncio.CancelledError) as error:
@@ -149,15 +157,48 @@ class Rehearser:
                 run.error = error
             finally:
                 conn.watch(None)
+                conn.rehearsed = None
                 run.seconds = time.monotonic() - began
             seen, conn.seen = conn.seen, None
             if run.error is None or isinstance(run.error, OutsideRefused | Snooze):
-                await self._read(run, engine, seen, calls, recorded.id)
+                try:
+                    async with asyncio.timeout_at(asyncio.get_running_loop().time() + until - time.monotonic()):
+                        await self._read(run, engine, seen, calls, recorded.id)
+                except NOT_READ:
+                    run.effects = None
+                    run.error = TimedOut(f"what the handler wrote was not found within {limit_s:g} s of its start")
+            if isinstance(run.error, CONFLICTS):
+                run.is_conflict_committed = await self._is_committed(run.error)
         finally:
             conn.seen = None
             if not is_gone(conn):
                 await asyncio.shield(self._roll_back())
         return run
+
+    def _begin(self, conn: Connection) -> str:
+        """Return the statements that begin a rehearsal and bound how long it holds its locks."""
+        limit_ms = round(self._settings.rehearsal_timeout_s * 1000)
+        whole = f" set local transaction_timeout = {limit_ms + GRACE_MS};" if _knows_whole_limit(conn) else ""
+        return (
+            f"begin; set local lock_timeout = {self._settings.rehearsal_lock_wait_ms};"
+            f" set local statement_timeout = {limit_ms};{whole}"
+            f" set local idle_in_transaction_session_timeout = {limit_ms + GRACE_MS};"
+            " set local synchronous_commit = off"
+        )
+
+    async def _is_committed(self, conflict: Conflict) -> bool:
+        """Return whether others have committed the row that holds the unique key."""
+        assert self._recorder is not None
+        assert self._outside is not None
+        try:
+            written = await self._recorder.writes_to(table_of(conflict))
+        except asyncpg.InFailedSQLTransactionError:
+            written = MANY
+        try:
+            return await is_committed(self._outside, conflict, written=written)
+        except asyncpg.PostgresError as error:
+            log.info("rehearsal.conflict_unknown", constraint=conflict.constraint_name, error=str(error))
+            return False
 
     async def _hold(self, recorded: RecordedWork) -> None:
         """Take a lease on the work, as a worker does. Raises `LockNotAvailableError` while a worker runs it."""
@@ -249,6 +290,10 @@ class Rehearser:
         self._deferred = [row["name"] for row in await self._outside.fetch(DEFERRED)]
 
 
+def _knows_whole_limit(conn: Connection) -> bool:
+    return conn.get_server_version().major >= WITH_WHOLE_LIMIT
+
+
 async def _end(engine: RehearsalEngine, task: Task, work: Claimed, result: Any) -> None:
     """Run the `on_end` hook of work that would succeed. One that fails would become a job, and has no effects here."""
     hook = engine.registry.end_hooks.get(task.name)
@@ -279,13 +324,15 @@ def _judged(recorded: RecordedWork, run: _Run, calls: RefusedCalls, watch: Rehea
     match run.error:
         case None:
             state = "nothing" if effects.is_empty and not effects.outside else "caused"
+            if calls.refused:  # in a thread, or the handler has caught it
+                state = "outside"
         case OutsideRefused():
             state = "outside"
         case Snooze() | Retry():
             state, failure = "put_off", _failure(run.error)
         case _:
             state, failure = "failed", _failure(run.error)
-    if isinstance(run.error, ALREADY):
+    if isinstance(run.error, CONFLICTS) and recorded.outcome == "success" and run.is_conflict_committed:
         already = f"{run.error.constraint_name or 'a unique key'} of {run.error.table_name or 'a table'}"
     elif run.error is None and (existing := effects.existing()) and effects.is_empty:
         already = f"{len(existing)} effects exist already, by their keys"
@@ -298,6 +345,8 @@ def _judged(recorded: RecordedWork, run: _Run, calls: RefusedCalls, watch: Rehea
         already_done=already,
         duration_ms=round(run.seconds * 1000, 2),
         statements=watch.statements,
+        crosses=watch.crosses or (run.written is not None and run.written.is_of_others(watch.organization)),
+        locks=() if run.written is None else run.written.locks,
         locked_rows=0 if run.written is None else run.written.locked,
         at=run.at,
         generated=frozenset() if run.written is None else run.written.generated(),

@@ -21,6 +21,7 @@ from onceward.rehearsal.effects import RowChange, Verb
 from onceward.rehearsal.relations import Relation, quoted
 from onceward.statements import read_statement
 
+LOCKS = read_statement("rehearsal", "held_locks")
 CHANGED = read_statement("rehearsal", "changed_relations")
 TOP = "select pg_current_xact_id()::text::bigint"
 NEXT = "select pg_current_xact_id()::text::bigint"
@@ -28,6 +29,7 @@ NEXT = "select pg_current_xact_id()::text::bigint"
 MOST_XIDS = 100_000
 
 OF_WORK = frozenset(["onceward.work", "onceward.webhook_events"])
+NO_ORGANIZATION = "00000000-0000-0000-0000-000000000000"
 SMALL = 1 << 20
 """A table up to this size is read whole: 128 pages."""
 NEWEST = 200
@@ -70,11 +72,18 @@ class Written:
     rows: list[WrittenRow]
     unseen: dict[str, int]
     locked: int
+    locks: tuple[str, ...] = ()
+    """Tables in which rows are locked, or which are locked whole."""
 
     def without_work(self, id: int) -> Written:
         """Return the rows without those that say that the work itself runs."""
         rows = [row for row in self.rows if row.table not in OF_WORK or id not in row.key.values()]
-        return Written(rows, self.unseen, self.locked)
+        return Written(rows, self.unseen, self.locked, self.locks)
+
+    def is_of_others(self, organization: object) -> bool:
+        """Return whether a row belongs to another organization."""
+        owners = {(row.after or row.before or {}).get("organization_id") for row in self.rows}
+        return not owners <= {None, NO_ORGANIZATION, None if organization is None else str(organization)}
 
     def generated(self) -> frozenset[str]:
         """Return the keys of new rows, as text."""
@@ -107,6 +116,15 @@ class RowRecorder:
         self._base = await self._counts()
         return await self._inside.fetchval("select onceward.now()")
 
+    async def writes_to(self, sql: str) -> int:
+        """Return how often the transaction has written to a table since `begin`. What it has undone counts too."""
+        counted = await self._counts()
+        oid = next((oid for oid in counted if self._relations[oid].sql == sql), None)
+        if oid is None:
+            return 0
+        now, base = counted[oid], self._base.get(oid, _Counts(0, 0, 0, 0))
+        return now.inserted + now.updated - base.inserted - base.updated
+
     async def written(self, seen: SeenKeys) -> Written:
         """Return the rows that were written since `begin`. The session must be able to read every table."""
         counted = await self._counts()
@@ -114,8 +132,9 @@ class RowRecorder:
         rows: list[WrittenRow] = []
         unseen: dict[str, int] = {}
         locked = 0
+        locks = await self._locks()
         if not changed:
-            return Written(rows, unseen, locked)
+            return Written(rows, unseen, locked, locks)
         first, end = await self._inside.fetchval(TOP), await self._outside.fetchval(NEXT)
         xids = {number % 2**32: str(number) for number in range(first, min(end, first + MOST_XIDS))}
         for oid, counts in changed.items():
@@ -125,14 +144,20 @@ class RowRecorder:
             search = _Search(relation, xids, seen, counts.size, self._scan_bytes)
             new, missing = await search.find(self._inside, "xmin", inserted + updated)
             try:
-                old, missing_old, locks = await self._before(search, new, updated=updated, deleted=deleted)
+                old, missing_old, only_locked = await self._before(search, new, updated=updated, deleted=deleted)
             except asyncpg.LockNotAvailableError:  # the handler has locked the whole table
-                old, missing_old, locks = {}, updated + deleted, 0
+                old, missing_old, only_locked = {}, updated + deleted, 0
             rows += _paired(relation, new, old)
-            locked += locks
+            locked += only_locked
             if missing + missing_old:
                 unseen[relation.name] = missing + missing_old
-        return Written(rows, unseen, locked)
+        return Written(rows, unseen, locked, locks)
+
+    async def _locks(self) -> tuple[str, ...]:
+        """Return the tables of the user's apps that the transaction locks besides what it writes."""
+        held = [(self._relations.get(row["oid"]), row["whole"]) for row in await self._inside.fetch(LOCKS)]
+        named = {f"all of {one.name}" if whole else f"rows of {one.name}" for one, whole in held if one is not None}
+        return tuple(sorted(each for each in named if " onceward." not in each or each.startswith("all")))
 
     async def _counts(self) -> dict[int, _Counts]:
         rows = await self._inside.fetch(CHANGED, self._oids)

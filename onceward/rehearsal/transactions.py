@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from onceward import exact_json, limits, workflows
@@ -19,6 +19,7 @@ from onceward.ledger import Entry, Journal
 from onceward.messages import Queued, Sending
 from onceward.messages.recipient import ChannelName, as_recipient
 from onceward.outbox import Endpoints, Invalid, Published
+from onceward.rehearsal.connection import PART, RehearsalConnection
 from onceward.rehearsal.effects import EntryEffect, JobEffect, JournalEffect, MessageEffect, PublishedEffect
 from onceward.rehearsal.mask import masked
 from onceward.trust.secrets import SecretBox
@@ -48,12 +49,21 @@ class _Part(Transaction):
 
     @property
     def savepoint_name(self) -> str:
-        return f"onceward_rehearsal_{id(self)}"
+        return f"{PART}{id(self)}"
+
+    def _note(self, *, is_open: bool) -> None:
+        """Tell the rehearsal for whom its handler acts."""
+        watch = cast("RehearsalConnection", self.conn).rehearsed
+        if watch is not None and is_open:
+            watch.entered(self.role, self.organization)
+        elif watch is not None:
+            watch.left()
 
     async def open(self, first: str = "", last: str = "") -> str:
         """Set a savepoint, and role and organization, in one round trip."""
         tag = await self.conn.execute(f"savepoint {self.savepoint_name}; {self.opening(first, last)[len('begin; ') :]}")
         self._opened = True
+        self._note(is_open=True)
         return tag
 
     async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:
@@ -63,6 +73,7 @@ class _Part(Transaction):
             f"{self.leaving()}; {last and f'{last}; '}release savepoint {self.savepoint_name}; {reset}"
         )
         self._opened = False
+        self._note(is_open=False)
         self._after.clear()
         if then is not None:
             await then.open()
@@ -74,7 +85,10 @@ class _Part(Transaction):
         self._opened = False
         self._after.clear()
         name = self.savepoint_name
-        await self.conn.execute(f"rollback to savepoint {name}; release savepoint {name}")
+        try:
+            await self.conn.execute(f"rollback to savepoint {name}; release savepoint {name}")
+        finally:
+            self._note(is_open=False)
 
 
 class RehearsalTransaction(_Part):

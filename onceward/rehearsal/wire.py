@@ -17,6 +17,7 @@ from onceward.rehearsal.effects import (
     Failure,
     JobEffect,
     JournalEffect,
+    LimitEffect,
     MessageEffect,
     PublishedEffect,
     Rehearsal,
@@ -33,6 +34,7 @@ EFFECTS: dict[str, type] = {
     "journals": JournalEffect,
     "audit": AuditEffect,
     "capacity": CapacityEffect,
+    "limits": LimitEffect,
     "outside": OutsideCall,
 }
 
@@ -52,6 +54,7 @@ def load(line: str) -> Rehearsal:
     )
     given["failure"] = _made(Failure, given["failure"]) if given.get("failure") else None
     given["generated"] = frozenset(given.get("generated", ()))
+    given["locks"] = tuple(given.get("locks", ()))
     given["at"] = datetime.fromisoformat(given["at"])
     return _made(Rehearsal, given)
 

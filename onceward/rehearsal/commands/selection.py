@@ -21,10 +21,12 @@ from onceward.rehearsal import recorded_work, wire
 from onceward.rehearsal.chance import without_chance
 from onceward.rehearsal.comparison import Difference, differences, side_of
 from onceward.rehearsal.effects import Rehearsal
+from onceward.rehearsal.guarded_process import guarding
 from onceward.rehearsal.other_version import OtherVersion
+from onceward.rehearsal.pace import Busy
 from onceward.rehearsal.real_effects import RealRun, compared_with_real, is_done, real_runs
 from onceward.rehearsal.rehearser import Rehearser
-from onceward.rehearsal.series import Busy, series
+from onceward.rehearsal.series import series
 from onceward.rehearsal.settings import RehearsalSettings
 from onceward.rehearsal.summary import Summary
 from onceward.script_engine import open_engine
@@ -131,20 +133,22 @@ async def serve(app: Onceward, *, simulators: bool) -> None:
 
 @asynccontextmanager
 async def _rehearser(app: Onceward, *, simulators: bool) -> AsyncGenerator[tuple[Engine, Rehearser, RehearsalSettings]]:
-    settings = settings_here(log_level="error")
+    settings = settings_here(log_level="error", tracing=False)
     configure_process(settings)
     limits = settings.of(RehearsalSettings)
-    async with (
-        open_engine(app, settings) as engine,
-        Rehearser(engine, limits, simulators=settings.simulators if simulators else None) as rehearser,
-    ):
-        yield engine, rehearser, limits
+    with guarding() as guard:
+        async with (
+            open_engine(app, settings) as engine,
+            Rehearser(engine, limits, simulators=settings.simulators if simulators else None) as rehearser,
+        ):
+            guard.limit_to(engine.db.url)
+            yield engine, rehearser, limits
 
 
 async def _selected(engine: Engine, selection: Selection) -> list[int]:
     ids: list[int] = []
     for ref in selection.refs:
-        if not (found := await recorded_work.find_ids(engine.db, ref)):
+        if not (found := await recorded_work.find_ids(engine.db, engine.registry, ref)):
             raise CommandFailed(f"no event or job has the id, the event id or the unique key {ref!r}")
         ids += found
     if selection.dead_letters:
