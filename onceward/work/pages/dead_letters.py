@@ -19,7 +19,9 @@ from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site, url
 from onceward.web.exposure import ANYTHING, NOTHING
 from onceward.work import dead_letters
-from onceward.work.dead_letters import DeadLetterFilter
+from onceward.work.dead_letters import DeadLetter, DeadLetterFilter
+from onceward.work.pages import replay_approval
+from onceward.work.pages.replay_approval import Approval
 
 COUNTED = 5_000
 """The most dead letters that are grouped: the newest."""
@@ -91,16 +93,19 @@ def _described(filter: DeadLetterFilter) -> str:
     return ", ".join(part for part in parts if part) or "all dead letters"
 
 
-async def _dry_run(view: View, verb: Literal["replay", "discard"]) -> dict[str, Any]:
+async def _found(view: View) -> list[DeadLetter]:
     chosen = filter_from(view.params, view.organization)
-    letters = await dead_letters.find(cast(Transaction, view.conn), chosen, limit=AT_ONCE + 1)
+    return await dead_letters.find(cast(Transaction, view.conn), chosen, limit=AT_ONCE + 1)
+
+
+def _dry_run(view: View, verb: Literal["replay", "discard"], letters: list[DeadLetter]) -> dict[str, Any]:
     tasks: dict[str, int] = {}
     for letter in letters[:AT_ONCE]:
         tasks[letter.task] = tasks.get(letter.task, 0) + 1
     return {
         "title": f"{verb.capitalize()} dead letters",
         "verb": verb,
-        "described": _described(chosen),
+        "described": _described(filter_from(view.params, view.organization)),
         "found": letters[:SHOWN],
         "count": min(len(letters), AT_ONCE),
         "more": len(letters) > AT_ONCE,
@@ -112,26 +117,29 @@ async def _dry_run(view: View, verb: Literal["replay", "discard"]) -> dict[str, 
 
 
 async def load_replay(view: View) -> dict[str, Any]:
-    """Load what would be replayed, and rehearse a sample of it: what the replay would do."""
-    loaded = await _dry_run(view, "replay")
-    return {**loaded, **await _rehearsed(view)}
+    """Load what would be replayed, and rehearse a sample of it: what the replay would do.
 
-
-async def _rehearsed(view: View) -> dict[str, Any]:
-    letters = await dead_letters.find(
-        cast(Transaction, view.conn), filter_from(view.params, view.organization), limit=AT_ONCE
-    )
-    ids = [letter.id for letter in letters if letter.kind in ("event", "job")]
+    The form names exactly these dead letters: what dies in the meantime was not shown.
+    """
+    found = await _found(view)
+    loaded = _dry_run(view, "replay", found)
+    shown = ",".join(str(letter.id) for letter in found[:AT_ONCE])
+    loaded["chosen_filter"] = {"ids": shown}
+    ids = [letter.id for letter in found[:AT_ONCE] if letter.kind in ("event", "job")]
+    sends = len(found[:AT_ONCE]) - len(ids)
     if not ids:
-        return {}
+        return {**loaded, "sends": sends}
     try:
-        return {"rehearsal": await view.site.context.part(Previews).of(ids, organization=view.organization)}
+        rehearsal = await view.site.context.part(Previews).of(ids, organization=view.organization)
     except (RehearsalError, DatabaseError) as error:
-        return {"not_rehearsed": str(error)}
+        return {**loaded, "sends": sends, "not_rehearsed": str(error)}
+    rehearsal = replace(rehearsal, sends=sends)
+    approval = replay_approval.seal(view.site.context.box, loaded["described"], rehearsal.text, shown)
+    return {**loaded, "sends": sends, "rehearsal": rehearsal, "approval": approval}
 
 
 async def load_discard(view: View) -> dict[str, Any]:
-    return await _dry_run(view, "discard")
+    return _dry_run(view, "discard", await _found(view))
 
 
 async def load_progress(view: View) -> dict[str, Any]:
@@ -161,7 +169,9 @@ async def load_progress(view: View) -> dict[str, Any]:
 
 async def _replay(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     chosen, reason = _chosen(form, identity), reason_of(form)
-    await _note_approval(site, identity, chosen, form, reason)
+    approval = form.get("approval", "").strip()
+    if approval:
+        await _note_approval(site, identity, replay_approval.opened(site.context.box, approval, form), reason)
     after = await site.database.fetchval(MARK)
     queues = {letter.queue for letter in await dead_letters.find(site.database, chosen, limit=AT_ONCE)}
     acted = await dead_letters.replay(site.database, chosen, actor=identity, reason=reason, limit=AT_ONCE)
@@ -171,20 +181,15 @@ async def _replay(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     return Done(url("/dashboard/dead-letters/progress", after=after, until=until), _message("replayed", acted))
 
 
-async def _note_approval(
-    site: Site, identity: Identity, chosen: DeadLetterFilter, form: Mapping[str, str], reason: str
-) -> None:
+async def _note_approval(site: Site, identity: Identity, approval: Approval, reason: str) -> None:
     """Record that the operator has seen a rehearsal and approves the replay."""
-    seen = form.get("rehearsed", "").strip()[:300]
-    if not seen:
-        return
     async with site.database.transaction(role="engine") as tx:
         await record(
             tx,
             "dead_letter.replay_approved",
             entity_type="dead_letters",
-            entity_id=_described(chosen)[:200],
-            metadata={"rehearsal": seen},
+            entity_id=approval.described[:200],
+            metadata={"rehearsal": approval.rehearsal, "shown_at": approval.shown_at},
             actor=identity,
             reason=reason,
             organization=identity.organization,

@@ -21,6 +21,7 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/search"): Ask(query={"q": "$event_id"}, blank=True),
     ("GET", f"{D}/dead-letters"): Ask(),
     ("GET", f"{D}/dead-letters/replay"): Ask(query={"ids": "$dead"}),
+    ("GET", f"{D}/rehearse/{{id}}"): Ask(fill={"id": "$dead_event"}, shows="nothing"),
     ("GET", f"{D}/dead-letters/discard"): Ask(query={"ids": "$dead"}),
     ("GET", f"{D}/dead-letters/progress"): Ask(query={"after": "1", "until": "8000000000000"}, blank=True),
     ("GET", f"{D}/consequences/{{id}}"): Ask(fill={"id": "$published"}),
