@@ -16,7 +16,7 @@ from onceward.desk.errors import WrongDesk
 from onceward.money import format_amount
 from onceward.web.dashboard import formats
 
-WIDTH, HEIGHT, FOOT = 640, 180, 22
+WIDTH, HEIGHT = 640, 100
 LINE, LONGEST_LABEL = 42, 60
 
 
@@ -70,7 +70,7 @@ async def draw(chart: Chart, conn: Any, organization: UUID | None, *, today: dat
         own = [organization] if "$1" in chart.sql else []
         points = [(str(row["label"]), row["value"]) for row in await conn.fetch(f"{chart.sql} limit 20", *own)]
     values = [float(value) for _, value in points]
-    draw_points = _bars if chart.kind == "bars" else _svg
+    draw_points = _bars if chart.kind == "bars" else _days
     picture = Markup("") if not any(values) else draw_points(chart, [label for label, _ in points], values)
     return Drawn(chart, [(label, chart.shown(value)) for label, value in points], picture, chart.shown(sum(values)))
 
@@ -79,26 +79,23 @@ def _day(value: Any) -> date:
     return value.date() if isinstance(value, datetime) else value
 
 
-def _svg(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Markup:
+def _days(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Markup:
+    """Draw one bar for each day. The picture is stretched to the width of the page; its words are outside of it."""
     top = max(max(values), 0) or 1
     step = WIDTH / len(values)
     gap = min(4.0, step * 0.25)
     bars = [
-        Markup(
-            '<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5"><title>{}: {}</title></rect>'
-        ).format(number * step + gap / 2, HEIGHT - height, step - gap, height, label, chart.shown(value))
+        Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}: {}</title></rect>').format(
+            number * step + gap / 2, HEIGHT - height, step - gap, height, label, chart.shown(value)
+        )
         for number, (label, value) in enumerate(zip(labels, values, strict=True))
-        if (height := max(1.5, max(value, 0) / top * (HEIGHT - 16)) if value else 0)
+        if (height := max(1.0, max(value, 0) / top * HEIGHT) if value else 0)
     ]
-    ends = Markup('<text x="0" y="{0}">{1}</text><text x="{2}" y="{0}" text-anchor="end">{3}</text>').format(
-        HEIGHT + FOOT - 6, labels[0], WIDTH, labels[-1]
-    )
-    highest = Markup('<text x="0" y="11">{}</text><line x1="0" x2="{}" y1="15.5" y2="15.5"/>').format(
-        chart.shown(top), WIDTH
-    )
-    return Markup('<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}: highest {}">{}{}{}</svg>').format(
-        WIDTH, HEIGHT + FOOT, chart.title, chart.shown(top), highest, Markup("").join(bars), ends
-    )
+    return Markup(
+        '<div class="days-chart"><span class="top">{top}</span>'
+        '<svg class="bars" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}: highest {top}">{}</svg>'
+        "<span>{}</span><span>{}</span></div>"
+    ).format(WIDTH, HEIGHT, chart.title, Markup("").join(bars), labels[0], labels[-1], top=chart.shown(top))
 
 
 def _bars(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Markup:

@@ -23,7 +23,7 @@ def holes(text: str) -> set[str]:
 
 def test_every_text_of_a_page_is_translated() -> None:
     pages = {path.name: path.read_text() for path in (HERE / "pages").glob("*.html") if path.name not in FOR_STAFF}
-    used = {text for source in pages.values() for text in IN_PAGE.findall(source)} | {"free"}
+    used = {text for source in pages.values() for text in IN_PAGE.findall(source)} | {"Free"}
     assert used == set(PT)
     for english, portuguese in PT.items():
         assert holes(english) == holes(portuguese), english

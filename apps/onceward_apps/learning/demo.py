@@ -170,7 +170,7 @@ class LearningDemo:
                 await self._plan(tx)
 
     async def _plan(self, tx: Tx) -> None:
-        now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        today = datetime.now(UTC).replace(hour=17, minute=0, second=0, microsecond=0)
         for name, days, places, price in (
             (COURSE, 21, 40, 49900),
             (SMALL, 14, 4, 9900),
@@ -178,7 +178,7 @@ class LearningDemo:
             (DOOMED, 10, 30, 19900),
             (DONE, 5, 60, 0),
         ):
-            start = now + timedelta(days=days)
+            start = today + timedelta(days=days)
             sessions = [
                 NewSession(title=f"Session {n + 1}", starts_at=at, ends_at=at + timedelta(hours=1))
                 for n in range(3)

@@ -179,7 +179,7 @@ PT: dict[str, str] = {
     "a student": "um estudante",
     "access ended": "acesso terminado",
     "enrolled": "inscrição ativa",
-    "free": "grátis",
+    "Free": "Grátis",
     "or {count} monthly instalments of {amount}": "ou {count} prestações mensais de {amount}",
     "refund under way": "reembolso em curso",
     "refunded": "reembolsado",

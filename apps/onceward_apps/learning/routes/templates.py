@@ -51,7 +51,7 @@ def text(words: str, **values: Any) -> str:
 
 
 def money(amount: int, currency: str) -> str:
-    return text("free") if amount == 0 else format_amount(amount, currency, LANGUAGE.get())
+    return text("Free") if amount == 0 else format_amount(amount, currency, LANGUAGE.get())
 
 
 def day(moment: datetime) -> str:
