@@ -1,8 +1,7 @@
 """A connection that looks up PostgreSQL's own types once per process, not once per connection.
 
 asyncpg does not know arrays such as uuid[] and bigint[]. It would look up each of them again on every connection,
-with a
-query that takes the server longer than to open the connection.
+with a query that takes the server longer than to open the connection.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import structlog
 
 from onceward import exact_json
 from onceward.background.loop import Loop
+from onceward.background.tasks import Tasks
 from onceward.db.built_in_types import LearnedConnection
 from onceward.db.errors import FAILED, OUTAGE, RoleRefused, Unavailable
 from onceward.db.lost import is_gone, note_lost_connection
@@ -115,6 +116,8 @@ class Database:
         self._taken: dict[int, Turn] = {}
         """The turn of every borrowed connection, by its `id`."""
         self._waiting = 0
+        self._returning = Tasks("return of connections")
+        """Connections whose transaction is rolled back before they return to the pool."""
         self._outage = Outage()
 
     @classmethod
@@ -250,20 +253,33 @@ class Database:
     async def give_back(self, conn: Connection) -> None:
         """Return a borrowed connection to the pool. A transaction that is still open on it is rolled back.
 
-        A transaction stays open if its task is cancelled while it begins, or if a handler began one by hand. asyncpg
-        would roll it back too, and print a traceback of the loop.
+        A transaction stays open if its task is cancelled while it begins or ends, or if a handler began one by hand.
+        asyncpg would roll it back too, and print a traceback of the loop. The rollback does not depend on the caller:
+        a server of ASGI applications cancels a request whose client has gone at every `await`.
         """
+        unfinished = None if is_gone(conn) else cast(PooledConnection, conn).take_unfinished()
+        if is_gone(conn) or (unfinished is None and not conn.is_in_transaction()):
+            await self._release(conn)
+            return
+        await asyncio.shield(self._returning.start(self._roll_back_and_release(conn, unfinished)))
+
+    async def _roll_back_and_release(self, conn: Connection, unfinished: asyncio.Future[Any] | None) -> None:
         try:
+            if unfinished is not None:
+                await asyncio.wait({unfinished})
             if not is_gone(conn) and conn.is_in_transaction():
                 await _roll_back(conn)
         finally:
-            try:
-                if self._is_large and not is_gone(conn):
-                    conn.terminate()
-                    self._is_large = self._excess > 0
-                await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
-            finally:
-                self.turns.leave(self._taken.pop(id(conn)))
+            await self._release(conn)
+
+    async def _release(self, conn: Connection) -> None:
+        try:
+            if self._is_large and not is_gone(conn):
+                conn.terminate()
+                self._is_large = self._excess > 0
+            await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
+        finally:
+            self.turns.leave(self._taken.pop(id(conn)))
 
     @property
     def most_connections(self) -> int:

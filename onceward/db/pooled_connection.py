@@ -3,6 +3,7 @@ first one."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -22,11 +23,12 @@ class PooledConnection(LearnedConnection):
     with the next statement: in the same packet if that statement is prepared already, and before it otherwise.
     """
 
-    __slots__ = ("_join", "_join_statement", "_sends_join", "_watch")
+    __slots__ = ("_join", "_join_statement", "_sends_join", "_unfinished", "_watch")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._watch: Watch | None = None
+        self._unfinished: asyncio.Future[Any] | None = None
         self._join: Join | None = None
         self._sends_join = False
         """Whether the transport holds the join, so that the next statement carries it."""
@@ -35,6 +37,15 @@ class PooledConnection(LearnedConnection):
 
     def get_reset_query(self) -> str:
         return ""
+
+    def note_unfinished(self, rollback: asyncio.Future[Any]) -> None:
+        """Remember a rollback that nobody waits for, because its caller was cancelled once more."""
+        self._unfinished = rollback
+
+    def take_unfinished(self) -> asyncio.Future[Any] | None:
+        """Return the rollback that is still under way, and forget it."""
+        unfinished, self._unfinished = self._unfinished, None
+        return unfinished
 
     def watch(self, watch: Watch | None) -> None:
         """Let `watch` look at every statement from now on; None ends it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -18,6 +18,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from onceward.background.tasks import spawn
 from onceward.db.callers import CALLER
 from onceward.db.errors import BROKEN, OutcomeUnknown, RolledBack, TransactionEnded, Unavailable
 from onceward.db.join import ENDED, REFUSALS, SWALLOWED, Join
@@ -75,6 +76,28 @@ def literal(value: UUID | datetime | str | bytes | float | None) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "''")
+
+
+async def to_its_end(conn: Connection, work: Coroutine[Any, Any, Any]) -> None:
+    """Wait for a rollback, which goes on if the caller is cancelled once more: the connection must not be used before.
+
+    A server of ASGI applications cancels a request whose client has gone at every `await`, so also here.
+    """
+    pooled: Any = conn if hasattr(conn, "take_unfinished") and not is_gone(conn) else None
+    rollback = spawn(_after(None if pooled is None else pooled.take_unfinished(), work))
+    try:
+        await asyncio.shield(rollback)
+    except asyncio.CancelledError:
+        if pooled is not None and not rollback.done() and not is_gone(conn):
+            pooled.note_unfinished(rollback)
+        raise
+
+
+async def _after(earlier: asyncio.Future[Any] | None, work: Coroutine[Any, Any, Any]) -> None:
+    """Roll back when an earlier rollback has ended, for example that of a savepoint."""
+    if earlier is not None:
+        await asyncio.wait({earlier})
+    await work
 
 
 class Transaction:
@@ -165,7 +188,7 @@ class Transaction:
                 await self.commit()
         finally:
             if self._opened:
-                await asyncio.shield(self.rollback())
+                await to_its_end(self.conn, self.rollback())
 
     async def open(self, first: str = "", last: str = "") -> str:
         """Begin the transaction and set role and organization, in one round trip. Return the last command tag.
@@ -180,7 +203,7 @@ class Transaction:
         except BaseException:
             # Cancelled, or refused after BEGIN: the server may have begun the transaction, which must not stay open.
             self._opened = True
-            await asyncio.shield(self.rollback())
+            await to_its_end(self.conn, self.rollback())
             self.was_ended = False  # no handler has run in it
             raise
         self._opened = True
@@ -398,7 +421,7 @@ class Transaction:
             del self._after[registered:]
             self.role, self.organization = role, organization
             if not is_gone(self.conn):
-                await asyncio.shield(self.conn.execute(f"rollback to savepoint {name}"))
+                await to_its_end(self.conn, self.conn.execute(f"rollback to savepoint {name}"))
             raise
 
     async def rollback_to(self, savepoint: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import anyio
 import asyncpg
 import pytest
 
@@ -239,3 +240,31 @@ async def test_a_statement_of_a_request_ends_after_its_limit(db: Database) -> No
             assert await tx.fetchval("show statement_timeout") == "20s"
     async with db.transaction() as tx:
         assert await tx.fetchval("show statement_timeout") == "0"
+
+
+@pytest.mark.parametrize("at", ["begin", "statement", "block", "savepoint"])
+async def test_a_request_that_is_cancelled_at_every_await_leaves_its_connection_in_order(
+    small: Database, at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So does a server of ASGI applications (Starlette with anyio) when the client of a download has gone."""
+    async with small.acquire() as first, small.acquire() as second:
+        before = {await conn.fetchval("select pg_backend_pid()") for conn in (first, second)}
+
+    async def work(scope: anyio.CancelScope) -> None:
+        async with small.transaction(role="engine") as tx:
+            if at == "savepoint":
+                async with tx.savepoint("part"):
+                    await tx.execute("select pg_sleep(0.02)")
+            elif at == "block":
+                scope.cancel()
+                await asyncio.sleep(60)
+            await tx.execute("select pg_sleep(60)")
+
+    for _ in range(5):  # more often than the pool has connections
+        with anyio.CancelScope() as scope:
+            asyncio.get_running_loop().call_later({"begin": 0, "statement": 0.03}.get(at, 0.01), scope.cancel)
+            await work(scope)
+        assert scope.cancelled_caught
+    async with asyncio.timeout(5), small.acquire() as first, small.acquire() as second:
+        assert {await conn.fetchval("select pg_backend_pid()") for conn in (first, second)} == before
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
