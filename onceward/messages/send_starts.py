@@ -6,20 +6,25 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from onceward.db import Database
-from onceward.statements import read_statement
 from onceward.work import GroupCommit
 
-BEGIN = read_statement("messages", "begin_sends")
+BEGIN = "select number, verdict from onceward.begin_sends($1, $2, $3, $4, $5, $6, $7)"
 
 
 class BeginningSend(NamedTuple):
-    """A send that is about to begin. `again`: the caller knows that an earlier send got no answer, and may send
-    anyway."""
+    """A send that is about to begin.
+
+    `again`: the caller knows that an earlier send got no answer, and may send anyway. `owned`: by the organization's
+    own account. `probes`: the message may try a refused account or template.
+    """
 
     id: int
     lease: int
     blind: bool
     again: bool
+    owned: bool
+    language: str
+    probes: bool
 
 
 class Beginnings:
@@ -30,7 +35,7 @@ class Beginnings:
         self._sends: GroupCommit[BeginningSend, str] = GroupCommit(self._begin)
 
     async def begin(self, send: BeginningSend) -> str:
-        """Return 'go', 'unsure', 'superseded', or why the message is not sent. See sql/begin_sends.sql."""
+        """Return 'go', 'unsure', 'superseded', or why the message is not sent. See functions/begin_sends.sql."""
         return await self._sends.submit(send)
 
     async def _begin(self, sends: Sequence[BeginningSend]) -> Sequence[str]:

@@ -24,7 +24,7 @@ from onceward.messages.composer import Composer, SendingOptions
 from onceward.messages.digests import NAME as DIGEST
 from onceward.messages.digests import Digests
 from onceward.messages.endings import message_end_hook
-from onceward.messages.errors import LookLater, NotConfigured, NotYet
+from onceward.messages.errors import LookLater, NotConfigured, NotYet, Resting
 from onceward.messages.kind import Message, MessageKind
 from onceward.messages.limits import MOST_MISSED, Limit, Limits
 from onceward.messages.lines import Line, queue_of
@@ -131,7 +131,7 @@ class Sender:
             if failure is not None and message.sending_since is None:
                 outcome = failure
             else:
-                result = await self._begin(work, message, channel, letter, line, text)
+                result = await self._begin(work, message, channel, letter, line, text, probes=bool(troubles))
                 if result is not None:
                     return result
                 gate("before-send")
@@ -174,14 +174,24 @@ class Sender:
         return {"suppressed": "expired"}
 
     async def _begin(
-        self, work: Claimed, message: Message, channel: Channel, letter: Letter, line: Line, text: TemplateText
+        self,
+        work: Claimed,
+        message: Message,
+        channel: Channel,
+        letter: Letter,
+        line: Line,
+        text: TemplateText,
+        *,
+        probes: bool,
     ) -> dict[str, Any] | None:
         """Wait for a slot and record that the send begins. Return a result if there is nothing left to send."""
         again = False
         for _ in range(MOST_MISSED):
             slot = await self._limits.wait(message.channel, channel.sender, letter.to, bulk=message.bulk)
             blind = not channel.readable and not channel.repeatable_for_s
-            verdict = await self._beginnings.begin(BeginningSend(work.id, work.lease, blind, again))
+            owned = line.owner is not None
+            begin = BeginningSend(work.id, work.lease, blind, again, owned, text.language, probes)
+            verdict = await self._beginnings.begin(begin)
             match verdict:
                 case "go" if slot is None or not slot.late:
                     if again and _key_forgotten(message, channel):
@@ -201,6 +211,9 @@ class Sender:
                     raise Superseded
                 case "expired":
                     return self._expired(message)
+                case "parked":
+                    # The next load of the message finds the trouble, and waits for its repair.
+                    raise Resting(0.1, "the service has refused the account or the template meanwhile")
                 case suppressed:
                     return {"suppressed": suppressed}
         raise NotYet(1.0, f"this machine is too slow for the limit of channel {message.channel}")
