@@ -237,6 +237,7 @@ class Onceward:
         timeout: Duration | None = 30.0,
         as_job: bool = False,
         batch: int = 1,
+        handles_replies: bool = False,
     ) -> Callable[[EventHandler], EventHandler]:
         """Register a handler for webhooks of this type from a provider, or from one source by its name.
 
@@ -244,7 +245,8 @@ class Onceward:
         events about the same object are handled one after the other. The object is the one that the provider names
         (True), the value at a dotted path in the payload, or the result of a function of the payload. With `batch=25`,
         the handler is `(events: list[Event[...]], tx: Tx)` and gets up to 25 events of one organization in one
-        transaction; if it fails, each event runs alone.
+        transaction; if it fails, each event runs alone. With `handles_replies`, the handler obeys STOP, START and HELP in
+        texts of people itself; otherwise the engine does, in the handler's transaction.
         """
 
         def register(function: EventHandler) -> EventHandler:
@@ -257,6 +259,7 @@ class Onceward:
                 timeout_s=None if timeout is None else in_seconds(timeout),
                 as_job=as_job,
                 batch=batch,
+                handles_replies=handles_replies,
             )
             return function
 

@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any
 
 from onceward import inject
-from onceward.event_reports import REPORT_BATCH, apply_report, apply_reports
+from onceward.event_reports import REPORT_BATCH, apply_report, apply_report_and_reply, apply_reports
 from onceward.inbox.event import Event
 from onceward.inbox.handlers import (
+    Before,
     Declared,
     Handler,
     Ordering,
@@ -22,6 +23,7 @@ from onceward.inbox.handlers import (
     only_followers,
     task_name,
 )
+from onceward.messages.inbound import inbound_texts
 from onceward.messages.reports import delivery_reports
 from onceward.messages.service_states import account_events
 from onceward.payments.declarations import payment_services, service_class
@@ -54,6 +56,10 @@ class EventHandlers:
             for type in declared.types:
                 for each in self._apps_of(provider):
                     self._handle_reports(task_name(provider, type, app=each))
+        for provider, texts in inbound_texts().items():
+            for type in texts.types:
+                for each in self._apps_of(provider):
+                    self._handle_texts(task_name(provider, type, app=each), ordering=texts.ordering)
 
     def declare(
         self,
@@ -66,6 +72,7 @@ class EventHandlers:
         timeout_s: float | None,
         as_job: bool,
         batch: int,
+        handles_replies: bool,
     ) -> None:
         """Check the function's signature and let it handle events of this type."""
         name = task_name(provider, type)
@@ -86,8 +93,9 @@ class EventHandlers:
             ordering=ordering,
             batch=batch,
         )
+        before = apply_report if handles_replies else apply_report_and_reply
         for app in self._apps_of(provider):
-            self._declare(replace(declared, app=app), as_job=as_job)
+            self._declare(replace(declared, app=app), as_job=as_job, before=before)
 
     def handle_payment_accounts(self) -> None:
         """Handle the events of the sources that payment accounts register."""
@@ -123,16 +131,16 @@ class EventHandlers:
         """Return for whose sources a handler is registered: those of this app, and those that name no app."""
         return (self._app, None) if provider in PROVIDERS else (None,)
 
-    def _declare(self, declared: Declared, *, as_job: bool) -> None:
+    def _declare(self, declared: Declared, *, as_job: bool, before: Before) -> None:
         name = declared.name
         if not as_job:
-            self._handle(handler(declared, others=self._followers_of(name), before=apply_report))
+            self._handle(handler(declared, others=self._followers_of(name), before=before))
             return
         task = follower(declared)
         self._registry.add(task)
         self._followers.setdefault(name, []).append(task.name)
         # Handled for its jobs, until the app has a handler of its own.
-        self._handle(only_followers(name, self._followers_of(name), before=apply_report), implied=True)
+        self._handle(only_followers(name, self._followers_of(name), before=before), implied=True)
 
     def _handle(self, handler: Handler, *, implied: bool = False) -> None:
         name = handler.task.name
@@ -162,6 +170,11 @@ class EventHandlers:
     def _handle_reports(self, name: str) -> None:
         """Apply the delivery reports of a type, many in one commit, until the app has a handler of its own."""
         made = engine_handler(name, self._followers_of(name), apply=apply_reports, batch=REPORT_BATCH)
+        self._handle(made, implied=True)
+
+    def _handle_texts(self, name: str, *, ordering: Ordering) -> None:
+        """Obey STOP, START and HELP, one after the other of a person, until the app has a handler of its own."""
+        made = only_followers(name, self._followers_of(name), before=apply_report_and_reply, ordering=ordering)
         self._handle(made, implied=True)
 
     def _handle_payment_events(self, name: str) -> None:

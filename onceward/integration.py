@@ -72,6 +72,9 @@ class Integration:
     account_events: Reference | None = None
     """Its events about our account (`onceward.messages.service_states.AccountEvents`)."""
 
+    inbound_texts: Reference | None = None
+    """The texts of people in its webhooks (`onceward.messages.inbound.InboundTexts`): the engine obeys STOP."""
+
     # -- what we call
     account: tuple[AccountField, ...] = ()
     """The fields of an account at the service."""
@@ -115,7 +118,17 @@ class Integration:
         return tuple(name for name in CAPABILITIES if getattr(self, name) not in (None, ()))
 
 
-CAPABILITIES = ("webhooks", "reports", "account_events", "client", "payments", "channel", "commands", "simulator")
+CAPABILITIES = (
+    "webhooks",
+    "reports",
+    "account_events",
+    "inbound_texts",
+    "client",
+    "payments",
+    "channel",
+    "commands",
+    "simulator",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,7 +301,9 @@ def follower(declared: Declared) -> Task:
     )
 
 
-def only_followers(name: str, others: Callable[[], Sequence[str]], *, before: Before = nothing) -> Handler:
+def only_followers(
+    name: str, others: Callable[[], Sequence[str]], *, before: Before = nothing, ordering: Ordering = False
+) -> Handler:
     """Return the handler of a type that only jobs or the engine handle. Its result is that of `before`."""
 
     async def run(works: list[Claimed], tx: Any) -> Any:
@@ -309,7 +311,7 @@ def only_followers(name: str, others: Callable[[], Sequence[str]], *, before: Be
         await enqueue_followers(work, others(), tx)
         return await before(work, tx)
 
-    return Handler(_task(name, run))
+    return Handler(_task(name, run), ordering)
 
 
 def engine_handler(name: str, others: Callable[[], Sequence[str]], *, apply: ApplyAll, batch: int) -> Handler:

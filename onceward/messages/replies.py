@@ -93,6 +93,20 @@ def read_reply(*texts: str, allowed: Collection[Reply] = REPLIES) -> Reply | Non
     return None
 
 
+def language_of(text: str, reply: Reply) -> str | None:
+    """Return the language of a word that stands for this reply. None: it is English, which everybody writes, or no such
+    word."""
+    plain = _plain(text)
+    return next(
+        (
+            language
+            for language, words in WORDS.items()
+            if language != "en" and plain in map(_plain, words.get(reply, ()))
+        ),
+        None,
+    )
+
+
 @cache
 def _by_word() -> Mapping[str, Reply]:
     return {word: reply for words in WORDS.values() for reply, each in words.items() for word in map(_plain, each)}

@@ -74,10 +74,10 @@ async def whatsapp_received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str,
 
 
 for kind in KINDS:
-    app.on(WHATSAPP, f"message.{kind}", ordering=True)(whatsapp_received)
+    app.on(WHATSAPP, f"message.{kind}", ordering=True, handles_replies=True)(whatsapp_received)
 
 
-@app.on(TWILIO, "message.received", ordering="From")
+@app.on(TWILIO, "message.received", ordering="From", handles_replies=True)
 async def twilio_received(event: Event[TwilioReceived], tx: Tx) -> dict[str, Any]:
     """Store a text message and do what it asks for. A message over Twilio's WhatsApp is answered by SMS."""
     data = event.data

@@ -48,7 +48,7 @@ async def received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:
 
 
 for kind in KINDS:
-    app.on(SOURCE, f"message.{kind}", ordering=True)(received)
+    app.on(SOURCE, f"message.{kind}", ordering=True, handles_replies=True)(received)
 
 
 async def _received(event: Event[WhatsAppReceived], tx: Tx) -> dict[str, Any]:

@@ -16,5 +16,6 @@ INTEGRATION = Integration(
     client="onceward.integrations.twilio.client:Twilio",
     channel="onceward.integrations.twilio.channel:CHANNEL",
     reports="onceward.integrations.twilio.reports:REPORTS",
+    inbound_texts="onceward.integrations.twilio.texts:TEXTS",
     simulator="onceward.integrations.twilio.simulator:TwilioSimulator",
 )

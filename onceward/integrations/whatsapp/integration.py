@@ -23,6 +23,7 @@ INTEGRATION = Integration(
     channel="onceward.integrations.whatsapp.channel:CHANNEL",
     reports="onceward.integrations.whatsapp.reports:REPORTS",
     account_events="onceward.integrations.whatsapp.account_events:ACCOUNT_EVENTS",
+    inbound_texts="onceward.integrations.whatsapp.texts:TEXTS",
     commands="onceward.integrations.whatsapp.commands:register",
     simulator="onceward.integrations.whatsapp.simulator:WhatsAppSimulator",
 )
