@@ -93,6 +93,9 @@ async def test_a_free_seat_goes_to_the_next_in_line_who_buys_it_and_to_nobody_el
         assert [row["section_id"] for row in held.holds] == [line.lawn]
     await office.drain()
     mails = "select count(*) from onceward.messages where template = 'waitlist-offered'"
+    # An offer that could not be mailed before its end would lead to places that somebody else has.
+    ends = "select bool_and(m.expires_at = e.offer_until) from onceward.messages m join ticketing.waitlist e on m.key = 'waitlist:' || e.id || ':offered'"
+    assert await office.db.fetchval(ends)
     assert await office.db.fetchval(mails) == 2
     await office.assert_sound()
 

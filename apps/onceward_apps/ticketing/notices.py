@@ -42,10 +42,12 @@ def buyer_of(order: Any) -> dict[str, Any]:
     return {"email": order["email"], "locale": order["locale"], "timezone": order["timezone"]}
 
 
-async def _mail(tx: Tx, template: str, *, to: Any, key: str, data: dict[str, Any]) -> None:
-    """Send a mail, unless its recipient has no address."""
+async def _mail(
+    tx: Tx, template: str, *, to: Any, key: str, data: dict[str, Any], expires_at: datetime | None = None
+) -> None:
+    """Send a mail, unless its recipient has no address. One that came after `expires_at` would mislead."""
     if (to["email"] if isinstance(to, dict) else to) != NO_EMAIL:
-        await tx.send(template, to=to, key=key, data=data)
+        await tx.send(template, to=to, key=key, data=data, expires_at=expires_at)
 
 
 async def ticket_received(tx: Tx, ticket: Any) -> None:
@@ -146,6 +148,7 @@ async def waitlist_joined(tx: Tx, entry: Any) -> None:
             "seats": entry["seats"],
             "url": waitlist_url(tx.engine, entry),
         },
+        expires_at=entry["starts_at"],
     )
 
 
@@ -164,6 +167,7 @@ async def waitlist_offered(tx: Tx, entry: Any) -> None:
             "until": entry["offer_until"],
             "url": waitlist_url(tx.engine, entry),
         },
+        expires_at=entry["offer_until"],
     )
 
 
