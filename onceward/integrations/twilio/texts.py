@@ -27,7 +27,7 @@ def read(payload: Any, received_at: datetime) -> InboundText | None:
         return None
     with suppress(BadNumber):
         ours = read_number(ours, international=True)
-    # Whoever writes to a WhatsApp number at Twilio gets no answer: our messages go by SMS.
+    # A person who writes to a WhatsApp number at Twilio gets no answer: our messages go by SMS.
     is_answered = bool(fields.get("OptOutType")) or body.strip().lower() in ANSWERED or sender.startswith("whatsapp:")
     return InboundText(
         channel="sms",
