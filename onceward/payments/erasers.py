@@ -30,9 +30,10 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="payments",
         table="onceward.payments",
-        columns={"email": "whole", "title": "text", "lines": "json", "data": "json"},
+        columns={"email": "whole", "title": "text", "lines": "json", "data": "json", "receipt": "text"},
         blank={
             "email": "null",
+            "receipt": "null",
             "title": "'erased'",
             "lines": "'[]'::jsonb",
             "data": "'{}'::jsonb",

@@ -31,3 +31,7 @@ class PaymentPending(PaymentError):
 
 class NotRefundable(PaymentError):
     """The refund is not possible: nothing is left, more than is left, or not a multiple of the currency's step."""
+
+
+class BooksDiffer(PaymentError):
+    """Several apps of this process keep books with different accounts for the cash at a service."""

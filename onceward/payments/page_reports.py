@@ -13,7 +13,7 @@ from onceward.work import Permanent
 from . import booking, positions, refunds, store
 from .declarations import Subject
 from .errors import PaymentError
-from .job_queue import CAPTURE, enqueue
+from .job_queue import CAPTURE, CLOSE, enqueue
 from .model import ENDED_UNPAID, UNPAID, Accept, Books, Payment, Return, Share
 from .service import PaymentReport
 
@@ -172,6 +172,8 @@ async def receive(tx: Any, subject: Subject, row: Row, report: PaymentReport, *,
     row = await _decide(tx, subject.books, row, answer, _shares(subject, row, answer), names_of(report))
     if isinstance(answer, Return):
         await refunds.request(tx, row, amount=None, reason=answer.reason, by="payments", key="return")
+    for other in row["replaced"] or ():  # the subject is paid: nobody should pay it on another page
+        await enqueue(tx, CLOSE, {"payment_id": other}, unique=f"close:{other}:now")
     return Decided.by(answer, row["early"])
 
 
@@ -229,10 +231,10 @@ async def _second(tx: Any, row: Row, charge: str, names: Sequence[str]) -> Row:
 
 COPY = """
 insert into onceward.payments (account_id, subject_type, subject_id, amount, currency, title, data, email, locale,
-success_url,
-       cancel_url, expires_at, close_at, closed_at, superseded_at, status, page, ended_at)
-select account_id, subject_type, subject_id, amount, currency, title, data, email, locale, success_url,
-       cancel_url, expires_at, onceward.now(), onceward.now(), onceward.now(), 'expired', null, onceward.now()
+       success_url, cancel_url, erased_at, expires_at, close_at, closed_at, superseded_at, status, page, ended_at)
+select account_id, subject_type, subject_id, amount, currency, title, data, email, locale,
+       success_url, cancel_url, erased_at, expires_at, onceward.now(), onceward.now(), onceward.now(), 'expired', null,
+       onceward.now()
   from onceward.payments where id = $1
 returning id
 """

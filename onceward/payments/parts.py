@@ -8,10 +8,13 @@ from onceward.background import Loop
 from onceward.context import Context
 from onceward.payments.due import enqueue_due
 from onceward.payments.metrics import observe
+from onceward.payments.payouts import books_of
 
 
 def reconciliation(context: Context) -> Loop | None:
-    """Run only if an app of this process declares payments."""
+    """Run only if an app of this process declares payments. Raises `BooksDiffer` if their books cannot be kept
+    together."""
+    books_of(context.registry.payments.subjects)
     if not context.registry.payments.subjects:
         return None
     return Loop("payment reconciliation", partial(enqueue_due, context.database, context.engine.waker), every_s=30)

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import booking, store
 from .declarations import Subject
+from .errors import BooksDiffer
 from .model import Books
 from .service import PayoutReport
 
@@ -55,6 +56,19 @@ async def record(tx: Any, account: Row, report: PayoutReport) -> str:
 
 
 def books_of(subjects: Mapping[str, Subject]) -> Books | None:
-    """Return the books of the only app that keeps some. Several apps would need to say whose cash an account holds."""
-    kept = {id(each.declarations): each.books for each in subjects.values() if each.books is not None}
-    return next(iter(kept.values())) if len(kept) == 1 else None
+    """Return the books that payouts and fees of accounts are posted to. None: no app keeps any.
+
+    Several apps share the accounts at a service, so they must name its cash, our bank and its fees alike. Raises
+    `BooksDiffer` otherwise.
+    """
+    kept = [each.books for each in subjects.values() if each.books is not None]
+    differing = {(each.cash, each.bank, each.service_fees) for each in kept}
+    if len(differing) > 1:
+        named = "; ".join(
+            f"cash={cash!r}, bank={bank!r}, service_fees={fees!r}" for cash, bank, fees in sorted(differing)
+        )
+        raise BooksDiffer(
+            f"several apps keep books of payments with different accounts ({named}), so nobody knows where a payout of the"
+            " service belongs: give app.payments.books(Books(...)) of all of them the same cash, bank and service_fees"
+        )
+    return kept[0] if kept else None

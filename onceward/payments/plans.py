@@ -30,10 +30,10 @@ LOCK = "select *, onceward.now() as now from onceward.payment_plans where paymen
 OVER = ("ending", "ended", "completed")
 ADD_CHILD = """
 insert into onceward.payments (account_id, subject_type, subject_id, amount, currency, title, data, email, locale,
-success_url,
-       cancel_url, expires_at, close_at, closed_at, superseded_at, status, plan_id, instalment)
-select account_id, subject_type, subject_id, $2, currency, title, data, email, locale, success_url,
-       cancel_url, onceward.now(), onceward.now(), onceward.now(), onceward.now(), 'processing', plan_id, $3
+       success_url, cancel_url, erased_at, expires_at, close_at, closed_at, superseded_at, status, plan_id, instalment)
+select account_id, subject_type, subject_id, $2, currency, title, data, email, locale,
+       success_url, cancel_url, erased_at, onceward.now(), onceward.now(), onceward.now(), onceward.now(), 'processing',
+       plan_id, $3
   from onceward.payments where id = $1
 returning id
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,10 @@ LONGEST_S = 400 * 86400.0
 
 SUPERSEDE = "update onceward.payments set superseded_at = onceward.now(), close_at = least(close_at, onceward.now()) where id = $1"
 CLOSE_NOW = "update onceward.payments set close_at = least(close_at, onceward.now()) where id = $1"
+KEEP_RECEIPT = """
+update onceward.payments set receipt = case when erased_at is null then $4 end
+ where organization_id = onceward.organization() and subject_type = $1 and subject_id = $2 and charge = $3 returning id
+"""
 ADD_PLAN = """
 insert into onceward.payment_plans (payment_id, account_id, count, months, grace_days) values ($1, $2, $3, $4, $5)
 returning id
@@ -134,7 +139,8 @@ class TxPayments:
         """Record money that came without a payment service: cash, or a bank transfer. `on_paid` runs at once.
 
         `reference` names the receipt, for example the line of a bank statement: the same one twice is one receipt, and
-        another one is a second payment of the subject.
+        another one is a second payment of the subject. Returns the payment that has the money. The charge is a hash of
+        the reference, because people write names into it; `receipt` keeps its words until an erasure.
         """
         row = await self._lock(payment_id)
         if not is_by_hand(row["service"]):
@@ -146,10 +152,12 @@ class TxPayments:
         if not 0 < len(reference.strip()) <= 100:
             raise NotPayable(f"reference {reference[:100]!r} must have 1 to 100 characters: it names the receipt")
         subject = self._registry.subject(row["subject_type"])
-        charge = f"{row['id']}:{reference.strip()}"
+        receipt = reference.strip()
+        charge = f"{row['id']}:{sha256(receipt.encode()).hexdigest()[:32]}"
         report = PaymentReport(state="paid", payment_id=row["id"], charge=charge, received=amount)
         await reports.apply_to(self._tx, subject, row, report)
-        return store.payment_of(await store.get(self._tx, row["id"]))
+        paid_id = await self._tx.fetchval(KEEP_RECEIPT, row["subject_type"], row["subject_id"], charge, receipt)
+        return store.payment_of(await store.get(self._tx, paid_id))
 
     async def refund(
         self,

@@ -37,7 +37,7 @@ OF_SUBJECT = (
 ACCOUNT = "select * from onceward.payment_account($1, $2, $3)"
 FIND = "select * from onceward.find_payment($1, $2, $3, $4, $5)"
 RECEIVE = "select * from onceward.receive_payment($1, $2, $3, $4)"
-DECIDE = "select (d.payment).*, d.early from onceward.decide_payment($1, $2, $3, $4, $5, $6, $7) d"
+DECIDE = "select (d.payment).*, d.early, d.replaced from onceward.decide_payment($1, $2, $3, $4, $5, $6, $7) d"
 NAME = """
 insert into onceward.payment_names (account_id, name, payment_id, organization_id)
 select $1, n, $3, $4 from unnest($2::text[]) n on conflict do nothing

@@ -19,6 +19,7 @@ from onceward.engine import Engine
 from onceward.integration import integrations
 from onceward.payments import Page, Payment
 from onceward.payments.checks import CHECKS
+from onceward.payments.declarations import is_by_hand
 from onceward.payments.due import enqueue_due
 from onceward.testing.webhook_inbox import TestInbox
 from onceward.testing.work import drain
@@ -49,15 +50,21 @@ async def payments_test(
     """Run each case in each way, and return their names. Raise AssertionError at the first that ends otherwise.
 
     `open` creates something new of your app and returns the page on which it is paid, at the account of this name; without
-    a name at the first account that the app declares. `observe` returns what your app has for that payment; it must not
+    a name at the first account at a service that the app declares. `observe` returns what your app has for that payment; it must not
     contain ids or times. The engine must not be running jobs by itself.
     """
     accounts = app.registry.payments.accounts
-    declared = next(iter(accounts.values()), None) if account is None else accounts.get(account)
+    simulated = [each for each in accounts.values() if not is_by_hand(each.service)]
+    declared = next(iter(simulated or accounts.values()), None) if account is None else accounts.get(account)
     if declared is None:
         known = ", ".join(accounts) or "none"
         raise AssertionError(
             f"the app declares no payment account {account or ''}: call app.payments.account; it declares {known}"
+        )
+    if is_by_hand(declared.service):
+        raise AssertionError(
+            f"payment account {declared.name!r} is by hand: no service is behind it that could fail. Test it with"
+            " tx.payments.record and tx.payments.settle, and name an account at a payment service here"
         )
     service = integrations().load(declared.service, "simulator")(retry_delays_s=())
     await service.start()

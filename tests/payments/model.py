@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,6 +25,7 @@ from onceward.payments.accounts import add_account
 from onceward.payments.declarations import service_class
 from onceward.payments.due import enqueue_due
 from onceward.payments.erasers import ERASERS
+from onceward.payments.page_reports import FORGET_PAGE
 from onceward.payments.payment_pages import visit
 from onceward.payments.reports import Origin, apply_fact
 from onceward.payments.service import BalanceLine, BalancePage, EventPage, Fact, PaymentService
@@ -86,6 +87,7 @@ class Model:
             self.buy,
             self.buy_slowly,
             self.end_slow,
+            self.pay_older_page,
             self.refund,
             self.refund_at_service,
             self.end_refund,
@@ -122,6 +124,22 @@ class Model:
                 if not all:
                     return
 
+    async def pay_older_page(self) -> None:
+        """The service's page ends, the buyer gets another one and pays it, and the older one was paid as well. Often
+        the person is erased in between."""
+        older = await self._page()
+        async with self.engine.db.transaction(role="engine") as tx:
+            payment_id = await tx.fetchval("select id from onceward.payments where page = $1", older)
+            await tx.execute(FORGET_PAGE, payment_id)
+        newer = await self._visited(payment_id)
+        self.sim.pay(newer)
+        if self.chance.random() < 0.7:
+            await self._deliver(await self.facts())
+        if self.chance.random() < 0.7:
+            person = f"buyer{self.orders}@example.org"
+            await erase(self.engine.db, person, ERASERS, organization=self.organization, actor="test")
+        self.sim.pay(older)
+
     async def subscribe(self) -> None:
         self.sim.pay(await self._page(instalments=Instalments(self.chance.choice((2, 3)), grace_days=0)))
 
@@ -152,15 +170,18 @@ class Model:
             page = await tx.payments.open(
                 "order", str(self.orders), amount=amount, email=f"buyer{self.orders}@example.org", **values, **options
             )
+        return await self._visited(page.payment_id)
+
+    async def _visited(self, payment_id: UUID) -> str:
         found = None
         for _ in range(10):
-            found = await visit(self.tx, self.app.services, page.payment_id)
+            found = await visit(self.tx, self.app.services, payment_id)
             if found.state == "page":
                 break  # otherwise the answer was lost: the next visit gets the same page
         assert found is not None
         assert found.state == "page", found
         async with self.tx() as tx:
-            return await tx.fetchval("select page from onceward.payments where id = $1", page.payment_id)
+            return await tx.fetchval("select page from onceward.payments where id = $1", payment_id)
 
     # -- money that goes back --------------------------------------------------------------------------------------------
 
@@ -284,7 +305,10 @@ class Model:
         """Deliver some of all reports so far, in any order, some of them twice."""
         facts = await self.facts()
         chosen = self.chance.choices(facts, k=min(len(facts), self.chance.randrange(1, 8))) if facts else []
-        for fact in chosen:
+        await self._deliver(chosen)
+
+    async def _deliver(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
             async with self.engine.transaction() as tx:
                 await apply_fact(tx, Origin(self.source), fact)
 

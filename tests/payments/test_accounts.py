@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,16 +13,18 @@ from onceward import Engine, Onceward, Tx
 from onceward.db import Database
 from onceward.integrations.stripe import StripeSimulator
 from onceward.money import Money
-from onceward.payments import Accept, Payment, Return
+from onceward.payments import Accept, Books, Instalments, Payment, Return
 from onceward.payments.accounts import add_account
 from onceward.payments.checks import CHECKS
 from onceward.payments.erasers import ERASERS
+from onceward.payments.errors import BooksDiffer
 from onceward.payments.job_queue import REFUND
+from onceward.payments.payouts import books_of
 from onceward.testing import TestInbox, drain
 from onceward.testing.webhook_inbox import BOX
 from onceward.trust import create_organization
 from onceward.trust.erase import erase
-from tests.payments.conftest import Till
+from tests.payments.conftest import Shop, Till
 
 PAID = "payment_intent.succeeded"
 
@@ -154,15 +157,63 @@ async def test_money_of_an_erased_person_is_returned(till: Till) -> None:
     assert await till.cash() == {"EUR": 0} == till.world.balance()
 
 
-@pytest.mark.parametrize(
-    "planted",
-    [
-        "insert into onceward.payment_journals select max(journal_id) + 1, organization_id, payment_id, null, 'dispute', -4000, 'cash'"
-        " from onceward.payment_journals group by 2, 3",
-        "update onceward.payments set refunded = refunded + 1",
-        "update onceward.payments set ask_at = null, status = 'open'",
-    ],
-)
+async def test_a_second_page_that_is_paid_after_an_erasure_goes_back(till: Till) -> None:
+    """The second charge is a payment of its own, and of the same erased person."""
+    page = await till.open(email="ada@example.org", expires=timedelta(days=3))
+    first = await till.page(page)
+    till.world.expire(first)
+    await till.deliver()
+    till.world.pay(await till.page(page))
+    await till.deliver()
+    assert till.shop.words == ["paid"]
+    await erase(till.db, "ada@example.org", ERASERS, organization=till.organization, actor="test")
+    till.world.pages[first]["state"] = "open"  # it was paid just before it ended, and the service reports it late
+    till.world.pay(first)
+    await till.deliver()
+    await till.work()
+    assert till.shop.words == ["paid", "refund done"]
+    async with till.tx() as tx:
+        _, second = await tx.payments.of("order", "1")
+    assert (second.decision, second.reason, second.status) == ("returned", "erased", "refunded")
+    assert await till.cash() == {"EUR": 10600} == till.world.balance()
+
+
+async def test_an_instalment_after_an_erasure_goes_back(till: Till) -> None:
+    page = await till.open(email="ada@example.org", amount=5000, instalments=Instalments(3))
+    till.world.pay(await till.page(page))
+    [subscription] = till.world.subscriptions
+    await till.deliver()
+    await erase(till.db, "ada@example.org", ERASERS, organization=till.organization, actor="test")
+    till.world.bill(subscription)  # before the reconciliation has ended the subscription
+    await till.deliver()
+    await till.work()
+    async with till.tx() as tx:
+        first, second = await tx.payments.of("order", "1")
+    assert (first.status, second.reason, second.status) == ("paid", "erased", "refunded")
+    assert await till.cash() == {"EUR": 5000} == till.world.balance()
+
+
+PLANTS = {
+    "payment": "update onceward.payments set received = received + 1, refunded = refunded + 1",
+    "refund": "update onceward.payments set refunded = refunded + 1",
+    "dispute": "insert into onceward.payment_journals select max(journal_id) + 1, organization_id, payment_id, null, 'dispute',"
+    " -4000, 'cash' from onceward.payment_journals group by 2, 3",
+    "fee": "insert into onceward.payment_fees (account_id, reference, organization_id, payment_id, amount, currency, taken_at)"
+    " select account_id, 'bt_1', organization_id, id, fee + 1, 'EUR', onceward.now() from onceward.payments;"
+    " update onceward.payments set fee_read_at = onceward.now()",
+    "fee of the account": "insert into onceward.payment_fees (account_id, reference, organization_id, amount, currency, taken_at)"
+    " select account_id, 'bt_1', organization_id, 50, 'EUR', onceward.now() from onceward.payments",
+    "payout": "insert into onceward.payment_payouts (organization_id, account_id, reference, status, amount, currency, booked)"
+    " select organization_id, account_id, 'po_1', 'paid', 500, 'EUR', 500 from onceward.payments",
+    "payout that failed": "with added as (insert into onceward.payment_payouts"
+    " (organization_id, account_id, reference, status, amount, currency, booked)"
+    " select organization_id, account_id, 'po_1', 'failed', 500, 'EUR', 500 from onceward.payments returning *)"
+    " insert into onceward.payment_journals select 1, organization_id, null, id, 'payout', -500, 'cash' from added",
+    "no end": "update onceward.payments set ask_at = null, status = 'open'",
+}
+
+
+@pytest.mark.parametrize("planted", PLANTS)
 async def test_verify_finds_what_was_booked_twice_or_has_no_end(till: Till, planted: str) -> None:
     await till.buy()
     dispute = till.world.dispute(next(iter(till.world.charges)), amount=4000)
@@ -170,6 +221,24 @@ async def test_verify_finds_what_was_booked_twice_or_has_no_end(till: Till, plan
     await till.deliver()
     async with till.db.acquire() as conn:
         assert [problem for check in CHECKS for problem in await check.run(conn)] == []
-        await conn.execute(planted)
+        await conn.execute(PLANTS[planted])
         problems = [problem for check in CHECKS for problem in await check.run(conn)]
     assert problems
+
+
+async def test_apps_whose_books_differ_do_not_start_together(shop: Shop) -> None:
+    """Payouts would be booked nowhere: nobody would know whose cash they are."""
+    other = Onceward("other")
+
+    @other.payments.on_paid("course")
+    async def enrol(payment: Payment, tx: Tx) -> Accept:
+        return Accept()
+
+    other.payments.books(Books(revenue="courses", kinds={"tax": "liability"}))
+    shop.app.include(other)
+    books = books_of(shop.app.registry.payments.subjects)
+    assert books is not None
+    assert (books.cash, books.bank) == ("cash", "bank")
+    other.payments.books(Books(cash="cash_of_courses"))
+    with pytest.raises(BooksDiffer, match="cash_of_courses"):
+        books_of(shop.app.registry.payments.subjects)

@@ -20,7 +20,10 @@ KEPT_TOO_MANY = """
 select p.plan_id from onceward.payments p join onceward.payment_plans l on l.id = p.plan_id
  where p.decision = 'accepted' group by 1, l.count having count(*) > l.count
 """
-KEPT_OF_ERASED = "select id from onceward.payments where decision = 'accepted' and paid_at > erased_at"
+KEPT_OF_ERASED = """
+select p.id from onceward.payments p join onceward.payments e using (organization_id, subject_type, subject_id)
+ where p.decision = 'accepted' and p.paid_at > e.erased_at
+"""
 ENDED = "select subscription from onceward.payment_plans where end_how is not null and subscription is not null"
 
 

@@ -152,11 +152,21 @@ async def test_buyers_choose_what_is_configured_takes_the_currency_and_arrives_i
     async with office.engine.transaction(organization=show.organization) as tx:
         order = await views.order(tx, checkout["id"])
     assert order["expires_at"] - order["now"] > timedelta(days=6)
-    await checkout_payments.open_payment(
-        office.engine, show.organization, checkout["id"], "stripe"
-    )  # changed their mind
+    session = await office.open_page(show, checkout)  # changed their mind
     assert (await match(office, show, ("x", order["total_cents"], order["transfer_reference"])))[0]["outcome"] == "sold"
+    # The other page can be paid for a moment: that money goes back, and the tickets are sold once.
+    assert office.stripe.pay(session)["status"] == "complete"
+    await office.ask()
+    [refund] = await office.refunds(checkout)
+    assert (refund["status"], refund["amount"]) == ("done", order["total_cents"])
+    assert (await office.status(checkout), len(await office.tickets(checkout))) == ("completed", 1)
+    other = await office.checkout(show, "Stalls A2")
+    await checkout_payments.open_payment(office.engine, show.organization, other["id"], "by_hand")
+    session = await office.open_page(show, other)
+    async with office.engine.transaction(organization=show.organization) as tx:
+        await box_office.take_cash(tx, other["id"], actor="test")
     await office.drain()
+    assert office.stripe.pay(session)["status"] == "expired"  # nobody can pay it any more
     await office.assert_sound()
     await office.db.execute("update ticketing.events set starts_at = now() + interval '2 days'")
     assert await ways(show, "EUR") == ["stripe", "paypal"]

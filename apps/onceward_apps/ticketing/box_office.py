@@ -122,9 +122,10 @@ async def _receive(
     payment_id = by_hand[-1].id if by_hand else await _payment_of(tx, checkout)
     cents = checkout["total_cents"] if amount_cents is None else amount_cents
     amount = Money(cents, checkout["currency"])
-    await tx.payments.record(payment_id, amount=amount, reference=reference)
+    # If the buyer chose another way meanwhile, the machine closes that page after the sale.
+    paid = await tx.payments.record(payment_id, amount=amount, reference=reference)
     order = await basket_rows.checkout(tx, checkout["id"])
-    is_sold = order["status"] == "completed" and order["payment_reference"] == f"{payment_id}:{reference}"
+    is_sold = order["status"] == "completed" and order["payment_reference"] == paid.charge
     if not is_sold and at_least:
         raise CheckoutClosed(f"the order is {order['status']}: {amount} cannot be taken for it")
     return is_sold

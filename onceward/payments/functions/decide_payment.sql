@@ -1,8 +1,9 @@
 -- Record what the app decided about money that arrived: decision, shares and journals. An accepted payment takes the place of the
--- other pages of its subject. Return the payment, and the reports that came before its charge was known.
+-- other pages of its subject. Return the payment, the reports that came before its charge was known, and the payments that it replaces:
+-- the caller closes their pages.
 create or replace function onceward.decide_payment(
     p_payment uuid, p_decision text, p_reason text, p_shares jsonb, p_books jsonb, p_journals jsonb, p_names text[],
-    out payment onceward.payments, out early jsonb)
+    out payment onceward.payments, out early jsonb, out replaced uuid[])
     language plpgsql as $$
 begin
     update onceward.payments p
@@ -18,9 +19,13 @@ begin
         perform onceward.post_payment_journals(p_payment, null, payment.currency, p_books, p_journals);
     end if;
     if p_decision = 'accepted' then
-        update onceward.payments o set superseded_at = onceward.now(), close_at = least(o.close_at, onceward.now())
-         where o.organization_id = payment.organization_id and o.subject_type = payment.subject_type
-           and o.subject_id = payment.subject_id and o.id <> p_payment and o.status in ('created', 'open') and o.superseded_at is null;
+        with superseded as (
+            update onceward.payments o set superseded_at = onceward.now(), close_at = least(o.close_at, onceward.now())
+             where o.organization_id = payment.organization_id and o.subject_type = payment.subject_type
+               and o.subject_id = payment.subject_id and o.id <> p_payment and o.status in ('created', 'open') and o.superseded_at is null
+            returning o.id
+        )
+        select array_agg(u.id) into replaced from superseded u;
     end if;
     select jsonb_agg(jsonb_build_object('kind', e.kind, 'fact', e.fact)) into early
       from onceward.take_early_facts(payment.account_id, p_names) e;

@@ -53,6 +53,7 @@ create table onceward.payments (
     decision text check (decision in ('accepted', 'returned')),
     decided_reason text,
     charge text,
+    receipt text,                                 -- what a person wrote about money that came without a service
     received bigint not null default 0 check (received >= 0),
     refunded bigint not null default 0 check (refunded >= 0),
     settled bigint not null default 0 check (settled >= 0),     -- the part of it that was paid another way
@@ -79,6 +80,7 @@ create unique index payments_one_payable on onceward.payments (organization_id, 
     where status in ('created', 'open', 'processing') and superseded_at is null;
 create index payments_of_subject on onceward.payments (organization_id, subject_id, subject_type, created_at);
 create index payments_by_charge on onceward.payments (organization_id, charge) where charge is not null;
+create index payments_by_receipt on onceward.payments (organization_id, lower(receipt)) where receipt is not null;
 create index payments_newest on onceward.payments (organization_id, created_at, id);
 create index payments_of_account on onceward.payments (account_id, paid_at) where paid_at is not null;
 create index payments_to_ask on onceward.payments (ask_at) where ask_at is not null;

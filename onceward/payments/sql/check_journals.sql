@@ -18,4 +18,14 @@ select format('journal %s (%s) is named like one of payments, but payments did n
   from onceward.payment_disputes d join onceward.ledger_journals l on l.organization_id = d.organization_id
        and l.key >= 'dispute:' || d.id || ':' and l.key < 'dispute:' || d.id || ';'
  where not exists (select from onceward.payment_journals j where j.journal_id = l.id)
+union all
+select format('journal %s (%s) is named like one of payments, but payments did not post it', l.id, l.key)
+  from onceward.payment_payouts o join onceward.ledger_journals l on l.organization_id = o.organization_id
+       and l.key >= 'payout:' || o.id || ':' and l.key < 'payout:' || o.id || ';'
+ where not exists (select from onceward.payment_journals j where j.journal_id = l.id)
+union all
+select format('journal %s (%s) is named like one of payments, but payments did not post it', l.id, l.key)
+  from onceward.payment_accounts a join onceward.ledger_journals l on l.organization_id = a.organization_id
+       and l.key >= 'fee:' || a.id || ':' and l.key < 'fee:' || a.id || ';'
+ where not exists (select from onceward.payment_journals j where j.journal_id = l.id)
  limit $1
