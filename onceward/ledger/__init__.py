@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from onceward.ledger.accounts import balance, open_account, statement, trial_balance
     from onceward.ledger.checkpoints import checkpoint
     from onceward.ledger.checks import CHECKS, check
-    from onceward.ledger.closed_periods import close_period, periods
-    from onceward.ledger.entry_file import export
+    from onceward.ledger.closed_periods import CLOSING_MARGIN, close_period, periods
+    from onceward.ledger.entry_file import export, export_apart
     from onceward.ledger.errors import (
         AccountDiffers,
         Insufficient,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHECKS",
+    "CLOSING_MARGIN",
     "Account",
     "AccountDiffers",
     "Balance",
@@ -49,6 +50,7 @@ __all__ = [
     "checkpoint",
     "close_period",
     "export",
+    "export_apart",
     "named_errors",
     "open_account",
     "periods",

@@ -15,7 +15,7 @@ from onceward.ledger.errors import NotPossible
 from onceward.ledger.model import TrialBalance
 from onceward.trust.audit import record
 
-MARGIN = timedelta(hours=1)
+CLOSING_MARGIN = timedelta(hours=1)
 """A period can be closed when it has been over for this long: transactions that began before have ended by then."""
 LATEST = "select max(until) from onceward.ledger_periods where organization_id = $1"
 LOCK = "select pg_advisory_xact_lock(hashtextextended('ledger period ' || $1::uuid, 0))"
@@ -46,7 +46,7 @@ async def close_period(tx: Transaction, until: datetime, *, note: str = "", acto
         if period.until == until:
             return period
     now, latest = await tx.fetchval("select onceward.now()"), await tx.fetchval(LATEST, tx.organization)
-    if until > now - MARGIN:
+    if until > now - CLOSING_MARGIN:
         raise NotPossible(f"until {until.isoformat()} is less than an hour ago, or to come: close the period later")
     if latest is not None and until < latest:
         raise NotPossible(f"until {until.isoformat()} lies in a closed period, which ends at {latest.isoformat()}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -15,37 +16,61 @@ from onceward.money import exponent
 from onceward.statements import read_statement
 
 ENTRIES = read_statement("ledger", "export_entries")
-PAGE = 1_000
+PAGE = 500
+"""Journals that are read at once."""
 COLUMNS = ("journal", "at", "key", "kind", "memo", "debit", "credit", "amount", "currency")
 KINDS = {"asset": "Assets", "liability": "Liabilities", "equity": "Equity", "revenue": "Revenue", "expense": "Expenses"}
 Format = Literal["csv", "journal"]
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-async def export(tx: Transaction, since: datetime, until: datetime, *, format: Format) -> AsyncIterator[str]:
+async def export(tx: Transaction, since: datetime, until: datetime, *, format: Format) -> AsyncGenerator[str]:
     """Yield the entries that were posted from `since` to before `until`, in pages of lines."""
+
+    async def read(after: int) -> Sequence[Any]:
+        return await tx.fetch(ENTRIES, tx.organization, since, until, after, PAGE)
+
+    async for text in _texts(read, since, until, format):
+        yield text
+
+
+async def export_apart(
+    begin: Callable[[], AbstractAsyncContextManager[Transaction]], since: datetime, until: datetime, *, format: Format
+) -> AsyncGenerator[str]:
+    """Yield what `export` yields. Each page is read in a transaction of its own: a slow reader holds no connection."""
+
+    async def read(after: int) -> Sequence[Any]:
+        async with begin() as tx:
+            return await tx.fetch(ENTRIES, tx.organization, since, until, after, PAGE)
+
+    async for text in _texts(read, since, until, format):
+        yield text
+
+
+async def _texts(
+    read: Callable[[int], Awaitable[Sequence[Any]]], since: datetime, until: datetime, format: Format
+) -> AsyncGenerator[str]:
     for name, at in (("since", since), ("until", until)):
         if at.utcoffset() is None:
             raise InvalidEntry(f"{name} {at.isoformat()} has no offset from UTC: write {at.isoformat()}Z for UTC")
     if format == "csv":
         yield _csv([COLUMNS])
-    after = (0, 0)
-    last: int | None = None
+    after = 0
     while True:
-        rows = await tx.fetch(ENTRIES, tx.organization, since, until, *after, PAGE)
+        journals = await read(after)
+        rows = [row for row in journals if row["amount"] is not None]
         if format == "csv":
             yield _csv([_cells(row) for row in rows])
         else:
-            yield "".join(_posting(row, is_new=row["journal_id"] != before) for before, row in _paired(last, rows))
-        if len(rows) < PAGE:
+            yield "".join(_posting(row, is_new=row["journal_id"] != before) for before, row in _paired(rows))
+        if len({row["journal_id"] for row in journals}) < PAGE:
             return
-        last = rows[-1]["journal_id"]
-        after = (rows[-1]["journal_id"], rows[-1]["entry_id"])
+        after = journals[-1]["journal_id"]
 
 
-def _paired(last: int | None, rows: Sequence[Any]) -> list[tuple[int | None, Any]]:
+def _paired(rows: Sequence[Any]) -> list[tuple[int | None, Any]]:
     """Return each row with the journal of the row before."""
-    before = [last, *(row["journal_id"] for row in rows)]
+    before = [None, *(row["journal_id"] for row in rows)]
     return list(zip(before, rows, strict=False))
 
 

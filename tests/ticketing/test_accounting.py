@@ -6,16 +6,20 @@ import csv
 import io
 from datetime import date, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from onceward import ledger
+from onceward.ledger import entry_file
+from onceward.ledger.accounts import STATEMENT
 from onceward_apps.ticketing import after_sale, invoice_pdf, settlements
 from onceward_apps.ticketing.errors import Exists, Invalid
 from onceward_apps.ticketing.event_setup import NewEvent, Section, add_event, add_venue
 from onceward_apps.ticketing.jurisdictions import SouthAfrica, jurisdictions, rule_of
 from onceward_apps.ticketing.model import Policy
+from onceward_apps.ticketing.routes.books import entries
 from onceward_apps.ticketing.store import books as accounting
 from onceward_apps.ticketing.store import invoices
 from tests.ticketing.office import Office, Show
@@ -56,8 +60,8 @@ async def test_a_trial_balance_of_a_date_leaves_out_what_came_later_and_a_period
         soon = await tx.fetchval("select onceward.now() - interval '5 minutes'")
         with pytest.raises(ledger.NotPossible, match="less than an hour ago"):
             await ledger.close_period(tx, soon, actor="test")
-        entries = [text async for text in ledger.export(tx, between, soon + timedelta(days=1), format="csv")]
-        rows = list(csv.DictReader(io.StringIO("".join(entries))))
+        lines = [text async for text in ledger.export(tx, between, soon + timedelta(days=1), format="csv")]
+        rows = list(csv.DictReader(io.StringIO("".join(lines))))
         plain = "".join([text async for text in ledger.export(tx, between, soon + timedelta(days=1), format="journal")])
     taxed = [row for row in rows if row["credit"] == "sales_tax_payable"]
     assert [row["amount"] for row in taxed] == [f"{second['tax_cents'] / 100:.2f}"]
@@ -73,6 +77,28 @@ async def test_a_trial_balance_of_a_date_leaves_out_what_came_later_and_a_period
     )
     async with office.db.acquire() as conn:
         assert any("ledger.closed_periods_stay" in problem for problem in await ledger.check(conn))
+
+
+@pytest.mark.acceptance("accountant")
+async def test_a_file_of_entries_is_sent_page_by_page_and_holds_no_connection_meanwhile(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry_file, "PAGE", 2)
+    show = await office.show()
+    async with office.engine.transaction(organization=show.organization) as tx:
+        for number in range(3):
+            await ledger.post(tx, [ledger.Entry("cash", "platform_fee", 100, "EUR")] * 2, key=f"sale {number}")
+        now = await tx.fetchval("select onceward.now()")
+    who: Any = SimpleNamespace(organization=show.organization)
+    answer: Any = await entries(office.engine, who, "csv", now - timedelta(days=1), now + timedelta(days=1))
+    pieces: list[str] = []
+    async for piece in answer.body_iterator:
+        pieces.append(piece)
+        in_transaction = (
+            "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in%'"
+        )
+        assert await office.db.fetchval(in_transaction) == 0
+    assert [len(piece.splitlines()) for piece in pieces] == [1, 4, 2]  # the heading, and two pages of two journals
 
 
 @pytest.mark.acceptance("taxes")
@@ -145,6 +171,9 @@ async def test_a_platform_pays_its_organizer_what_the_payments_brought_less_its_
     await office.deliver()
     until = await office.db.fetchval("select onceward.now()")
     terms: dict[str, Any] = {"currency": "EUR", "actor": "test"}
+    with pytest.raises(Invalid, match="less than an hour ago, or to come"):
+        await settlements.settle(office.engine, show.organization, until=until, **terms)
+    await office.later(hours=1, minutes=1)
     made = await settlements.settle(office.engine, show.organization, until=until, **terms)
     assert (await settlements.settle(office.engine, show.organization, until=until, **terms))["id"] == made["id"]
     held = await office.balance(show, "cash")  # less what Stripe took as its fee
@@ -152,8 +181,8 @@ async def test_a_platform_pays_its_organizer_what_the_payments_brought_less_its_
     assert made["payout_cents"] == held - sold["platform_fee_cents"]
     [event] = made["statement"]["events"]
     assert (event["payments"], event["received_cents"]) == (2, sold["total_cents"] + other["total_cents"])
-    await office.later(minutes=5)
     later = await office.db.fetchval("select onceward.now()")
+    await office.later(hours=3)
     with pytest.raises(Exists, match="settlement 1 in EUR is not paid yet"):
         await settlements.settle(office.engine, show.organization, until=later, **terms)
     for _ in range(2):
@@ -167,10 +196,46 @@ async def test_a_platform_pays_its_organizer_what_the_payments_brought_less_its_
     with pytest.raises(Invalid, match="nothing is to be paid out"):
         await settlements.settle(office.engine, show.organization, until=later, **terms)
     third = await sell(office, show, "Stalls A3")
-    await office.later(minutes=10)
     last = await office.db.fetchval("select onceward.now()")
+    await office.later(hours=5)
     made = await settlements.settle(office.engine, show.organization, until=last, **terms)
     assert (made["number"], made["statement"]["events"][0]["received_cents"]) == (2, third["total_cents"])
+    await office.assert_sound()
+
+
+@pytest.mark.acceptance("settlement")
+@pytest.mark.parametrize("fee_paid_by", ["buyer", "organizer"])
+async def test_the_fees_of_a_period_are_taken_once_though_its_payout_is_booked_in_the_next(
+    office: Office, fee_paid_by: Any
+) -> None:
+    await office.source()
+    show = await office.show(policy=Policy(fee_bps=1000, fee_paid_by=fee_paid_by))
+    terms: dict[str, Any] = {"currency": "EUR", "actor": "test"}
+    made: list[Any] = []
+    sold: list[Any] = []
+    # Each period ends before the payout of the one before is booked: two days after it, a day after the next one.
+    ends = [await office.db.fetchval("select onceward.now()") + timedelta(days=day) for day in (1, 2, 3)]
+    for day in range(len(ends)):
+        await office.later(days=day, hours=12)
+        sold.append(await sell(office, show, f"Stalls A{day + 1}"))
+        if day == 1:  # also what a refund of the first period's order takes away
+            async with office.engine.transaction(organization=show.organization) as tx:
+                await after_sale.refund(tx, sold[0]["id"], reason="ill", actor="test")
+            await office.drain()
+            await office.deliver()
+            sold.append(await sell(office, show, "Stalls B1"))
+    for number, until in enumerate(ends, start=1):
+        await office.later(days=9 + number)
+        made.append(await settlements.settle(office.engine, show.organization, until=until, **terms))
+        await settlements.pay_out(office.engine, show.organization, number=number, reference=f"SEPA {number}", **terms)
+    fees = [each["statement"]["fee_cents"] for each in made]
+    by_order = [each["platform_fee_cents"] for each in sold]
+    assert fees == [by_order[0], by_order[1] + by_order[2] - by_order[0], by_order[3]]
+    brought = sum(each["statement"]["cash_cents"] for each in made)
+    assert sum(each["payout_cents"] for each in made) == brought - sum(fees)
+    assert await office.balance(show, "bank") == brought - sum(fees)
+    owed = "platform_fee" if fee_paid_by == "buyer" else "platform_fee_payable"
+    assert await office.balance(show, owed) == await office.balance(show, "cash") == 0
     await office.assert_sound()
 
 
@@ -183,3 +248,46 @@ async def test_an_organizer_cannot_settle_with_itself(office: Office) -> None:
                 "insert into ticketing.settlements (number, currency, until, payout_cents, statement)"
                 " values (1, 'EUR', now(), 1, '{}')"
             )
+
+
+FILL = """
+with journals as (
+    insert into onceward.ledger_journals (organization_id, key, kind, body, entries, total, memo)
+    select $1, 'sale ' || n, 'posted', '\\x00', 1, 100, 'sale' from generate_series(1, $2) n returning id
+)
+insert into onceward.ledger_entries (journal_id, organization_id, debit_id, credit_id, amount, currency, pending)
+select id, $1, $3, $4, 100, 'EUR', false from journals order by id
+"""
+FOLD = "select onceward.ledger_fold(n, n + 1000) from generate_series(0, $1 - 1000, 1000) n"
+HORIZON = "update onceward.ledger_horizon set through = $1, proposed = $1, barrier = null"
+
+
+def read_of(plan: Any, table: str) -> int:
+    """Return how many rows of a table a plan has read, also those that a condition left out."""
+    names = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+    here = sum(plan.get(name, 0) for name in names) * plan["Actual Loops"] if plan.get("Relation Name") == table else 0
+    return int(here) + sum(read_of(each, table) for each in plan.get("Plans", ()))
+
+
+@pytest.mark.acceptance("hole-7")
+@pytest.mark.parametrize("number", [20_000, pytest.param(300_000, marks=pytest.mark.slow)])
+async def test_a_page_of_a_statement_reads_its_lines_and_not_the_whole_account(office: Office, number: int) -> None:
+    organization = await office.organization()
+    async with office.engine.transaction(organization=organization) as tx:
+        cash = await ledger.open_account(tx, "cash", currency="EUR", kind="asset")
+        revenue = await ledger.open_account(tx, "revenue", currency="EUR", kind="revenue")
+    async with office.db.acquire() as conn:
+        await conn.execute(FILL, organization, number, cash.id, revenue.id)
+        await conn.execute(FOLD, number)
+        await conn.execute(HORIZON, number)
+        await conn.execute("analyze onceward.ledger_entries, onceward.ledger_journals, onceward.ledger_marks")
+    async with office.engine.transaction(organization=organization) as tx:
+        for after in (0, number // 2 + 500, number - 50):
+            page = await ledger.statement(tx, "cash", currency="EUR", after=after)
+            assert page[-1].balance == 100 * min(after + 100, number)
+            explain = f"explain (analyze, buffers, format json) {STATEMENT}"
+            [top] = await tx.fetchval(explain, organization, "cash", "EUR", after, 100)
+            assert read_of(top["Plan"], "ledger_entries") <= 1_300  # the page, and what came since the last mark
+            assert read_of(top["Plan"], "ledger_journals") <= 200
+            assert top["Plan"]["Temp Written Blocks"] == 0
+    await office.assert_sound()

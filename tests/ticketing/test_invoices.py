@@ -223,6 +223,7 @@ def test_a_credit_of_any_amount_adds_up() -> None:
         "order_id": "1",
         "currency": "EUR",
         "paid_with": "x",
+        "jurisdiction": "",
     }
     invoice = {**order, "number": "1", **invoice_book._sums(lines)}  # pyright: ignore[reportPrivateUsage]
     for amount in (1, 2, 3, 797, 1595, invoice["total_cents"]):

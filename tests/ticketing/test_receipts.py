@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from pypdf import PdfReader
 
-from onceward_apps.ticketing import documents
+from onceward_apps.ticketing import after_sale, documents
+from onceward_apps.ticketing.store import views
+from tests.ticketing.office import Office
 
 NOW = datetime(2031, 6, 21, 18, tzinfo=UTC)
 
@@ -56,3 +58,26 @@ def test_a_name_in_another_alphabet_is_written_as_it_is(name: str) -> None:
 
 def test_a_character_without_a_glyph_does_not_prevent_the_receipt() -> None:
     assert documents.receipt(order(name="日本 \U0001f3ab\x00"), []).startswith(b"%PDF")
+
+
+@pytest.mark.acceptance("hole-10")
+async def test_a_receipt_shows_a_refund_when_it_is_booked_and_not_when_it_is_requested(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    sold = await office.checkout(show, "Stalls A1", "Stalls A2")
+    office.stripe.pay(await office.open_page(show, sold))
+    await office.deliver()
+
+    async def text() -> str:
+        async with office.engine.transaction(organization=show.organization) as tx:
+            rows = await views.order(tx, sold["id"]), await views.items(tx, sold["id"])
+        return PdfReader(io.BytesIO(documents.receipt(*rows))).pages[0].extract_text()
+
+    async with office.engine.transaction(organization=show.organization) as tx:
+        one = (await office.tickets(sold))[0]["id"]
+        assert await after_sale.refund(tx, sold["id"], tickets=[one], reason="ill", actor="test") is not None
+    assert "Refunded" not in await text()
+    await office.drain()
+    await office.deliver()
+    assert "Refunded -256.25 EUR" in " ".join((await text()).split())
+    await office.assert_sound()

@@ -192,6 +192,7 @@ def document(order: Any, seller: Seller) -> dict[str, Any]:
         "currency": order["currency"],
         "supplied_at": order["completed_at"].isoformat(),
         "paid_with": order["provider"],
+        "jurisdiction": order["jurisdiction"] or "",
         "tax_note": _tax_note(order),
         **_sums(lines),
     }
@@ -222,7 +223,7 @@ def credit(invoice: Mapping[str, Any], amount_cents: int) -> dict[str, Any]:
             tax = rounded(part * rate["tax_cents"], gross) if gross else 0
             lines.append(Line(f"Refund, {invoice['event']['name']}", part - tax, rate["tax_bps"], tax))
             left -= part
-    kept = ("seller", "buyer", "event", "order_id", "currency", "paid_with")
+    kept = ("seller", "buyer", "event", "order_id", "currency", "paid_with", "jurisdiction")
     return {**{name: invoice[name] for name in kept}, "about": invoice["number"], **_sums(lines)}
 
 

@@ -15,13 +15,15 @@ with account as materialized (
 ), mark as materialized (
     select m.through, m.debits, m.credits from onceward.ledger_marks m
      where m.account_id = (select id from account) and m.through <= $4 order by m.through desc limit 1
+), marked as materialized (  -- row-level security lets no condition with coalesce() use an index
+    select coalesce((select through from mark), 0) as id, coalesce((select debits - credits from mark), 0) as balance
 ), opening as (
     select case when a.debit_normal then 1 else -1 end
-           * (coalesce((select debits - credits from mark), 0)
+           * ((select balance from marked)
               + (select coalesce(sum(e.amount), 0) from onceward.ledger_entries e
-                  where e.debit_id = a.id and e.id > coalesce((select through from mark), 0) and e.id <= $4 and not e.pending)
+                  where e.debit_id = a.id and e.id > (select id from marked) and e.id <= $4 and not e.pending)
               - (select coalesce(sum(e.amount), 0) from onceward.ledger_entries e
-                  where e.credit_id = a.id and e.id > coalesce((select through from mark), 0) and e.id <= $4 and not e.pending))
+                  where e.credit_id = a.id and e.id > (select id from marked) and e.id <= $4 and not e.pending))
            as balance
       from account a
 )

@@ -1,9 +1,10 @@
 -- Return the balances of an organization as they were before a time: those of now, less what was posted since.
 with later as materialized (
-    select e.debit_id, e.credit_id, e.amount
+    select e.debit_id, e.credit_id, sum(e.amount) as amount
     from onceward.ledger_journals j
     join onceward.ledger_entries e on e.journal_id = j.id and not e.pending
     where j.organization_id = $1 and j.created_at >= $3
+    group by e.debit_id, e.credit_id
 ), moved as (
     select account_id, sum(debits) as debits, sum(credits) as credits
     from (select debit_id as account_id, amount as debits, 0 as credits from later

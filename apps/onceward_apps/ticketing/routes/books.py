@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, BaseModel, Field
 
 from onceward import ledger
@@ -78,11 +80,10 @@ async def entries(
     until: Time,
 ) -> Response:
     """Return the posted entries of a period as `csv`, or as `journal`: the plain text of Ledger and hledger."""
-    async with acting(engine, who.organization) as tx:
-        text = "".join([part async for part in ledger.export(tx, since, until, format=format)])
+    lines = ledger.export_apart(partial(acting, engine, who.organization), since, until, format=format)
     name = f"entries-{since:%Y%m%d}-{until:%Y%m%d}.{format}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
-    return Response(text, media_type=MEDIA[format], headers=headers)
+    return StreamingResponse(lines, media_type=MEDIA[format], headers=headers)
 
 
 @router.get("/settlements")

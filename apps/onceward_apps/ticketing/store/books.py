@@ -9,22 +9,19 @@ from uuid import UUID
 from onceward import Tx
 from onceward.db import Transaction
 
-# A credit note takes away. The rates are those that the documents say, whatever became of the event.
+# A credit note takes away. Rates and jurisdiction are those that the documents say, whatever became of the event.
 TAXES = """
-select i.document->>'currency' as currency, coalesce(e.jurisdiction, '') as jurisdiction, r.tax_bps,
+select i.document->>'currency' as currency, coalesce(i.document->>'jurisdiction', '') as jurisdiction, r.tax_bps,
        sum(r.net_cents * s.sign)::bigint as net_cents, sum(r.tax_cents * s.sign)::bigint as tax_cents,
-       count(distinct i.number) as documents
+       count(*) as documents
   from ticketing.invoices i
-  join ticketing.checkouts c on c.id = i.checkout_id
-  join ticketing.events e on e.id = c.event_id
  cross join lateral (select case i.kind when 'invoice' then 1 else -1 end as sign) s
  cross join lateral jsonb_to_recordset(i.document->'rates') as r (tax_bps int, net_cents bigint, tax_cents bigint)
  where i.organization_id = $1 and i.issued_at >= $2 and i.issued_at < $3
  group by 1, 2, 3 order by 1, 2, 3
 """
 # Payments on the accounts of the installation: the platform has their money. The journals say what moved it, so
-# refunds, disputes
-# and fees of the service count when they were booked.
+# refunds, disputes and fees of the service count when they were booked.
 CASH = """
 select e.id as event_id, e.name as event, e.starts_at, p.currency,
        coalesce(sum(j.cash) filter (where j.kind = 'payment received'), 0)::bigint as received_cents,
@@ -39,6 +36,14 @@ select e.id as event_id, e.name as event, e.starts_at, p.currency,
  where p.organization_id = $1 and p.currency = $2 and a.organization_id is null and a.service <> 'by_hand'
    and ($3::timestamptz is null or l.created_at >= $3) and l.created_at < $4
  group by e.id, e.name, e.starts_at, p.currency order by e.starts_at, e.id
+"""
+FEES_PAID_LATER = """
+select f.key as code, sum(f.value::bigint)::bigint as cents
+  from ticketing.settlements s
+  join onceward.ledger_journals j on j.id = s.journal_id
+ cross join lateral jsonb_each_text(s.statement->'fees') f
+ where s.organization_id = $1 and s.currency = $2 and j.created_at >= $3
+ group by 1
 """
 LAST = """
 select * from ticketing.settlements where organization_id = $1 and currency = $2 order by number desc limit 1
@@ -70,6 +75,12 @@ async def cash(
 ) -> list[Any]:
     """Return what payments on the platform's accounts moved in a period, by event."""
     return await tx.fetch(CASH, organization, currency, since, until)
+
+
+async def fees_paid_later(tx: Transaction, organization: UUID, currency: str, until: datetime) -> list[tuple[str, int]]:
+    """Return the fees by account of settlements whose payout was booked at or after a time."""
+    rows = await tx.fetch(FEES_PAID_LATER, organization, currency, until)
+    return [(row["code"], row["cents"]) for row in rows]
 
 
 async def last_settlement(tx: Transaction, organization: UUID, currency: str) -> Any:
