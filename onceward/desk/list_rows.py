@@ -32,8 +32,9 @@ class Rows(NamedTuple):
 class Reader(NamedTuple):
     """Reads what a viewer may see with `conn`, and finds words as the engine.
 
-    Row-level security cannot use an index for words, because their operator is not leakproof. So the engine finds the
-    ids, with the organization as an explicit condition, and the viewer reads the rows with these ids.
+    Row-level security looks at each row that was read, and uses no index. So the organization is an explicit condition
+    too. For words no index can be used at all, because their operator is not leakproof: the engine finds the ids, and
+    the viewer reads the rows with these ids.
     """
 
     conn: PageReader
@@ -98,6 +99,7 @@ async def read(
     try:
         if asked.searches and reader.organization is not None:
             asked = await _found(reader, listing, asked, limit=limit + 1)
+        asked = in_organization(listing, asked, reader.organization)
         statement, arguments = select(listing, asked, also=also, everything=everything)
         rows = await reader.conn.fetch(f"{statement} limit {limit + 1}", *arguments)
     except asyncpg.DataError as error:
@@ -137,9 +139,8 @@ class Count(NamedTuple):
 
 async def count(reader: Reader, listing: Listing, asked: Asked) -> Count:
     """Count the rows up to a bound, and estimate above: the cost does not grow with the table."""
-    conn = reader.conn
-    if asked.searches:
-        conn, asked = reader.engine, in_organization(listing, asked, reader.organization)
+    conn = reader.engine if asked.searches else reader.conn
+    asked = in_organization(listing, asked, reader.organization)
     where = " and ".join(f"({each})" for each in asked.where)
     plan = await conn.fetchval(f"explain (format json) select 1 from {listing.rows} where {where}", *asked.arguments)
     estimate = int((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]["Plan Rows"])
@@ -154,9 +155,8 @@ async def count(reader: Reader, listing: Listing, asked: Asked) -> Count:
 
 async def matching(reader: Reader, listing: Listing, asked: Asked, *, most: int) -> list[str]:
     """Return the ids of the rows that match, at most this many and one more."""
-    conn = reader.conn
-    if asked.searches:
-        conn, asked = reader.engine, in_organization(listing, asked, reader.organization)
+    conn = reader.engine if asked.searches else reader.conn
+    asked = in_organization(listing, asked, reader.organization)
     where = " and ".join(f"({each})" for each in asked.where)
     rows = await conn.fetch(
         f"select ({listing.id})::text as id from {listing.rows} where {where} order by {listing.id} limit {most + 1}",

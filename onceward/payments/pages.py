@@ -242,10 +242,11 @@ async def settle(tx: Tx, act: Act[NoteForm]) -> str:
     return f"The refund of {made.amount} is settled. It never starts again."
 
 
+OWN = "($1::uuid is null or organization_id = $1)"
 desk.figure(
     DeskFigure(
         title="Refunds that failed",
-        sql="select count(*) from onceward.payment_refunds where status = 'failed'",
+        sql=f"select count(*) from onceward.payment_refunds where {OWN} and status = 'failed'",
         listing="refunds",
         query="status=failed",
         warn_above=0,
@@ -254,7 +255,7 @@ desk.figure(
 desk.figure(
     DeskFigure(
         title="Open disputes",
-        sql="select count(*) from onceward.payment_disputes where status in ('open', 'inquiry') and ask_at is not null",
+        sql=f"select count(*) from onceward.payment_disputes where {OWN} and status in ('open', 'inquiry') and ask_at is not null",
         listing="disputes",
         query="status=open",
         warn_above=0,
@@ -263,7 +264,7 @@ desk.figure(
 desk.figure(
     DeskFigure(
         title="Differences",
-        sql="select count(*) from onceward.payment_differences where resolved_at is null",
+        sql=f"select count(*) from onceward.payment_differences where {OWN} and resolved_at is null",
         listing="differences",
         query="resolved=no",
         warn_above=0,

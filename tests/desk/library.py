@@ -111,6 +111,9 @@ desk.chart(
 )
 desk.figure(
     DeskFigure(
-        title="Lent", sql="select count(*) from library.books where state = 'lent'", listing="books", query="state=lent"
+        title="Lent",
+        sql="select count(*) from library.books where state = 'lent' and ($1::uuid is null or organization_id = $1)",
+        listing="books",
+        query="state=lent",
     )
 )

@@ -7,13 +7,14 @@ import io
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pytest
 
 from onceward.desk import Column, Listing, WrongDesk
 from onceward.desk.list_request import ask
-from onceward.desk.list_rows import in_organization, select
+from onceward.desk.list_rows import Reader, count, in_organization, read, select
 from tests.desk.conftest import Library, LogIn
 from tests.desk.library import desk
 
@@ -185,6 +186,47 @@ async def test_the_search_and_the_tab_of_a_row_use_an_index(library: Library) ->
         assert "books_to_tsvector_idx" in await plan(tx, statement, arguments)
         statement, arguments = select(loans, ask(loans, {"books": str(library.acme)}, parents=desk.parents_of(loans)))
         assert "loans_book_id_idx" in await plan(tx, statement, arguments)
+
+
+class Explaining:
+    """Reads like a transaction, and keeps the plan of each statement."""
+
+    def __init__(self, tx: Any) -> None:
+        self.tx = tx
+        self.plans: list[str] = []
+
+    async def fetch(self, statement: str, *arguments: Any) -> Any:
+        self.plans.append(await plan(self.tx, statement, list(arguments)))
+        return await self.tx.fetch(statement, *arguments)
+
+    async def fetchval(self, statement: str, *arguments: Any) -> Any:
+        if not statement.startswith("explain"):
+            self.plans.append(await plan(self.tx, statement, list(arguments)))
+        return await self.tx.fetchval(statement, *arguments)
+
+
+async def test_a_list_its_count_and_a_number_read_only_rows_of_the_own_organization(library: Library) -> None:
+    for organization, number in ((library.acme, 100), (library.bolt, 5000)):
+        await library.db.execute(
+            "insert into library.books (organization_id, title, author, state) select $1, 'b', 'y', 'lent'"
+            " from generate_series(1, $2) n",
+            organization,
+            number,
+        )
+    await library.db.execute("set role none; analyze library.books")
+    listing, [lent] = desk.listings["books"], desk.figures
+    async with library.db.transaction(organization=library.acme) as tx:
+        explaining: Any = Explaining(tx)
+        reader = Reader(explaining, library.db, library.acme)
+        assert len((await read(reader, listing, ask(listing, {}))).rows) == 50
+        assert (await count(reader, listing, ask(listing, {"state": "lent"}))).rows == 100
+        assert await explaining.fetchval(lent.sql, library.acme) == 100
+    assert len(explaining.plans) == 3
+    for each in explaining.plans:
+        assert "books_organization_id_added_at_id_idx" in each
+        assert "Index Cond: (organization_id = " in each
+    async with library.db.transaction(role="engine") as tx:  # an administrator sees all
+        assert await tx.fetchval(lent.sql, None) == 5100
 
 
 async def plan(tx, statement: str, arguments: list) -> str:

@@ -1,8 +1,8 @@
-"""The lists, figures and charts of the desk: events, sections, orders, tickets, entries at the door, and coupons."""
+"""The lists of the desk: events, sections, orders, tickets, entries at the door, and coupons."""
 
 from __future__ import annotations
 
-from onceward.desk import Chart, Column, Desk, DeskFigure, Detail, Listing, Related, Role
+from onceward.desk import Column, Desk, Detail, Listing, Related, Role
 from onceward_apps.ticketing.app import HERE, app
 from onceward_apps.ticketing.desk.sale_lists import CODES, QUESTIONS, TYPES
 
@@ -57,11 +57,10 @@ TICKETS = Listing(
     name="tickets",
     title="Tickets",
     noun="ticket",
-    rows="ticketing.tickets r join ticketing.events e on e.id = r.event_id"
-    " join ticketing.sections s on s.id = r.section_id"
-    " join ticketing.checkouts c on c.id = r.checkout_id"
-    " join ticketing.checkout_items i on i.id = r.item_id"
-    " left join ticketing.ticket_types y on y.id = i.type_id"
+    rows="ticketing.tickets r left join ticketing.events e on e.id = r.event_id"
+    " left join ticketing.sections s on s.id = r.section_id"
+    " left join ticketing.checkouts c on c.id = r.checkout_id"
+    " left join ticketing.checkout_items i on i.id = r.item_id"
     " left join ticketing.seats p on p.id = r.seat_id",
     order="-purchased_at",
     roles=("manager", "office", "door"),
@@ -73,7 +72,9 @@ TICKETS = Listing(
         Column("status", "State", words=TICKET, tones={"active": "good", "void": "bad"}, filter=True),
         Column("purchased_at", "Bought", kind="time", sort=True, filter=True, wide=True),
         Column("scanned_at", "Entered", kind="time"),
-        Column("type", "Ticket type", sql="y.name", wide=True),
+        Column(
+            "type", "Ticket type", sql="(select y.name from ticketing.ticket_types y where y.id = i.type_id)", wide=True
+        ),
         Column("answers", "Answers", sql=ANSWERS, wide=True),
     ),
     empty="Tickets appear here when somebody has paid for them.",
@@ -82,7 +83,7 @@ ORDERS = Listing(
     name="orders",
     title="Orders",
     noun="order",
-    rows="ticketing.checkouts r join ticketing.events e on e.id = r.event_id",
+    rows="ticketing.checkouts r left join ticketing.events e on e.id = r.event_id",
     order="-started_at",
     roles=("manager", "office"),
     columns=(
@@ -106,7 +107,7 @@ SECTIONS = Listing(
     name="sections",
     title="Prices and places",
     noun="section",
-    rows="ticketing.sections r join ticketing.events e on e.id = r.event_id",
+    rows="ticketing.sections r left join ticketing.events e on e.id = r.event_id",
     order="position",
     roles=("manager",),
     columns=(
@@ -132,7 +133,7 @@ DOORS = Listing(
     name="doors",
     title="Doors",
     noun="door",
-    rows="ticketing.doors r join ticketing.events e on e.id = r.event_id",
+    rows="ticketing.doors r left join ticketing.events e on e.id = r.event_id",
     order="-created_at",
     roles=("manager",),
     columns=(
@@ -149,7 +150,7 @@ EVENTS = desk.listing(
         name="events",
         title="Events",
         noun="event",
-        rows="ticketing.events r join ticketing.venues v on v.id = r.venue_id",
+        rows="ticketing.events r left join ticketing.venues v on v.id = r.venue_id",
         order="-starts_at",
         roles=("manager", "office", "door"),
         columns=(
@@ -367,7 +368,7 @@ desk.listing(
         title="Waitlist",
         noun="place in the line",
         plural="places in the line",
-        rows="ticketing.waitlist r join ticketing.events e on e.id = r.event_id",
+        rows="ticketing.waitlist r left join ticketing.events e on e.id = r.event_id",
         order="-created_at",
         roles=("manager",),
         columns=(
@@ -399,7 +400,7 @@ INVOICES = desk.listing(
         name="invoices",
         title="Invoices",
         noun="invoice",
-        rows="ticketing.invoices r join ticketing.checkouts c on c.id = r.checkout_id",
+        rows="ticketing.invoices r left join ticketing.checkouts c on c.id = r.checkout_id",
         id="r.number",
         id_type="bigint",
         order="-issued_at",
@@ -448,57 +449,5 @@ COUPONS = desk.listing(
             Column("created_at", "Added", kind="time", sort=True, wide=True),
         ),
         empty="Add the first coupon with the button above.",
-    )
-)
-
-SOLD = "select coalesce(sum(seats), 0) from ticketing.sales_funnel where day > onceward.now()::date - 30"
-desk.figure(DeskFigure(title="Tickets sold", sql=SOLD, listing="orders", query="status=completed", note="in 30 days"))
-desk.figure(
-    DeskFigure(
-        title="Events on sale",
-        sql="select count(*) from ticketing.events where status = 'on_sale'",
-        listing="events",
-        query="status=on_sale",
-    )
-)
-desk.figure(
-    DeskFigure(
-        title="Payments that failed",
-        sql="select count(*) from ticketing.checkouts where status = 'failed'"
-        " and started_at > onceward.now() - interval '1 day'",
-        listing="orders",
-        query="status=failed",
-        note="in 24 hours",
-        warn_above=0,
-    )
-)
-desk.figure(
-    DeskFigure(
-        title="Let in wrongly",
-        sql="select count(*) from ticketing.scans where let_in and outcome not in ('admitted', 'readmitted')"
-        " and scanned_at > onceward.now() - interval '7 days'",
-        listing="entries",
-        query="report=wrong",
-        note="without a network, in 7 days",
-        warn_above=0,
-    )
-)
-desk.figure(
-    DeskFigure(
-        title="Bank transfers to assign",
-        sql="select count(*) from ticketing.transfers where outcome = 'unmatched'",
-        listing="transfers",
-        query="outcome=unmatched",
-        warn_above=0,
-    )
-)
-desk.shortlist(EVENTS, "Coming events", "starts_at=next&sort=starts_at")
-desk.chart(
-    Chart(
-        name="sales",
-        title="Tickets sold",
-        sql="select day as at, sum(seats) as value from ticketing.sales_funnel where day >= $1 group by 1",
-        roles=("manager",),
-        empty="No ticket was sold in the last 30 days.",
     )
 )

@@ -8,8 +8,8 @@ TYPES = Listing(
     name="types",
     title="Ticket types",
     noun="ticket type",
-    rows="ticketing.ticket_types r join ticketing.sections x on x.id = r.section_id"
-    " join ticketing.events e on e.id = r.event_id",
+    rows="ticketing.ticket_types r left join ticketing.sections x on x.id = r.section_id"
+    " left join ticketing.events e on e.id = r.event_id",
     order="-created_at",
     roles=("manager",),
     columns=(
@@ -27,7 +27,7 @@ CODES = Listing(
     name="codes",
     title="Presale codes",
     noun="presale code",
-    rows="ticketing.access_codes r join ticketing.events e on e.id = r.event_id"
+    rows="ticketing.access_codes r left join ticketing.events e on e.id = r.event_id"
     " left join ticketing.sections x on x.id = r.section_id",
     order="-created_at",
     roles=("manager",),
@@ -51,7 +51,7 @@ QUESTIONS = Listing(
     name="questions",
     title="Questions",
     noun="question",
-    rows="ticketing.questions r join ticketing.events e on e.id = r.event_id",
+    rows="ticketing.questions r left join ticketing.events e on e.id = r.event_id",
     order="-created_at",
     roles=("manager",),
     columns=(

@@ -549,6 +549,7 @@ create table ticketing.transfers (
     foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
 );
 create index transfers_newest on ticketing.transfers (organization_id, created_at, id);
+create index transfers_unmatched on ticketing.transfers (organization_id, created_at, id) where outcome = 'unmatched';
 select onceward.protect('ticketing.transfers');
 
 -- The sales funnel: one row per event and day. A job writes it, and a failure of the job does no harm.
@@ -564,6 +565,7 @@ create table ticketing.sales_funnel (
     conversion_s_total bigint not null default 0,
     primary key (event_id, day)
 );
+create index sales_funnel_by_day on ticketing.sales_funnel (organization_id, day);
 select onceward.protect('ticketing.sales_funnel');
 create table ticketing.purchases_counted (
     organization_id uuid not null default onceward.organization(),
