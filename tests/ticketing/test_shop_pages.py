@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from onceward.messages.rendering import render
+from onceward.messages.templates import read_folder
 from onceward_apps.ticketing import after_sale, event_changes
 from onceward_apps.ticketing.app import HERE
 from onceward_apps.ticketing.errors import Invalid, NotRefundable
@@ -32,6 +34,19 @@ def test_every_text_of_the_scripts_has_a_translation_with_the_same_places(path: 
     assert len(shown) > 60
     assert sorted(shown - set(texts)) == []
     assert [key for key, value in texts.items() if key.count("{}") != value.count("{}") or not value] == []
+
+
+@pytest.mark.acceptance("languages")
+@pytest.mark.parametrize("folder", sorted((HERE / "templates").iterdir()), ids=lambda folder: folder.name)
+def test_each_mail_is_in_the_languages_of_the_pages_and_says_the_same(folder: Path) -> None:
+    template = read_folder(folder)
+    assert set(template.locales) == {"en", *(file.stem for file in LANGUAGES)}
+    english = set(re.findall(r"\{\{.*?\}\}", "".join(template.locales["en"].values())))
+    for locale, parts in template.locales.items():
+        assert set(re.findall(r"\{\{.*?\}\}", "".join(parts.values()))) == english, locale
+        rendered = render(template, template.sample, locale=locale)
+        assert rendered.locale == locale
+        assert len(rendered.text.splitlines()) == len(render(template, template.sample, locale="en").text.splitlines())
 
 
 @pytest.mark.acceptance("languages")
