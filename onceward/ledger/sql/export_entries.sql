@@ -1,5 +1,5 @@
--- Return the posted entries of the next $5 journals of a period, after the journal $4. Journals are chosen first, in the order of their ids:
--- a page reads its own journals only. One without posted entries is a row without an amount.
+-- Return the posted entries of the next $5 journals of a period, after the journal $4. The journals are chosen first, in the order
+-- of their ids, so a page reads its own journals only. One without posted entries is a row without an amount.
 with page as materialized (
     select j.id, j.created_at, j.key, j.kind, j.memo
       from onceward.ledger_journals j
