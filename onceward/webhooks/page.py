@@ -26,7 +26,13 @@ from onceward.webhooks.sender import Sender
 LINE: Final = 120
 SAFE: Final = " @+"
 """Characters of a type that a file name may contain, besides letters, digits and `_.-~`."""
-UNITS: Final = {"s": "seconds", "ms": "milliseconds", "iso": "ISO 8601", "http": "a date as in HTTP"}
+UNITS: Final = {
+    "s": "seconds",
+    "ms": "milliseconds",
+    "any": "seconds or milliseconds",
+    "iso": "ISO 8601",
+    "http": "a date as in HTTP",
+}
 KEYS: Final = {
     "hex": "decoded from hexadecimal",
     "base64": "decoded from base64",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from urllib.parse import parse_qsl, urlencode
 
 from tests.senders.signing import (
     Delivery,
@@ -16,6 +17,9 @@ from tests.senders.signing import (
     body_first,
     colon,
     dotted,
+    encoded,
+    es256,
+    every_field_of,
     fields_of,
     hs256,
     joined,
@@ -178,6 +182,49 @@ RECIPES: Mapping[str, Sign] = {
         "x-square-hmacsha256-signature": mac(d.secret.encode(), d.url.encode() + d.body, form="base64")
     },
     "trello": lambda d: {"x-trello-webhook": mac(d.secret.encode(), d.body + d.url.encode(), "sha1", "base64")},
+    "plivo": lambda d: {
+        "x-plivo-signature-v3-nonce": "nonce-1",
+        "x-plivo-signature-v3": "AAAA,"
+        + mac(d.secret.encode(), f"{d.url}?{every_field_of(d)}.nonce-1".encode(), form="base64"),
+    },
+    "plivo_v2": lambda d: {
+        "x-plivo-signature-v2-nonce": "nonce-1",
+        "x-plivo-signature-v2": mac(d.secret.encode(), f"{d.url}nonce-1".encode(), form="base64"),
+    },
+    # -- a text of several parts
+    "contentful": lambda d: {
+        "x-contentful-signed-headers": "x-contentful-signed-headers,x-contentful-timestamp",
+        "x-contentful-timestamp": d.ms,
+        "x-contentful-signature": mac(
+            d.secret.encode(),
+            b"POST\n/webhooks/contentful\n"
+            b"x-contentful-signed-headers:x-contentful-signed-headers,x-contentful-timestamp;x-contentful-timestamp:"
+            + d.ms.encode()
+            + b"\n"
+            + d.body,
+        ),
+    },
+    "hygraph": lambda d: {
+        "gcms-signature": "sign="
+        + mac(
+            d.secret.encode(),
+            json.dumps(
+                {"Body": d.body.decode(), "EnvironmentName": "production", "TimeStamp": int(d.ms)},
+                separators=(",", ":"),
+                ensure_ascii=False,
+            ).encode(),
+            form="base64",
+        )
+        + f", env=production, t={d.ms}"
+    },
+    "mercado_pago": lambda d: {
+        "x-request-id": "request-1",
+        "x-signature": f"ts={d.ms},v1="
+        + mac(
+            d.secret.encode(),
+            f"id:{json.loads(d.body)['data']['id'].lower()};request-id:request-1;ts:{d.ms};".encode(),
+        ),
+    },
     # -- public keys
     "discord": asymmetric(stamp_and_body, lambda d, v: {"x-signature-timestamp": d.s, "x-signature-ed25519": v}, "hex"),
     "discord_events": asymmetric(
@@ -204,6 +251,17 @@ RECIPES: Mapping[str, Sign] = {
     "telnyx": asymmetric(
         lambda d: d.s.encode() + b"|" + d.body,
         lambda d, v: {"telnyx-timestamp": d.s, "telnyx-signature-ed25519": v},
+    ),
+    "travis_ci": lambda d: {"signature": signed_by(d.secret, parse_qsl(d.body.decode())[0][1].encode(), 1, "base64")},
+    "turnkey": asymmetric(
+        lambda d: f"v1.ed25519.key-1.{d.ms}.{d.id}.".encode() + d.body,
+        lambda d, v: {
+            "x-turnkey-signature-key-id": "key-1",
+            "x-turnkey-timestamp": d.ms,
+            "x-turnkey-event-id": d.id,
+            "x-turnkey-signature": v,
+        },
+        "hex",
     ),
     "wise": asymmetric(lambda d: d.body, lambda d, v: {"x-signature-sha256": v}),
     # -- tokens that contain a hash of the body
@@ -268,7 +326,9 @@ RECIPES: Mapping[str, Sign] = {
     "telegram": token("x-telegram-bot-api-secret-token"),
     # -- in the body or the query
     "adyen": unsigned_headers,
+    "app_store": unsigned_headers,
     "aws_sns": unsigned_headers,
+    "braintree": unsigned_headers,
     "event_grid": unsigned_headers,
     "figma": unsigned_headers,
     "lever": unsigned_headers,
@@ -327,9 +387,23 @@ def _msgraph(d: Delivery) -> bytes:
     return json.dumps(sent).encode()
 
 
+def _app_store(d: Delivery) -> bytes:
+    payload = json.loads(d.body)["signedPayload"].split(".")[1]
+    signed = encoded(b'{"alg":"ES256"}', "base64url") + "." + payload
+    return json.dumps({"signedPayload": f"{signed}.{es256(d.secret, signed)}"}).encode()
+
+
+def _braintree(d: Delivery) -> bytes:
+    payload = dict(parse_qsl(d.body.decode()))["bt_payload"]
+    made = mac(hashlib.sha1(d.secret.encode()).digest(), payload.encode(), "sha1")
+    return urlencode({"bt_signature": f"other|00&pk1|{made}", "bt_payload": payload}).encode()
+
+
 BODIES: Mapping[str, Callable[[Delivery], bytes]] = {
     "adyen": _adyen,
+    "app_store": _app_store,
     "aws_sns": _sns,
+    "braintree": _braintree,
     "figma": lambda d: with_field(d, "passcode", d.secret),
     "lever": _lever,
     "mailgun": _mailgun,

@@ -168,12 +168,18 @@ def asymmetric_token(
         head = encoded(json.dumps({"alg": algorithm, "typ": "JWT"}).encode(), "base64url")
         payload = encoded(d.body if made is None else json.dumps(made).encode(), "base64url")
         sha = int(algorithm[2:])
-        raw = base64.b64decode(signed_by(d.secret, f"{head}.{payload}".encode(), sha, "base64"))
-        if algorithm.startswith("ES"):
-            raw = b"".join(number.to_bytes(32) for number in utils.decode_dss_signature(raw))
-        return {header: f"{prefix}{head}.{'' if made is None else payload}.{encoded(raw, 'base64url')}"}
+        signed = f"{head}.{payload}"
+        raw = base64.b64decode(signed_by(d.secret, signed.encode(), sha, "base64"))
+        signature = es256(d.secret, signed) if algorithm == "ES256" else encoded(raw, "base64url")
+        return {header: f"{prefix}{head}.{'' if made is None else payload}.{signature}"}
 
     return sign
+
+
+def es256(secret: str, text: str) -> str:
+    """Sign with an ECDSA key, the two numbers in base64url (RFC 7518)."""
+    numbers = utils.decode_dss_signature(base64.b64decode(signed_by(secret, text.encode(), 256, "base64")))
+    return encoded(b"".join(number.to_bytes(32) for number in numbers), "base64url")
 
 
 def sha256(d: Delivery, form: str) -> str:
@@ -183,6 +189,11 @@ def sha256(d: Delivery, form: str) -> str:
 def fields_of(d: Delivery) -> str:
     """Return the names and values of a form, sorted and joined."""
     return "".join(name + value for name, value in sorted(parse_qsl(d.body.decode())))
+
+
+def every_field_of(d: Delivery) -> str:
+    """Return the names and values of a form with those that are empty, sorted and joined."""
+    return "".join(name + value for name, value in sorted(parse_qsl(d.body.decode(), keep_blank_values=True)))
 
 
 def with_field(d: Delivery, name: str, value: str) -> bytes:

@@ -6,9 +6,11 @@ The second implementation (`recipes.py`) may repeat a mistake of ours; a library
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from urllib.parse import parse_qsl
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -38,6 +40,16 @@ def box(request: Request, secret: str) -> object:
     from box_sdk_gen.managers.webhooks import WebhooksManager
 
     return WebhooksManager.validate_message(request.body.decode(), dict(request.headers), secret)
+
+
+def braintree(request: Request, secret: str) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns about itself when it is imported
+        from braintree import BraintreeGateway, Configuration, Environment
+
+    fields = dict(parse_qsl(request.body.decode()))
+    gateway = BraintreeGateway(Configuration(Environment.Sandbox, "merchant", "pk1", secret))
+    return gateway.webhook_notification.parse(fields["bt_signature"], fields["bt_payload"])
 
 
 def cloudinary(request: Request, secret: str) -> object:
@@ -115,6 +127,14 @@ def openai(request: Request, secret: str) -> object:
     return OpenAI(api_key="none").webhooks.unwrap(request.body, dict(request.headers), secret=secret)
 
 
+def plivo(request: Request, secret: str) -> object:
+    from plivo.utils import validate_v3_signature
+
+    headers, fields = request.headers, dict(parse_qsl(request.body.decode(), keep_blank_values=True))
+    nonce, signature = headers["x-plivo-signature-v3-nonce"], headers["x-plivo-signature-v3"]
+    return validate_v3_signature("POST", PUBLIC_URL + request.url_path, nonce, secret, signature, fields)
+
+
 def pusher(request: Request, secret: str) -> object:
     from pusher import Pusher
 
@@ -166,6 +186,7 @@ LIBRARIES: dict[str, Accepts] = {
     "adyen": adyen,
     "adyen_platforms": adyen_platforms,
     "box": box,
+    "braintree": braintree,
     "cloudinary": cloudinary,
     "discord": discord,
     "discord_events": discord,
@@ -176,6 +197,7 @@ LIBRARIES: dict[str, Accepts] = {
     "livekit": livekit,
     "messagebird": messagebird,
     "openai_webhooks": openai,
+    "plivo": plivo,
     "pusher": pusher,
     "razorpay": razorpay,
     "replicate": replicate,

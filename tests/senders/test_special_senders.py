@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from cryptography import x509
@@ -25,7 +26,7 @@ from onceward.webhooks.families.fetched_keys import APART_S, KEPT_S, FetchedKeys
 from onceward.webhooks.provider import ConfigError, Rejected, Request, SourceConfig
 from onceward.webhooks.registry import PROVIDERS
 from tests.senders.recipes import BODIES, RECIPES
-from tests.senders.signing import Delivery, signed_by
+from tests.senders.signing import Delivery, mac, signed_by
 from tests.senders.world import NOW, SENDERS, ours, secret_of, sender_named, source
 
 VALIDATION = (
@@ -213,6 +214,19 @@ def test_plaid_asks_for_a_key_with_the_account_of_the_source() -> None:
     assert len(network.asked) <= 11, "unknown keys are asked for a few times a minute only"
 
 
+def test_travis_publishes_its_key_in_a_document() -> None:
+    key = serialization.load_pem_private_key(secret_of("travis_ci").encode(), None).public_key()
+    pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+    url = "https://api.travis-ci.com/config"
+    network = Network({url: json.dumps({"config": {"notifications": {"webhook": {"public_key": pem}}}}).encode()})
+    config, request = unconfigured("travis_ci"), ours("travis_ci", "passed")
+    receive(config, request, network)
+    for body in (request.body + b"&payload=%7B%7D", request.body + b"&x=1", b"x=1&" + request.body, b""):
+        with pytest.raises(Rejected):
+            receive(config, replace(request, body=body), network)
+    assert len(network.asked) == 1
+
+
 # -- fetch-back
 
 
@@ -314,6 +328,71 @@ def test_a_challenge_that_a_browser_could_run_or_without_the_token_is_refused() 
     assert reply.body == b"42"
 
 
+def test_braintree_is_answered_as_its_library_answers() -> None:
+    config = replace(source("braintree"), secrets=("integration_private_key",))
+    challenge = "20f9f8ed05f77439fe955c977e4c8a53"
+    reply = sender_named("braintree").challenge(config, Request("GET", "/", f"bt_challenge={challenge}", {}, b""))
+    assert reply is not None
+    assert reply.body == b"pk1|d9b899556c966b3f06945ec21311865d35df3ce4"
+    with pytest.raises(Rejected):
+        sender_named("braintree").challenge(config, Request("GET", "/", "bt_challenge=<script>", {}, b""))
+
+
+def test_the_xml_of_braintree_keeps_its_types_and_declares_nothing() -> None:
+    from onceward.integrations.braintree.sender import read_notification
+
+    xml = '<notification><kind>check</kind><subject><a-b type="array"><i type="integer">4</i></a-b><n nil="true"/>'
+    read = read_notification(
+        base64.b64encode(f"{xml}<t type='boolean'>true</t></subject></notification>".encode()).decode()
+    )
+    assert read == {"kind": "check", "subject": {"a_b": [4], "n": None, "t": True}}
+    bomb = '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
+    for wrong in (bomb.encode(), bomb.encode("utf-16"), b"<a" * 9, b"<a>" * 60 + b"</a>" * 60, b"x", b"<a>text</a>"):
+        with pytest.raises(Rejected):
+            read_notification(base64.b64encode(wrong).decode())
+
+
+def test_plivo_signs_the_query_sorted() -> None:
+    config = replace(source("plivo_v2"), secrets=("my_auth_token",), public_url="https://answer.url")
+    headers = {"x-plivo-signature-v2-nonce": "12345"}
+    vector = headers | {"x-plivo-signature-v2": "ehV3IKhLysWBxC1sy8INm0qGoQYdYsHwuoKjsX7FsXc="}
+    sender_named("plivo_v2").verify(config, Request("POST", "", "x=1", vector, b"Status=sent"), NOW)
+    request = ours("plivo", "delivered")
+    url = "https://hooks.example.com/webhooks/plivo?a=1&b=2."
+    form = "".join(name + value for name, value in sorted(parse_qsl(request.body.decode())))
+    nonce = request.headers["x-plivo-signature-v3-nonce"]
+    made = mac(secret_of("plivo").encode(), f"{url}{form}.{nonce}".encode(), form="base64")
+    for header in ("x-plivo-signature-v3", "x-plivo-signature-ma-v3"):
+        headers = {"content-type": request.headers["content-type"], "x-plivo-signature-v3-nonce": nonce, header: made}
+        sender_named("plivo").verify(source("plivo"), replace(request, query="b=2&a=1", headers=headers), NOW)
+
+
+def test_a_notification_of_mercado_pago_names_the_signed_object() -> None:
+    request = ours("mercado_pago", "payment.updated")
+    other = request.body.replace(b"98765432101", b"98765432199")
+    for wrong in (replace(request, body=other), replace(request, query="type=payment")):
+        with pytest.raises(Rejected):
+            sender_named("mercado_pago").verify(source("mercado_pago"), wrong, NOW)
+    # A part that is absent is left out of the signed text; letters of an id are signed in lower case.
+    made = mac(secret_of("mercado_pago").encode(), b"id:ord01;ts:1767268800;")
+    signed = post(b'{"data":{"id":"ORD01"}}', **{"x-signature": f"ts=1767268800,v1={made}"})
+    sender_named("mercado_pago").verify(source("mercado_pago"), replace(signed, query="data.id=ORD01"), NOW)
+
+
+def test_contentful_signs_the_headers_that_it_lists() -> None:
+    request, config = ours("contentful", "ContentManagement.Entry.publish"), source("contentful")
+    names = ("x-contentful-signed-headers", "x-contentful-timestamp", "x-contentful-topic")
+    headers = dict(request.headers) | {names[0]: ",".join(names)}
+    lines = ";".join(f"{name}:{headers[name]}" for name in names)
+    text = f"POST\n/webhooks/contentful?a%253D1%2526b%253D%25252F\n{lines}\n".encode() + request.body
+    headers["x-contentful-signature"] = mac(secret_of("contentful").encode(), text)
+    signed = replace(request, headers=headers, query="a=1&b=%2F")
+    sender_named("contentful").verify(config, signed, NOW)
+    with pytest.raises(Rejected):
+        forged = headers | {"x-contentful-topic": "ContentManagement.Entry.delete"}
+        sender_named("contentful").verify(config, replace(signed, headers=forged), NOW)
+
+
 def test_cloudevents_in_headers_become_structured_events() -> None:
     sender, config = sender_named("cloudevents"), source("cloudevents")
     binary = post(b'{"seat":"A12"}', **{"ce-id": "1", "ce-source": "/s", "ce-type": "sold", "ce-specversion": "1.0"})
@@ -357,7 +436,7 @@ def test_a_process_imports_no_sender_before_a_source_uses_it() -> None:
 
 
 def test_more_than_a_hundred_senders_are_known() -> None:
-    assert len(PROVIDERS) > 140
+    assert len(PROVIDERS) > 150
     assert len(SENDERS) == len(RECIPES)
 
 

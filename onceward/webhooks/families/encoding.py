@@ -13,7 +13,8 @@ from onceward.webhooks.provider import Rejected
 
 Encoding = Literal["hex", "base64", "base64url"]
 KeyEncoding = Literal["text", "base64", "hex", "whsec", "sha1"]
-TimestampUnit = Literal["s", "ms", "iso", "http"]
+TimestampUnit = Literal["s", "ms", "any", "iso", "http"]
+"""`any` is for senders whose documents contradict each other: seconds or milliseconds, told apart by their size."""
 
 # This number of seconds is the year 5138; the same number of milliseconds is 1973.
 _LARGEST_SECONDS: Final = 100_000_000_000
@@ -72,9 +73,10 @@ def read_timestamp(text: str, unit: TimestampUnit) -> float:
     if not (text.isascii() and text.isdigit() and len(text) <= 16):
         raise Rejected("bad_timestamp", "the timestamp is not a whole number")
     number = int(text)
-    if (number > _LARGEST_SECONDS) != (unit == "ms"):
+    in_ms = number > _LARGEST_SECONDS
+    if unit != "any" and in_ms != (unit == "ms"):
         raise Rejected("bad_timestamp", f"the timestamp is not in {'milliseconds' if unit == 'ms' else 'seconds'}")
-    return number / 1000 if unit == "ms" else float(number)
+    return number / 1000 if in_ms else float(number)
 
 
 def write_timestamp(now: float, unit: TimestampUnit) -> str:
@@ -82,7 +84,7 @@ def write_timestamp(now: float, unit: TimestampUnit) -> str:
     match unit:
         case "s":
             return str(int(now))
-        case "ms":
+        case "ms" | "any":
             return str(int(now * 1000))
         case "iso":
             return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from onceward.webhooks.families.fetched_keys import FetchedKeys
 from onceward.webhooks.families.json_web_token import Jwt, filled
 from onceward.webhooks.families.public_key import PublicKey
 from onceward.webhooks.families.signed import Claim
+from onceward.webhooks.paths import text_at
 from onceward.webhooks.payload import as_list, as_object, as_text
 from onceward.webhooks.provider import ConfigError, Fetch, Rejected, Request, SourceConfig
 
@@ -42,6 +43,17 @@ def read_key_set(text: bytes) -> Mapping[str, bytes]:
         pem = made.public_bytes(serialization.Encoding.PEM, form)
         keys[as_text(described.get("kid")) or f"#{n}"] = pem
     return keys
+
+
+def read_key_at(path: str) -> Callable[[bytes], Mapping[str, bytes]]:
+    """Return a function that reads one public key in PEM at a path of a JSON document."""
+
+    def read(text: bytes) -> Mapping[str, bytes]:
+        pem = text_at(orjson.loads(text), path).encode()
+        serialization.load_pem_public_key(pem)
+        return {path: pem}
+
+    return read
 
 
 def _pem_of(secret: str) -> bytes:
@@ -152,16 +164,17 @@ class PublishedJwt(Jwt):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedKey(PublicKey):
-    """A signature with one of the keys at `keys_url`. A source needs no secret; one that has a secret uses this
-    key instead."""
+    """A signature with one of the keys at `keys_url`: a JSON Web Key Set, or a document that has a key in PEM at
+    `key_path`. A source needs no secret; one that has a secret uses this key instead."""
 
     keys_url: str = ""
+    key_path: str = ""
     key_id_header: str = ""
     _keys: FetchedKeys = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "_keys", FetchedKeys(read_key_set))
+        object.__setattr__(self, "_keys", FetchedKeys(read_key_at(self.key_path) if self.key_path else read_key_set))
 
     async def prepare(self, config: SourceConfig, request: Request, fetch: Fetch) -> Request:
         if not config.keys:

@@ -14,9 +14,13 @@ from onceward.webhooks.provider import ConfigError, Rejected, Request, SourceCon
 
 _PLACEHOLDER: Final = re.compile(r"(\{[^{}]*\})")
 _COVERING: Final = ("{body}", "{sha256}", "{form}")
-"""Placeholders that make a signature depend on the whole body."""
-_NAMED: Final = ("header", "query", "field")
-KNOWN: Final = "{body}, {sha256}, {form}, {timestamp}, {id}, {method}, {url}, {path}, {secret}, {header:NAME}, {query:NAME}, {field:PATH}"
+"""Placeholders that make a signature depend on the whole body. `{form:NAME}` is one too."""
+_URLS: Final = ("{url}", "{url_without_query}")
+_NAMED: Final = ("header", "query", "field", "form")
+KNOWN: Final = (
+    "{body}, {sha256}, {form}, {form:NAME}, {timestamp}, {id}, {method}, {url}, {url_without_query}, {path},"
+    " {secret}, {header:NAME}, {query:NAME}, {field:PATH}"
+)
 
 
 @dataclass(slots=True)
@@ -46,11 +50,11 @@ class Template:
 
     @property
     def covers_body(self) -> bool:
-        return sum(self.tokens.count(token) for token in _COVERING) == 1
+        return sum(token in _COVERING or token.startswith("{form:") for token in self.tokens) == 1
 
     @property
     def needs_url(self) -> bool:
-        return "{url}" in self.tokens
+        return any(token in self.tokens for token in _URLS)
 
     @property
     def headers(self) -> tuple[str, ...]:
@@ -105,6 +109,7 @@ _PARTS: Final[dict[str, Part]] = {
     "{id}": lambda inputs: inputs.id.encode(),
     "{method}": lambda inputs: inputs.request.method.encode(),
     "{url}": lambda inputs: _bytes(configured_url(inputs.config, inputs.request)),
+    "{url_without_query}": lambda inputs: _bytes(configured_url(inputs.config, inputs.request).partition("?")[0]),
     "{path}": _path,
     "{secret}": lambda inputs: inputs.key,
 }
@@ -116,6 +121,8 @@ def _named(kind: str, name: str) -> Part:
         return lambda inputs: inputs.request.header(header).encode()
     if kind == "query":
         return lambda inputs: _bytes(query_value(inputs.request, name))
+    if kind == "form":
+        return lambda inputs: _bytes(only_field(inputs.request, name))
     return lambda inputs: _bytes(text_at(read_json(inputs.request.body).value, name))
 
 
@@ -125,6 +132,14 @@ def query_value(request: Request, name: str) -> str:
     if len(values) > 1:
         raise Rejected("bad_header", f"the query contains {name} more than once")
     return values[0] if values else ""
+
+
+def only_field(request: Request, name: str) -> str:
+    """Return the value of the only field of a form. Reject a form with others, because nothing would protect them."""
+    fields = read_form(request.body)
+    if [each for each, _ in fields] != [name]:
+        raise Rejected("bad_body", f"the form must have the field {name} and no other")
+    return fields[0][1]
 
 
 def _filler(tokens: tuple[str, ...]) -> Fill | None:
