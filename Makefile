@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock chart release audit clean
+.PHONY: help install demo test api-fuzz acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock chart release audit clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ demo: $(if $(wildcard $(READY)),$(READY),$(DEMO)) ## run everything in one proce
 
 test: $(READY) ## run the tests on a real PostgreSQL
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(ARGS)
+
+api-fuzz: $(READY) ## call every operation of the HTTP API with made-up requests for 10 minutes: no 5xx, no undocumented status; ARGS="--minutes 2 --seed 7"
+	@$(BIN)/python tools/api_fuzz.py $(ARGS)
 
 acceptance: $(READY) ## print every acceptance item of the apps with pass or fail; ARGS=engagement for one app
 	@$(BIN)/python tools/acceptance.py --workers $(WORKERS) $(ARGS)
@@ -63,7 +66,7 @@ cluster: $(READY) ## three PostgreSQL servers under Patroni, two web nodes and t
 chaos: $(READY) ## break the cluster under load and check that nothing is lost or done twice; ARGS="--seed 7 --minutes 5"
 	@exec $(BIN)/python -m tools.chaos $(ARGS)
 
-upgrade: $(READY) ## upgrade a running installation under load and check that nothing is lost or done twice; ARGS="--old 0.1.0"
+upgrade: $(READY) ## upgrade a running installation under load and check that nothing is lost or done twice; ARGS="--old 0.1.0" or a wheel
 	@exec $(BIN)/python -m tools.upgrade $(ARGS)
 
 check: $(READY) ## ruff, pyright, import-linter

@@ -7,15 +7,16 @@ a name get the name of their app: generators turn both into names of functions a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from onceward.engine import Engine
-from onceward.web.exposure import NotDeclared, exposed_routes
+from onceward.web.exposure import ANYBODY, NotDeclared, exposed_routes
 from onceward.web.idempotency import LONGEST_KEY, REPLAYED
 from onceward.web.openapi_tasks import add_tasks
 from onceward.web.problems import MEDIA_TYPE
@@ -62,6 +63,7 @@ ERRORS = {
     "403": "The caller may not do this.",
     "404": "It does not exist, or it belongs to another organization.",
     "409": "The state does not allow it, or the Idempotency-Key is in use or was used for a different request.",
+    "413": "The body is larger than the server accepts.",
     "422": "A field is not valid; `errors` names it.",
     "429": "Too many requests; the header Retry-After says when to try again.",
     "503": "The database is unavailable.",
@@ -90,28 +92,25 @@ def install(api: FastAPI) -> None:
         if api.openapi_schema is None:
             derived = get_openapi(title=api.title, version=api.version, summary=api.summary, routes=api.routes)
             add_tasks(derived, offered_tasks(cast(Engine, api.state.engine).registry))
-            api.openapi_schema = complete(derived, public=_public(api))
+            api.openapi_schema = complete(derived, credentials=_credentials(api))
         return api.openapi_schema
 
     api.openapi = document
 
 
-def _public(api: FastAPI) -> frozenset[tuple[str, str]]:
-    """Return method and path of the operations that need no credential in a header. Routes that do not say it need
-    one."""
-    found: set[tuple[str, str]] = set()
+def _credentials(api: FastAPI) -> dict[tuple[str, str], str]:
+    """Return what each operation requires, by method and path. Routes that do not say it need a credential in a header."""
+    found: dict[tuple[str, str], str] = {}
     for route in api.routes:
         if getattr(route, "include_in_schema", False):
             with suppress(NotDeclared):
-                found |= {
-                    (each.method.lower(), each.path)
-                    for each in exposed_routes([route])
-                    if not each.credential.startswith(HEADER_CREDENTIALS)
-                }
-    return frozenset(found)
+                found |= {(each.method.lower(), each.path): each.credential for each in exposed_routes([route])}
+    return found
 
 
-def complete(document: dict[str, Any], *, public: frozenset[tuple[str, str]] = frozenset()) -> dict[str, Any]:
+def complete(
+    document: dict[str, Any], *, credentials: Mapping[tuple[str, str], str] = MappingProxyType({})
+) -> dict[str, Any]:
     """Add what no route declares: the error responses, the credentials and the header Idempotency-Key."""
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
@@ -122,12 +121,13 @@ def complete(document: dict[str, Any], *, public: frozenset[tuple[str, str]] = f
     document["security"] = [{"bearer": []}]
     _name_operations(document)
     for method, path, operation in operations(document):
-        if (method, path) in public:
+        credential = credentials.get((method, path), HEADER_CREDENTIALS[0])
+        if not credential.startswith(HEADER_CREDENTIALS):
             operation["security"] = []
         if path.startswith("/api/"):
-            _add_errors(operation)
             if method == "post":
                 _add_key(operation)
+            _add_errors(operation, possible_errors(method, operation, credential, schemas))
         else:
             operation["responses"].pop("422", None)
     return _with_readable_models(document)
@@ -197,10 +197,51 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
                 yield method, path, item[method]
 
 
-def _add_errors(operation: dict[str, Any]) -> None:
+def possible_errors(method: str, operation: dict[str, Any], credential: str, schemas: dict[str, Any]) -> list[str]:
+    """Return the error statuses that follow from what the operation takes. A route declares others with `responses=`."""
+    parameters: list[dict[str, Any]] = operation.get("parameters", [])
+    has_body = "requestBody" in operation
+    possible = {
+        "400": has_body or credential != ANYBODY,
+        "401": credential != ANYBODY,
+        "403": credential != ANYBODY,
+        "404": any(each["in"] == "path" for each in parameters)
+        or _names_something(operation.get("requestBody"), schemas, set()),
+        "409": method != "get",
+        "413": has_body,
+        "422": has_body or bool(parameters),
+        "429": True,
+        "503": True,
+    }
+    return [status for status, is_possible in possible.items() if is_possible]
+
+
+def _names_something(value: Any, schemas: dict[str, Any], seen: set[str]) -> bool:
+    """Return whether a body has a field for an id, such as `ids` or `endpoint_id`: what it names may not exist."""
+    if isinstance(value, list):
+        return any(_names_something(each, schemas, seen) for each in cast(list[Any], value))
+    if not isinstance(value, dict):
+        return False
+    given = cast(dict[str, Any], value)
+    reference = str(given.get("$ref", "")).removeprefix(MODELS)
+    if reference in schemas and reference not in seen:
+        seen.add(reference)
+        return _names_something(schemas[reference], schemas, seen)
+    properties = given.get("properties", {})
+    return any(re.search(r"(^|_)ids?$", name) for name in properties) or any(
+        _names_something(each, schemas, seen) for name, each in given.items() if name not in ("example", "examples")
+    )
+
+
+def _add_errors(operation: dict[str, Any], statuses: Iterable[str]) -> None:
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for status, description in ERRORS.items():
-        operation["responses"][status] = {"description": description, "content": content}
+    responses: dict[str, Any] = operation["responses"]
+    responses.pop("422", None)  # what FastAPI writes
+    for status, response in responses.items():
+        if status[0] in "45":  # a route that declares an error says only when it happens
+            response["content"] = content
+    for status in statuses:
+        responses.setdefault(status, {"description": ERRORS[status], "content": content})
 
 
 def _add_key(operation: dict[str, Any]) -> None:

@@ -98,7 +98,11 @@ async def find(
     return await operate.find(db, criteria, before=before, limit=limit)
 
 
-@router.post("", status_code=201)
+@router.post(
+    "",
+    status_code=201,
+    responses={200: {"model": StartedWorkflow, "description": "The key was used before: that workflow."}},
+)
 @exposed(*ANYTHING)
 async def start(engine: TheEngine, identity: Starter, new: NewWorkflow, response: Response) -> StartedWorkflow:
     """Start a workflow. With a key that was used before, that workflow is returned with status 200."""

@@ -2,6 +2,7 @@
 
 TicketingError
 ├── NotFound          the event, order or ticket does not exist in this organization
+├── NoOrganization    the caller may act for several organizations and did not choose one
 ├── NotOnSale         the event is not on sale
 ├── SeatTaken         another buyer has the seat; the message says which seat and until when
 ├── Invalid           a value is not valid; the message names the field and the value
@@ -34,6 +35,15 @@ class TicketingError(OncewardError):
 
 class NotFound(TicketingError):
     status = 404
+
+
+class NoOrganization(TicketingError):
+    """The caller may act for several organizations and did not choose one."""
+
+    status = 400
+
+    def __init__(self) -> None:
+        super().__init__("choose the organization to act for with the header X-Organization")
 
 
 class NotOnSale(TicketingError):

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward_apps.ticketing import jobs
-from onceward_apps.ticketing.errors import CheckoutClosed, NotFound, TooMany
+from onceward_apps.ticketing.errors import CheckoutClosed, NoOrganization, NotFound, TooMany
 from onceward_apps.ticketing.jurisdictions import rule_of
 from onceward_apps.ticketing.model import rounded
 from onceward_apps.ticketing.store import invoices, sales
@@ -69,7 +69,7 @@ async def seller_of(tx: Tx) -> Seller:
     """Return who sells: what the organization has set, or else its name."""
     row = await invoices.seller(tx)
     if row is None:
-        raise NotFound("no organization was chosen: use the key of an organization")
+        raise NoOrganization
     return Seller(**{name: row[name] for name in Seller.__slots__})
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from onceward import Tx
-from onceward_apps.ticketing.errors import Invalid, NotFound
+from onceward_apps.ticketing.errors import Invalid, NoOrganization
 from onceward_apps.ticketing.store import shops
 
 ORIGIN = re.compile(r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?|http://(localhost|127\.0\.0\.1)(:\d{1,5})?")
@@ -17,7 +17,7 @@ async def set_shop(
 ) -> bool:
     """Set how the organization sells. Return whether that is a change."""
     if await shops.of(tx) is None:
-        raise NotFound("no organization was chosen: use the key of an organization")
+        raise NoOrganization
     origins = list(dict.fromkeys(site.strip().lower().rstrip("/") for site in sites if site.strip()))
     for origin in origins:
         if not ORIGIN.fullmatch(origin):

@@ -141,7 +141,11 @@ async def list_messages(
     return [MessageRow(**row) for row in rows]
 
 
-@router.post("", status_code=201)
+@router.post(
+    "",
+    status_code=201,
+    responses={200: {"model": QueuedMessage, "description": "The key was used before: that message."}},
+)
 @exposed("mail")
 async def send_message(engine: Eng, identity: Sender, new: NewMessage, response: Response) -> QueuedMessage:
     """Queue a message. With a key that was used before, that message is returned with status 200."""

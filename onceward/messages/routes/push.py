@@ -55,7 +55,7 @@ class PushSubscription(BaseModel):
 router = APIRouter(prefix="/api/v1/push", tags=["web push"])
 
 
-@router.get("/public-key")
+@router.get("/public-key", responses={404: {"description": "Web Push is not configured."}})
 @exposed(credential=ANYBODY)
 async def read_push_key(settings: TheSettings) -> PublicKey:
     """Return the public key. Needs no authentication."""

@@ -82,7 +82,11 @@ async def declare(db: Db, identity: Admin, name: str, new: NewType) -> None:
         await audit.record(tx, "event_type.declared", entity_type="event_type", entity_id=name, actor=identity)
 
 
-@router.post("/publish", status_code=201)
+@router.post(
+    "/publish",
+    status_code=201,
+    responses={200: {"model": MadeEvent, "description": "The key was used before: that event."}},
+)
 @exposed("call")
 async def publish(
     engine: Eng,

@@ -94,7 +94,11 @@ async def list_tasks(engine: Eng, _identity: Viewer) -> list[OfferedTask]:
     ]
 
 
-@router.post("/jobs", status_code=201)
+@router.post(
+    "/jobs",
+    status_code=201,
+    responses={200: {"model": EnqueuedJob, "description": "The unique key is that of an unfinished job: that job."}},
+)
 @exposed(*ANYTHING)
 async def enqueue_job(engine: Eng, identity: Producer, new: NewJob, response: Response) -> EnqueuedJob:
     """Enqueue a job. With the unique key of an unfinished job, that job is returned with status 200."""

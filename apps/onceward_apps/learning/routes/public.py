@@ -236,7 +236,7 @@ async def ask_for_link(engine: EngineHere, request: Request, requested: SignInIn
     return {"status": "if the address is known, a mail with a sign-in link is on its way"}
 
 
-@router.post("/session", status_code=201)
+@router.post("/session", status_code=201, responses={410: {"description": "The link is unknown, used or expired."}})
 @exposed("nothing", credential="sign-in link", limit="20 a minute per address")
 async def open_session(engine: EngineHere, request: Request, response: Response, used: TokenIn) -> dict[str, Any]:
     """Use a sign-in link, once, and open a session (a cookie)."""

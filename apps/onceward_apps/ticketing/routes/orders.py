@@ -40,7 +40,7 @@ class TransferIn(BaseModel):
     name: Name = ""
 
 
-@router.get("/api/tickets")
+@router.get("/api/tickets", responses={404: {"description": "The order does not exist or is not paid yet."}})
 @exposed(credential=ORDER_LINK)
 async def tickets(
     engine: EngineHere, user: User, checkout_id: UUID, token: str = "", authorization: str = Header("")
