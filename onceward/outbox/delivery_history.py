@@ -15,7 +15,10 @@ DELIVERY = """
 select d.id, d.organization_id, d.endpoint_id, p.message_id, d.type,
        case when w.lease is not null then 'processing' else d.status end as status,
        d.attempts, d.response_status, d.error, d.last_attempt_at, d.created_at,
-       case when w.lease is null and w.dead_reason is null and w.sort_at < 'infinity' then w.sort_at end as next_attempt_at
+       case when w.id is null or w.dead_reason is not null then null
+            when w.lease is not null then coalesce(w.claimed_at, w.sort_at)
+            when w.sort_at < 'infinity' then w.sort_at
+            else onceward.now() end as next_attempt_at
   from onceward.deliveries d
   join onceward.published p on p.id = d.caused_by
   left join onceward.work w on w.id = d.id
@@ -39,7 +42,11 @@ ATTEMPTS = read_statement("outbox", "list_attempts")
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRow:
-    """One delivery. `message_id` identifies the event and is the same for every endpoint."""
+    """One delivery. `message_id` identifies the event and is the same for every endpoint.
+
+    `next_attempt_at` is when the next attempt is due, or when the one that is running began. It is None only if there
+    will be no attempt.
+    """
 
     id: int
     organization_id: UUID | None

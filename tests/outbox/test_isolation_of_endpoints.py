@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from onceward.outbox import upkeep
+from onceward.outbox.delivery_history import deliveries
 from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 
@@ -199,3 +200,33 @@ async def test_deliveries_that_hang_do_not_occupy_the_places_of_others(make_benc
     await until(lambda: bench.db.fetchval(arrived), timeout_s=30)
     assert time.monotonic() - began < 30
     server.close()
+
+
+async def test_a_delivery_that_keeps_timing_out_always_shows_its_next_attempt(
+    make_bench, customer: CustomerEndpoint
+) -> None:
+    bench = await make_bench(timeout_s=0.2)
+    customer.hang(1000)
+    await bench.register(customer.hook_url)
+    await bench.start_worker()
+    began = await bench.db.fetchval("select onceward.now()")
+    await bench.publish()
+    seen: dict[str, datetime | None] = {}
+
+    async def next_of(status: str) -> datetime | None:
+        [row] = await deliveries(bench.db, None)
+        return row.next_attempt_at if row.status == status else None
+
+    async def shown(status: str) -> bool:
+        seen[status] = await next_of(status)
+        return seen[status] is not None
+
+    await until(lambda: shown("processing"))
+    await until(lambda: shown("pending"))
+    for status, due in seen.items():
+        assert due is not None, status
+        assert due >= began, status
+    await bench.db.execute("update onceward.work set sort_at = 'infinity'")
+    assert await next_of("pending") is not None, "the time is not known, but there will be another attempt"
+    await bench.db.execute("update onceward.work set dead_reason = 'expired', dead_at = onceward.now()")
+    assert await next_of("pending") is None
