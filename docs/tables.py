@@ -32,7 +32,7 @@ from onceward.runtime import FEATURES
 from onceward.services import callable_services
 from onceward.services.contract_page import contract_page
 from onceward.settings import Settings, all_settings, prefix_of
-from onceward.telemetry.metrics import declared, describe_process
+from onceward.telemetry.metrics import ALIASES, declared, describe_process
 from onceward.trust.secrets import secret_box
 from onceward.trust.settings import TrustSettings
 from onceward.web.exposure import ExposedRoute
@@ -139,12 +139,20 @@ def files_that_use(code: str, suffix: str) -> list[str]:
 
 
 def metrics_page() -> str:
+    ALL.load("metrics")
+    describe_process(__version__)
     lines = [
         "# Metrics",
         "",
         "`GET /metrics`, in the text format of Prometheus, or in OpenMetrics if the reader accepts it. Label values are",
         "closed sets or names from code and configuration, never texts from outside.",
         "[Alert rules](alerts.yml) for Prometheus use them; an app's metrics are there where it runs.",
+        "",
+        "Names begin with `onceward_`, those of an app with the name of the app, and end in the base unit. Three counters also",
+        "have a name without the prefix, which runbooks for webhooks use:",
+        f"{', '.join(f'`{name}`' for name in sorted(ALIASES))}.",
+        "With [tracing](tracing.md) on, the buckets of histograms have exemplars with the `trace_id` of the last request or attempt (in",
+        "OpenMetrics; Prometheus stores them with `--enable-feature=exemplar-storage`), so that a panel leads to the trace of a slow one.",
         "",
         "`onceward_queue_depth` and `onceward_queue_oldest_due_seconds` are read every 15 seconds. They are exact up to 10,000 rows of",
         "each queue and state (10,000 dead letters of all queues together) and never larger, so that they cost the same with ten rows",
@@ -154,8 +162,6 @@ def metrics_page() -> str:
         "| name | type | labels | meaning |",
         "|---|---|---|---|",
     ]
-    ALL.load("metrics")
-    describe_process(__version__)
     for metric in declared():
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")

@@ -18,7 +18,7 @@ from onceward.inbox.source import Source
 
 
 class LimitName(StrEnum):
-    """Which limit refused a request: the reason in the answer and in `webhook_rejected_total`."""
+    """Which limit refused a request: the reason in the answer and in `onceward_webhook_rejected_total`."""
 
     SOURCE_RATE = "source_rate"
     SOURCE_AT_ONCE = "source_at_once"

@@ -29,7 +29,7 @@ from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.inbox.write_refusals import WriteRefusals
 from onceward.telemetry.light import Spread
-from onceward.telemetry.tracing import is_tracing, record_span
+from onceward.telemetry.tracing import is_tracing, record_span, trace_id_of
 from onceward.webhooks.provider import Rejected, Request
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
@@ -49,7 +49,7 @@ Take = Callable[[Source, Intake], Awaitable[Answer]]
 
 
 class DirectDeclined(StrEnum):
-    """Why the direct path left a request to the ASGI path. Each value is a label of `webhook_direct_declined_total`."""
+    """Why the direct path left a request to the ASGI path. Each value is a label of `onceward_webhook_direct_declined_total`."""
 
     UNKNOWN_SOURCE = "unknown_source"
     """The address names no source that this node knows. The ASGI path asks the database again."""
@@ -130,9 +130,11 @@ class Direct:
                 self._answer_later(sender, self._take(source, intake))
                 return True
             gate("ack-verified")
+            trace: str | None = None
             if is_tracing():
-                reply = _recorded(reply, source, intake, all_headers)
-            sender = _Sender(self, self.spread(source), source, reply, began, entered)
+                trace = trace_of(source.webhook_id, intake.items[0].event_id, all_headers)
+                reply = _recorded(reply, source, intake, trace)
+            sender = _Sender(self, self.spread(source), source, reply, began, entered, trace)
             try:
                 self._commits.submit_to(intake.events, sender, source.line)
             except Overloaded:
@@ -195,9 +197,8 @@ class Direct:
         return spread
 
 
-def _recorded(reply: Reply, source: Source, intake: Intake, headers: Headers) -> Reply:
+def _recorded(reply: Reply, source: Source, intake: Intake, parent: str) -> Reply:
     """Return a reply that also records the request as a span of its (first) event."""
-    parent = trace_of(source.webhook_id, intake.items[0].event_id, headers)
     started_ns = time.time_ns()
     attributes = span_attributes(source, intake)
 
@@ -218,11 +219,19 @@ def _recorded(reply: Reply, source: Source, intake: Intake, headers: Headers) ->
 class _Sender:
     """Replaces a future: it writes the answer immediately, not in the next iteration of the event loop."""
 
-    __slots__ = ("began", "direct", "entered", "reply", "source", "spread")
+    __slots__ = ("began", "direct", "entered", "reply", "source", "spread", "trace")
 
     def __init__(
-        self, direct: Direct, spread: Spread, source: Source, reply: Reply, began: float, entered: Sequence[Usage]
+        self,
+        direct: Direct,
+        spread: Spread,
+        source: Source,
+        reply: Reply,
+        began: float,
+        entered: Sequence[Usage],
+        trace: str | None = None,
     ) -> None:
+        self.trace = trace
         self.entered = entered
         self.direct = direct
         self.spread = spread
@@ -260,5 +269,5 @@ class _Sender:
     def respond(self, answer: Answer) -> None:
         if self.entered:
             leave(self.entered)
-        self.spread.observe(time.perf_counter() - self.began)
+        self.spread.observe(time.perf_counter() - self.began, trace_id_of(self.trace))
         self.reply(answer.status, answers.head(answer), answer.body)

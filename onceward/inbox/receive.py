@@ -150,9 +150,7 @@ class Receiver:
             request = _request(scope, headers, body)
             if method in HANDSHAKES:
                 return self._challenge(source, request)
-            answer = await self._receive(source, request, headers, payments=payments, is_limited=is_limited)
-            self.direct.spread(source).observe(time.perf_counter() - began)
-            return answer
+            return await self._receive(source, request, headers, began, payments=payments, is_limited=is_limited)
         except Rejected as rejected:
             status = _status(source, rejected, payments=payments)
             return self._reject(scope, source, source.route, rejected.reason, status, size)
@@ -236,7 +234,7 @@ class Receiver:
     # -- the events --------------------------------------------------------------------------------------------------
 
     async def _receive(
-        self, source: Source, request: Request, headers: Headers, *, payments: bool, is_limited: bool
+        self, source: Source, request: Request, headers: Headers, began: float, *, payments: bool, is_limited: bool
     ) -> Answer:
         provider, config = source.provider, source.config
         if provider.fetches:
@@ -247,22 +245,26 @@ class Receiver:
             try:
                 await self._transmissions.bind(source, binding)
             except FAILED as error:
-                return answers.not_stored(source, error, self._store.refusals)
+                return self._timed(source, began, answers.not_stored(source, error, self._store.refusals))
         if not isinstance(intake, Intake):
-            return answers.replied(intake)
+            return self._timed(source, began, answers.replied(intake))
         entered = self._admission.enter(source) if is_limited else ()
         try:
             if not is_tracing():
-                return await self._take(source, intake, payments=payments)
+                return self._timed(source, began, await self._take(source, intake, payments=payments))
             parent = trace_of(source.webhook_id, intake.items[0].event_id, headers)
             with span(SPAN, span_attributes(source, intake), kind="server", parent=parent) as recorded, traced():
                 answer = await self._take(source, intake, payments=payments)
                 recorded.set({"http.response.status_code": answer.status})
                 if answer.status >= 500:
                     recorded.fail(str(answer.status))
-                return answer
+                return self._timed(source, began, answer)  # inside the span, whose trace the histogram names
         finally:
             leave(entered)
+
+    def _timed(self, source: Source, began: float, answer: Answer) -> Answer:
+        self.direct.spread(source).observe(time.perf_counter() - began)
+        return answer
 
     async def _take(self, source: Source, intake: Intake, *, payments: bool = False) -> Answer:
         """Store the events of a verified request, or handle them, and return the answer."""

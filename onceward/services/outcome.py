@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 Detail = Mapping[str, Any]
 AnswerName = Literal["accepted", "refused", "throttled", "unreachable", "unknown"]
-"""The value of the label `outcome` of `message_sends_total`."""
+"""The value of the label `outcome` of `onceward_message_sends_total`."""
 
 
 def _no_detail() -> Detail:

@@ -15,7 +15,15 @@ import orjson
 import structlog
 
 from onceward.telemetry.logs import context_of, running
-from onceward.telemetry.tracing import LONGEST_TRACE, Recorded, current_trace, is_tracing, span
+from onceward.telemetry.tracing import (
+    LONGEST_TRACE,
+    Recorded,
+    current_trace,
+    current_trace_id,
+    is_tracing,
+    span,
+    trace_id_of,
+)
 
 FIELDS = ("request", "user", "tier", "trace")
 MOST_CHARACTERS = 200
@@ -107,6 +115,18 @@ def caller_fields() -> Mapping[str, Any]:
         return _context_of_running(work)
     caller = _caller.get()
     return {} if caller is None else caller.fields
+
+
+def trace_id() -> str | None:
+    """Return the id of the trace that the current code belongs to, for exemplars: that of the span, or else that of the
+    running work. None without tracing."""
+    if not is_tracing():
+        return None
+    found = current_trace_id()
+    work = running.get()
+    if found is None and work is not None:
+        found = trace_id_of((context_of(work) or {}).get("trace"))
+    return found
 
 
 def _context_of_running(work: Any) -> Mapping[str, Any]:

@@ -7,14 +7,16 @@ returns.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, Exemplar, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from onceward.telemetry.metrics import SECONDS, DeclaredMetric, collect
+from onceward.telemetry.metrics import SECONDS, DeclaredMetric, collect, current_exemplar
+from onceward.telemetry.tracing import is_tracing
 
 
 class Tally:
@@ -29,15 +31,21 @@ class Tally:
 class Spread:
     """The distribution of one combination of labels, in seconds."""
 
-    __slots__ = ("counts", "total")
+    __slots__ = ("counts", "exemplars", "total")
 
     def __init__(self) -> None:
+        self.exemplars: dict[int, Exemplar] = {}
+        """The last traced value of each bucket."""
         self.counts = [0] * (len(SECONDS) + 1)
         self.total = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(SECONDS, seconds)] += 1
+    def observe(self, seconds: float, trace: str | None = None) -> None:
+        """Count a duration. `trace` is the id of its trace, where that is not the trace of the code that runs."""
+        bucket = bisect_left(SECONDS, seconds)
+        self.counts[bucket] += 1
         self.total += seconds
+        if is_tracing() and (labels := current_exemplar(trace)) is not None:
+            self.exemplars[bucket] = Exemplar(labels, seconds, time.time())
 
 
 class LightCounter(Collector):
@@ -73,5 +81,7 @@ class LightHistogram(Collector):
         family = HistogramMetricFamily(self.declared.name, self.declared.help, labels=self.declared.labels)
         bounds = [*(str(bound) for bound in SECONDS), "+Inf"]
         for values, spread in list(self._spreads.items()):
-            family.add_metric(values, list(zip(bounds, accumulate(spread.counts), strict=True)), spread.total)
+            counts = enumerate(zip(bounds, accumulate(spread.counts), strict=True))
+            buckets = [(bound, count, spread.exemplars.get(n)) for n, (bound, count) in counts]
+            family.add_metric(values, buckets, spread.total)  # pyright: ignore[reportArgumentType]
         yield family

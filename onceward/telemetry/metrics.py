@@ -2,7 +2,7 @@
 
 Each package declares all its metrics in one `metrics.py`, which its `feature.py` names. docs/metrics.md lists them; a
 test fails if one is missing there. Label values are closed sets or ids of configured objects, never texts from
-requests.
+requests. Names begin with `onceward_` or, in an app, with the name of the app, and use the base units of Prometheus.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    Histogram,
     ProcessCollector,
     disable_created_metrics,
 )
+from prometheus_client import (
+    Histogram as PlainHistogram,
+)
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+
+from onceward.telemetry.caller import trace_id
 
 __all__ = [
     "counter",
@@ -46,6 +51,8 @@ class DeclaredMetric:
 
 
 DECLARED: dict[str, DeclaredMetric] = {}
+ALIASES: dict[str, str] = {}
+"""Older names, which are shown as well, with the names that they stand for."""
 PROCESS = tuple(
     DeclaredMetric(f"process_{name}", kind, (), help)
     for name, kind, help in (
@@ -58,6 +65,43 @@ PROCESS = tuple(
     )
 )
 """The metrics that prometheus_client reads from the operating system, on Linux."""
+
+
+class Histogram(PlainHistogram):
+    """A histogram that keeps, for each bucket, the trace of the last value that was measured while one was recorded."""
+
+    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+        super().observe(amount, exemplar or current_exemplar())
+
+
+class Alias(Collector):
+    """Shows a counter under another name too."""
+
+    def __init__(self, name: str, metric: Counter) -> None:
+        self._name = name
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        for family in self._metric.collect():
+            shown = Metric(self._name.removesuffix("_total"), family.documentation, family.type)
+            for sample in family.samples:
+                shown.add_sample(self._name, sample.labels, sample.value)
+            yield shown
+
+
+def alias(name: str, metric: Counter) -> Counter:
+    """Show a counter also under the name `name`, which others ask for. Return the counter."""
+    [family] = metric.describe()
+    ALIASES[name] = f"{family.name}_total"
+    of = DECLARED[f"{family.name}_total"]
+    collect(Alias(name, metric), [DeclaredMetric(name, "counter", of.labels, f"The same as `{of.name}`.")])
+    return metric
+
+
+def current_exemplar(trace: str | None = None) -> dict[str, str] | None:
+    """Return the labels of an exemplar: the given trace id, or else that of the code that runs."""
+    found = trace or trace_id()
+    return None if found is None else {"trace_id": found}
 
 
 def counter(name: str, help: str, labels: Sequence[str] = ()) -> Counter:

@@ -161,12 +161,25 @@ def remote_parent(headers: Mapping[str, str]) -> str | None:
     return f"{parent[:55]} {state}" if TRACESTATE.fullmatch(state) else parent[:55]
 
 
+def current_trace_id() -> str | None:
+    """Return the trace id of the current span in hexadecimal digits, or None if there is no span that is recorded."""
+    if _Tracing.tracer is None:
+        return None
+    context = _trace().get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context.is_valid else None
+
+
 def current_trace() -> str | None:
     """Return the trace text of the current span, or None if tracing is off."""
     carrier = outgoing_headers()
     if "traceparent" not in carrier:
         return None
     return " ".join(filter(None, (carrier["traceparent"], carrier.get("tracestate"))))
+
+
+def trace_id_of(trace: str | None) -> str | None:
+    """Return the trace id of a trace text, or None if it is none."""
+    return trace[3:35] if trace is not None and TRACEPARENT.match(trace) else None
 
 
 def outgoing_headers() -> dict[str, str]:

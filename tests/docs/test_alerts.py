@@ -116,7 +116,7 @@ def test_an_alert_is_declared_by_the_feature_that_counts() -> None:
 
 VALUES = {
     "onceward_work_finished_total": frozenset(word for part in get_args(CountedOutcome) for word in get_args(part)),
-    "message_sends_total": frozenset(get_args(AnswerName)),
+    "onceward_message_sends_total": frozenset(get_args(AnswerName)),
 }
 """The values of the label `outcome` that are a closed set in the code."""
 

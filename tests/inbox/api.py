@@ -72,6 +72,7 @@ class Client:
 
     def __init__(self, session: aiohttp.ClientSession, key: str) -> None:
         self._session = session
+        self.key = key
         self._headers = {"Authorization": f"Bearer {key}"}
 
     async def __call__(self, method: str, path: str, *, query: Any = None, **body: Any) -> tuple[int, Any]:

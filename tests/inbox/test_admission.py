@@ -101,7 +101,7 @@ async def test_limits_of_a_source_are_answered_429_counted_and_shown(front: Fron
     reply = await here.send(event(9), name="stripe-eu")
     assert (reply.status, reply.json["reason"]) == (429, "source_rate"), "both paths count together"
     labels = {"webhook_id": str(id), "provider": "stripe", "reason": "source_rate"}
-    assert REGISTRY.get_sample_value("webhook_rejected_total", labels) == 2
+    assert REGISTRY.get_sample_value("onceward_webhook_rejected_total", labels) == 2
     await here.inbox.rejects.flush()
     async with here.db.acquire() as conn:
         [row] = await rejected(conn, "stripe-eu")

@@ -75,7 +75,7 @@ async def test_a_deleted_source_takes_nothing_more_and_its_events_stay(
     again = await owner("POST", "/sources", name="wrong", provider="stripe", secrets=[NEW_SECRET])
     assert again[0] == 201, "its name is free"
     assert (await Sender(session, "wrong", NEW_SECRET)())[0] == 200
-    counted = f'webhook_received_total{{provider="stripe",result="stored",webhook_id="{again[1]["webhook_id"]}"}} 1.0'
+    counted = f'onceward_webhook_received_total{{provider="stripe",result="stored",webhook_id="{again[1]["webhook_id"]}"}} 1.0'
     async with session.get("/metrics") as reply:
         assert counted in await reply.text(), "not under the id of the one before"
     actions = {row["action"] for row in (await owner("GET", "/audit", query={"entity_type": "source"}))[1]}

@@ -28,7 +28,7 @@ MakeOffice = Callable[[Onceward], Awaitable[Office]]
 
 
 def declined(reason: DirectDeclined) -> float:
-    return REGISTRY.get_sample_value("webhook_direct_declined_total", {"reason": reason}) or 0.0
+    return REGISTRY.get_sample_value("onceward_webhook_direct_declined_total", {"reason": reason}) or 0.0
 
 
 @contextmanager

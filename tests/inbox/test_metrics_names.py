@@ -34,9 +34,9 @@ async def test_metrics_name_sources_by_id_only(office) -> None:
 
     async def counted() -> bool:
         replays = {"webhook_id": str(webhook_id), "operator": "key"}
-        return REGISTRY.get_sample_value("webhook_replay_total", replays) == 1
+        return REGISTRY.get_sample_value("onceward_webhook_replay_total", replays) == 1
 
     await until(counted)
     labels = {"webhook_id": str(webhook_id), "provider": "stripe", "reason": "bad_signature"}
-    assert REGISTRY.get_sample_value("webhook_rejected_total", labels) == 1
+    assert REGISTRY.get_sample_value("onceward_webhook_rejected_total", labels) == 1
     assert "divorce" not in render()[0].decode()

@@ -16,13 +16,15 @@ import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from onceward import Event, Onceward, Permanent, Tx
+from onceward import Event, Job, Onceward, Permanent, Tx
 from onceward.db import Database
 from onceward.inbox.signed_samples import compose
 from onceward.inbox.sources import NewSource, add
 from onceward.outbox import EndpointFields
 from onceward.telemetry import tracing
+from onceward.telemetry.caller import calling
 from onceward.testing import until
 from onceward.webhooks.provider import SourceConfig
 from tests.web.operating import client_for, started
@@ -140,8 +142,20 @@ async def test_a_senders_trace_goes_on_to_the_customers_endpoint(
             return found if expected <= set(found) else None
 
         found = await until(arrived)
+        accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+        async with aiohttp.ClientSession(process.web.url) as http, http.get("/metrics", headers=accept) as response:
+            exposed = list(text_string_to_metric_families(await response.text()))
     finally:
         await process.stop()
+    exemplars = {
+        sample.name
+        for family in exposed
+        for sample in family.samples
+        if sample.exemplar is not None and sample.exemplar.labels == {"trace_id": trace}
+    }
+    assert {
+        f"onceward_{name}_seconds_bucket" for name in ("webhook_receive", "webhook_processing", "work")
+    } <= exemplars
     received, pack, deliver, post = (
         found[name] for name in ("POST /webhooks/{source}", "process pack", "process outbox.deliver", "POST")
     )
@@ -207,6 +221,39 @@ async def test_a_request_continues_the_trace_of_its_caller_and_a_failure_shows_n
     assert attributes(refused)["error.type"] == "Permanent"
     assert "ada@example.org" not in str(receiver.exports)
     assert "GET /api/v1/event-types" not in found, "an invalid traceparent starts a trace of its own"
+
+
+async def test_a_batch_belongs_to_the_first_trace_and_is_linked_to_those_that_end_in_it(
+    database_url: str, receiver: Any
+) -> None:
+    traces, callers = [secrets.token_hex(16) for _ in range(3)], [secrets.token_hex(8) for _ in range(3)]
+    app = Onceward("shop")
+
+    @app.job(batch=10)
+    async def index(jobs: list[Job], tx: Tx) -> None:  # pyright: ignore[reportUnusedFunction]
+        assert len(jobs) == 3
+
+    process = await started(database_url, roles=set(), app=app)
+    try:
+        for trace, caller in zip(traces, callers, strict=True):
+            with calling(trace=f"00-{trace}-{caller}-01"):
+                await process.context.engine.enqueue(index, page=trace)
+    finally:
+        await process.stop()
+    worker = await started(database_url, roles={"worker"}, app=app)
+
+    async def arrived() -> Any:
+        return by_name(await receiver.spans(traces[0])).get("process index")
+
+    try:
+        batch = await until(arrived)
+    finally:
+        await worker.stop()
+    assert batch.parent_span_id.hex() == callers[0]
+    linked = {(link.trace_id.hex(), link.span_id.hex()) for link in batch.links}
+    assert linked == set(zip(traces[1:], callers[1:], strict=True))
+    for trace in traces[1:]:
+        assert await receiver.spans(trace) == [], "they end in the batch; nothing goes on in them"
 
 
 async def test_without_tracing_nothing_is_stored_or_sent(db: Database, database_url: str) -> None:

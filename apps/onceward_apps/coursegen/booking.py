@@ -120,6 +120,6 @@ async def finish(
 
     def count() -> None:
         CALLS.labels(str(step), state).inc()
-        COST.labels(generation.tier).inc(booking.micros)
+        COST.labels(generation.tier).inc(booking.micros / 1_000_000)
 
     tx.after_commit(count)

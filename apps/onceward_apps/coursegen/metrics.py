@@ -12,5 +12,5 @@ FALLBACKS = counter(
     "Questions that a model did not answer and another was asked, by step.",
     ("step",),
 )
-COST = counter("coursegen_llm_cost_micros_total", "Costs of calls, in millionths of a US dollar.", ("tier",))
+COST = counter("coursegen_llm_cost_dollars_total", "Costs of calls, in US dollars.", ("tier",))
 CALL_SECONDS = histogram("coursegen_llm_call_seconds", "Duration of calls to the language model.", ("step",))
