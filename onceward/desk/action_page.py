@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 from asyncpg import Record
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from onceward.desk import bulk
 from onceward.desk.actions import Act, DeskAction, Tried, attempt, perform, possible
@@ -49,6 +49,9 @@ def ask_route(desk: Desk, action: DeskAction) -> Callable[[Site], Handler]:
             identity = await identify(request, "operator", roles=roles)
             query = {**request.query_params, "ids": " ".join(request.query_params.getlist("ids"))}
             chosen = await choose(desk, site, identity, action, query)
+            if identity.organization is None and not chosen.ids:  # what an administrator adds belongs to one
+                here = quote(f"{request.url.path}?{request.url.query}".removesuffix("?"), safe="")
+                return RedirectResponse(f"/dashboard/organizations?back={here}", status_code=303)
             organization = await organization_of(site, identity, action, chosen.ids)
             form, stamp, was = entries(action.model), "", dict[str, str]()
             if action.load is not None:

@@ -130,7 +130,12 @@ async def test_nobody_acts_on_rows_of_others_or_without_a_token(library: Library
     root = await log_in("root@example.org")
     assert (await root.post(f"{BOOKS}/do/lend", ids=theirs, step="run", reader="Rita")).status == 303
     assert await library.db.fetchval("select organization_id from library.loans") == library.bolt
-    assert "choose an organization" in (await root.get(f"{BOOKS}/do/add")).text
+    asked = await root.get(f"{BOOKS}/do/add")
+    assert asked.headers["Location"] == "/dashboard/organizations?back=%2Fdashboard%2Flibrary%2Fbooks%2Fdo%2Fadd"
+    assert f'name="back" value="{BOOKS}/do/add"' in (await root.get(asked.headers["Location"])).text
+    chosen = await root.post("/dashboard/organizations", organization="bolt", back=f"{BOOKS}/do/add")
+    assert chosen.headers["Location"] == f"{BOOKS}/do/add"
+    assert "Add a book" in (await root.get(f"{BOOKS}/do/add")).text
 
 
 async def test_the_home_page_has_numbers_and_a_chart_with_its_table(library: Library, log_in: LogIn) -> None:

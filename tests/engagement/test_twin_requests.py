@@ -107,7 +107,7 @@ def on_the_desk(name: str) -> Any:
             await stage.db.execute(
                 "update engagement.user_profiles set reengagement_opt_out = true where user_id = $1", UUID(str(user))
             )
-        body = {"ids": user, "step": "run"}
+        body = {"ids": user, "step": "run", "reason": "asked on the phone"}
         return Case(f"{PAGES}/users/do/{name}", body, [{**body, "n": "1"}], stage.staff, form=True)
 
     return press

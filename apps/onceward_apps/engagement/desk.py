@@ -99,7 +99,13 @@ desk.listing(
 
 
 @desk.action(
-    USERS, "Stop all messages", when="not r.reengagement_opt_out", undo="allow", roles=("support",), causes=("call",)
+    USERS,
+    "Stop all messages",
+    when="not r.reengagement_opt_out",
+    undo="allow",
+    roles=("support",),
+    causes=("call",),
+    reason=True,
 )
 async def stop(tx: Tx, act: Act[BaseModel]) -> str:
     await set_opt_out(tx, UUID(act.id), True, actor=act.by.actor)

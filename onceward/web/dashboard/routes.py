@@ -251,7 +251,15 @@ def _organizations(site: Site) -> Handler:
         identity = await authenticator_of(request).identify(_without_choice(request))
         around = await frame.load(site, identity, request, None)
         return HTMLResponse(
-            site.whole(None, identity, around, params={}, template="organizations.html", title="Organizations")
+            site.whole(
+                None,
+                identity,
+                around,
+                params={},
+                template="organizations.html",
+                title="Organizations",
+                back=request.query_params.get("back", "")[:2000],
+            )
         )
 
     return show
@@ -288,8 +296,8 @@ def _after_choosing(site: Site, back: str, chosen: str) -> str:
         if section.path == back and not (section.instance and chosen):
             return section.path
     for extra in site.contributed.extras:
-        if extra.path == back and "{" not in back:
-            return extra.path
+        if extra.path == back.partition("?")[0] and "{" not in extra.path:
+            return back
     return "/"
 
 
