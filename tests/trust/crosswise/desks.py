@@ -217,7 +217,7 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/ticketing/orders/do/refund"): attempt("$checkout", **WHY),
     ("POST", f"{D}/ticketing/tickets/do/void"): attempt("$ticket", **WHY),
     ("POST", f"{D}/ticketing/coupons/do/add_coupon"): Ask(form={"code": "AUTUMN", "step": "try"}, shows="nothing"),
-    ("POST", f"{D}/engagement/users/do/stop"): attempt("$engaged"),
+    ("POST", f"{D}/engagement/users/do/stop"): attempt("$engaged", reason="asked"),
     ("POST", f"{D}/engagement/users/do/allow"): attempt("$engaged"),
     ("POST", f"{D}/learning/refunds/do/repeat"): Ask(form={"ids": "$course_refund", "step": "run"}),
     ("POST", f"{D}/learning/enrolments/do/move"): Ask(
