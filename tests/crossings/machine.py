@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import hypothesis
 from hypothesis import Phase, settings
@@ -21,12 +21,19 @@ T = TypeVar("T")
 MOST_NODES = 3
 
 
+class Reached(NamedTuple):
+    """How many attempts shared their commit with others, and how often row locks limited the groups of a task."""
+
+    shared: int
+    limited: int
+
+
 class Crossings(RuleBasedStateMachine):
     """One example: a database of its own, the verbs in any order, and in the end everything has ended."""
 
     databases: ClassVar[TestDatabases]
-    shared: ClassVar[list[int]]
-    """How many attempts of each example shared their commit with others."""
+    reached: ClassVar[list[Reached]]
+    """What each example reached."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,6 +57,7 @@ class Crossings(RuleBasedStateMachine):
     def begin(self, version: Version) -> None:
         self._run(self.world.start_node(version))
         self._run(Burst(12).do(self.world))
+        self._run(Burst(16, "count", owners=2).do(self.world))
 
     # -- verbs --------------------------------------------------------------------------------------------------
 
@@ -109,7 +117,7 @@ class Crossings(RuleBasedStateMachine):
         try:
             if not self._failed:
                 self._run(self.world.finish())
-                self.shared.append(self.world.shared)
+                self.reached.append(Reached(self.world.shared, self.world.limited))
         finally:
             self._run(self.world.close())
             self._runner.close()
@@ -118,12 +126,12 @@ class Crossings(RuleBasedStateMachine):
 
 def check_crossings(
     databases: TestDatabases, *, seed: int | None, examples: int, steps: int, shrinks: bool = False
-) -> int:
-    """Run random sequences of verbs. Return how many attempts shared their commit with others. With a seed the choices are the same each time; the timing is not.
+) -> Reached:
+    """Run random sequences of verbs. Return what they reached. With a seed the choices are the same each time; the timing is not.
 
     Shrinking runs a failing example dozens of times, which takes minutes.
     """
-    machine: Any = type("Crossings", (Crossings,), {"databases": databases, "shared": (shared := list[int]())})
+    machine: Any = type("Crossings", (Crossings,), {"databases": databases, "reached": (reached := list[Reached]())})
     if seed is not None:
         machine = hypothesis.seed(seed)(machine)
     run_state_machine_as_test(
@@ -138,4 +146,4 @@ def check_crossings(
             suppress_health_check=ALL_HEALTH_CHECKS,
         ),
     )
-    return sum(shared)
+    return Reached(sum(each.shared for each in reached), sum(each.limited for each in reached))

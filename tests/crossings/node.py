@@ -17,7 +17,7 @@ from onceward.db import Database
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.outbox import Outbox, OutboxOptions
 from onceward.trust import SecretBox
-from onceward.work import Worker, WorkerOptions, claim_size, commit_sharing, slots
+from onceward.work import Worker, WorkerOptions, claim_size, commit_sharing, contention, slots
 from tests.child import die_with_parent
 from tests.crossings.tables import Records
 from tests.crossings.versions import Version, make_app
@@ -89,6 +89,17 @@ def share_always() -> None:
     commit_sharing.AGE_S = commit_sharing.LONGEST_S = commit_sharing.SLOW_S = 2.0
     claim_size.QUICK_S = claim_size.AHEAD_FOR_S = 2.0
     slots.PATIENCE_S = 2.0
+    contention.TRIAL_S = 0.1
+
+
+async def note_limits(records: Records) -> None:
+    """Note several times a second how often row locks have limited groups: the node may be killed at any time."""
+    noted = 0
+    while True:
+        await asyncio.sleep(0.2)
+        times = int(sum(tally.total for tally in contention.LIMITED._tallies.values()))
+        if times != noted:
+            await records.note_limits(noted := times)
 
 
 async def _run(url: str, number: int, version: Version, keys: tuple[str, ...], ready: Connection) -> None:
@@ -111,7 +122,9 @@ async def _run(url: str, number: int, version: Version, keys: tuple[str, ...], r
     for part in parts:
         await part.start()
     ready.send("ready")
+    noting = asyncio.create_task(note_limits(records))
     await stop.wait()
+    noting.cancel()
     for part in reversed(parts):
         await part.stop()
     await db.close()

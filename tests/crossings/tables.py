@@ -12,7 +12,10 @@ create table effects (seq bigserial primary key, n int not null, id bigint not n
 create table runs (seq bigserial primary key, n int not null, id bigint not null, node int not null,
                    began timestamptz not null default clock_timestamp(), ended timestamptz);
 create table failures (n int not null);
-grant all on effects, runs, failures to onceward_app;
+create table counter (n int not null);
+insert into counter values (0);
+create table limits (node int primary key, times int not null);
+grant all on effects, runs, failures, counter to onceward_app;
 grant all on all sequences in schema public to onceward_app;
 
 -- Pruning deletes the history of a job, but not this one.
@@ -58,6 +61,15 @@ class Records:
                 raise Failure(f"item {n} fails {fails} times")
         finally:
             await self._pool.execute("update runs set ended = clock_timestamp() where seq = $1", row)
+
+    async def note_limits(self, times: int) -> None:
+        """Record how often row locks have limited groups in this node."""
+        assert self._pool is not None
+        await self._pool.execute(
+            "insert into limits values ($1, $2) on conflict (node) do update set times = excluded.times",
+            self._node,
+            times,
+        )
 
     def run_in_thread(self, n: int, id: int, *, fails: int, pause_s: float = 0.0) -> None:
         """Record a run from a thread."""

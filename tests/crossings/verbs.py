@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+from uuid import UUID
 
 from hypothesis import strategies as st
 
+from onceward.db import Connection
 from onceward.inbox import sources
+from onceward.trust.organizations import set_weight
 from onceward.webhooks.provider import SourceConfig
 from onceward.webhooks.registry import get_provider
 from onceward.work import ConfiguredJob, controls, dead_letters
@@ -19,9 +22,12 @@ from tests.crossings.versions import PUBLISHED
 if TYPE_CHECKING:
     from tests.crossings.world import World
 
-JobName = Literal["write", "call", "compute", "index", "moved", "fresh"]
+JobName = Literal["write", "call", "compute", "index", "moved", "count", "fresh"]
 Unique = Literal["unfinished", "within", "forever", "replace", "debounce"]
-TRANSACTIONAL = {"write", "index", "moved", "fresh"}
+TRANSACTIONAL = {"write", "index", "moved", "count", "fresh"}
+Owner = Literal["a", "b"]
+OWNERS: dict[Owner, UUID] = {"a": UUID(int=1), "b": UUID(int=2)}
+"""The organizations."""
 ACTOR = "operator:test"
 
 
@@ -39,6 +45,7 @@ class Enqueue:
     delay_s: float = 0.0
     head_start: bool = False
     fair_key: str | None = None
+    owner: Owner | None = None
     unique: Unique | None = None
     key: Literal["x", "y"] = "x"
     fails: Literal[0, 1, 99] = 0
@@ -70,6 +77,8 @@ class Enqueue:
             job = job.head_start(60)
         if self.fair_key is not None:
             job = job.fair_by(self.fair_key)
+        if self.owner is not None:
+            job = job.for_organization(OWNERS[self.owner])
         match self.unique:
             case "unfinished":
                 job = job.unique(self.key)
@@ -87,7 +96,8 @@ class Enqueue:
         job = self.configured(world)
         match self.via:
             case "tx":
-                async with world.engine.transaction() as tx:
+                owner = None if self.owner is None else OWNERS[self.owner]
+                async with world.engine.transaction(organization=owner) as tx:
                     done = await tx.enqueue(job, **self.arguments(n))
             case "many":
                 [done] = await world.engine.enqueue_many([job.call(**self.arguments(n))])
@@ -97,7 +107,13 @@ class Enqueue:
 
     async def _through_sql(self, world: World, n: int) -> int:
         """As another language would, which does not know the queue of the job."""
-        return await world.db.fetchval(
+        async with world.db.acquire() as conn, conn.transaction():
+            if self.owner is not None:
+                await conn.execute(f"set local onceward.organization = '{OWNERS[self.owner]}'")
+            return await self._enqueue_in(conn, n)
+
+    async def _enqueue_in(self, conn: Connection, n: int) -> int:
+        return await conn.fetchval(
             "select onceward.enqueue($1, $2, queue => coalesce($3, 'default'), lane => $4, ordered => $5, cap => $6,"
             " fair_key => $7)",
             self.job,
@@ -217,6 +233,16 @@ class RotateKey:
 
 
 @dataclass(frozen=True, slots=True)
+class SetWeight:
+    owner: Owner
+    weight: Literal[1, 2, 7]
+
+    async def do(self, world: World) -> None:
+        async with world.db.transaction(role="engine") as tx:
+            await set_weight(tx, OWNERS[self.owner], self.weight, actor=ACTOR)
+
+
+@dataclass(frozen=True, slots=True)
 class PauseQueue:
     queue: Literal["default", "slow", "events", "post", "deliveries"]
 
@@ -291,9 +317,15 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Many jobs at once, so that their handlers wait and share commits; in `order`, in one ordered lane."""
+    """Many jobs at once, so that their handlers wait and share commits; in `order`, in one ordered lane.
+
+    Handlers of `count` wait for each other's row locks.
+    """
 
     count: int
+    job: Literal["write", "count"] = "write"
+    owners: Literal[0, 1, 2] = 0
+    """Over how many organizations the jobs are spread."""
     order: Literal["a", "b"] | None = None
     fails: Literal[0, 1, 99] = 0
     """How often the job in the middle fails."""
@@ -304,6 +336,8 @@ class Burst:
         middle = self.count // 2
         verbs = [
             Enqueue(
+                job=self.job,
+                owner=("a", "b")[at % self.owners] if self.owners else None,
                 order=self.order,
                 fails=self.fails if at == middle else 0,
                 fair_key=f"k{at % self.keys}" if self.keys else None,
@@ -322,7 +356,7 @@ SOURCES = st.sampled_from(["shop", "ordered", "rated"])
 
 enqueues = st.builds(
     Enqueue,
-    job=st.sampled_from(["write", "write", "call", "compute", "index", "moved", "fresh"]),
+    job=st.sampled_from(["write", "write", "call", "compute", "index", "moved", "count", "fresh"]),
     via=st.sampled_from(["engine", "engine", "tx", "many", "sql"]),
     queue=st.sampled_from([None, None, "slow"]),
     order=st.sampled_from([None, None, None, "a", "b"]),
@@ -330,6 +364,7 @@ enqueues = st.builds(
     delay_s=st.sampled_from([0.0, 0.0, 0.3]),
     head_start=st.sampled_from([False, False, True]),
     fair_key=st.sampled_from([None, None, "p", "q"]),
+    owner=st.sampled_from([None, None, "a", "b"]),
     unique=st.sampled_from([None, None, None, "unfinished", "within", "forever", "replace", "debounce"]),
     key=st.sampled_from(["x", "y"]),
     fails=st.sampled_from([0, 0, 0, 1, 99]),
@@ -354,6 +389,8 @@ publications = st.builds(Publish, ordered=st.booleans(), fails=st.sampled_from([
 bursts = st.builds(
     Burst,
     count=st.integers(8, 24),
+    job=st.sampled_from(["write", "count"]),
+    owners=st.sampled_from([0, 1, 2]),
     order=st.sampled_from([None, "a", "b"]),
     fails=st.sampled_from([0, 0, 1, 99]),
     keys=st.sampled_from([0, 1, 5]),
@@ -367,6 +404,7 @@ operations = st.one_of(
     st.builds(PauseSource, SOURCES),
     st.builds(ResumeSource, SOURCES),
     st.builds(Cancel, st.integers(0, 30)),
+    st.builds(SetWeight, st.sampled_from(["a", "b"]), st.sampled_from([1, 2, 7])),
     st.just(ReplayDeadLetters()),
     st.just(DiscardDeadLetters()),
     st.just(Prune()),

@@ -51,7 +51,21 @@ def make_app(version: Version, records: Records) -> Made:
         await effect(tx, n, job.id)
         await records.run(n, job.id, fails=fails, pause_s=pause_s)
 
-    jobs: dict[str, Any] = {"write": write, "call": call, "compute": compute, "index": index, "moved": moved}
+    @app.job(retry=retry)
+    async def count(job: Job, tx: Tx, *, n: int, fails: int = 0, pause_s: float = 0.0) -> None:
+        """All of them lock the same row, for long enough that others wait for it."""
+        await tx.execute("update counter set n = n + 1")
+        await effect(tx, n, job.id)
+        await records.run(n, job.id, fails=fails, pause_s=pause_s or 0.01)
+
+    jobs: dict[str, Any] = {
+        "write": write,
+        "call": call,
+        "compute": compute,
+        "index": index,
+        "moved": moved,
+        "count": count,
+    }
     if version == "new":
 
         @app.job(retry=retry)

@@ -30,11 +30,12 @@ from onceward.work.upkeep import old_jobs
 from tests.crossings.model import ENDS, Item, Model, Seen, describe
 from tests.crossings.node import LOOPBACK, UPKEEP, Node
 from tests.crossings.tables import CREATE, Records
-from tests.crossings.verbs import TRANSACTIONAL, Enqueue, ResumeQueue, ResumeSource
+from tests.crossings.verbs import OWNERS, TRANSACTIONAL, Enqueue, ResumeQueue, ResumeSource
 from tests.crossings.versions import APP, PUBLISHED, Version, make_app
 from tests.inbox.conftest import call
 
-OLD_TASKS = {"write", "call", "compute", "index", "moved", "flow", "charge.succeeded", "charge.updated"}
+OLD_TASKS = {"write", "call", "compute", "index", "moved", "count", "flow", "charge.succeeded", "charge.updated"}
+ORGANIZATIONS = "insert into onceward.organizations (organization_id, slug, name) select o, s, s from unnest($1::uuid[], $2::text[]) as of (o, s)"
 WITHIN_S = 45.0
 """How long everything that can run may take, on a slow machine with workers that were just killed."""
 
@@ -72,6 +73,8 @@ class World:
         self._numbers = 0
         self.shared = 0
         """How many attempts shared their commit with others."""
+        self.limited = 0
+        """How often row locks limited the groups of a task."""
         self.keys = ("key number 0 of the tests, which is long enough",)
         """The keys of the installation, newest first."""
         self.endpoints: dict[str, UUID] = {}
@@ -80,6 +83,7 @@ class World:
     async def open(self) -> None:
         self.db = await Database.open(self.url, min_size=1, max_size=6)
         await self.db.execute(CREATE)
+        await self.db.execute(ORGANIZATIONS, list(OWNERS.values()), list(OWNERS))
         self._records = Records(self.url, 0)  # of inline events, which the web nodes handle
         await self._records.open()
         made = make_app("new", self._records)
@@ -250,8 +254,13 @@ class World:
         while await self._close_breakers():
             await self.settle()
         self.shared = await self.db.fetchval("select count(*) from history where shared > 1")
+        self.limited = await self.db.fetchval("select coalesce(sum(times), 0) from limits")
         seen = await self._seen()
-        if problems := self.model.problems(seen):
+        problems = self.model.problems(seen)
+        counted = {n for item in self.model.items if item.task == "count" for n in item.tokens}
+        if (counter := await self.db.fetchval("select n from counter")) != sum(n in counted for n, _ in seen.effects):
+            problems.append(f"the counter is {counter}, which is not how often handlers have counted")
+        if problems:
             raise AssertionError(describe(problems, await self._history()))
 
     async def _close_breakers(self) -> bool:
