@@ -299,7 +299,7 @@ async def drain_row_update(rig: Rig) -> list[Measurement]:
 async def drain_ordered(rig: Rig) -> list[Measurement]:
     """Drain a thousand ordered lanes of jobs that write one row each."""
     calls = [write.in_order(f"lane-{lane}").call(body=ARGUMENT) for lane in range(ORDERED_LANES)]
-    return await _drain_writing(rig, "drain-ordered", "ordered", calls, None, peers=("graphile-worker",))
+    return await _drain_writing(rig, "drain-ordered", "ordered", calls, None, peers=("graphile-worker", "pg-boss"))
 
 
 async def _drain_writing(

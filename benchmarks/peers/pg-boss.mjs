@@ -10,6 +10,7 @@ const pg = require("pg");
 
 const BATCH = 500;
 const WORKERS = 4;
+const ORDERED = WRITES === "ordered";
 
 class Peer {
   schema = "bench_pg_boss";
@@ -36,7 +37,7 @@ class Peer {
 
   async install() {
     const boss = await this.#boss({ max: 1 });
-    await boss.createQueue("noop", { notify: true });
+    await boss.createQueue("noop", { notify: true, ...(ORDERED ? { policy: "key_strict_fifo" } : {}) });
     await boss.stop({ graceful: false });
   }
 
@@ -49,7 +50,10 @@ class Peer {
   }
 
   async enqueueMany(count) {
-    await this.boss.insert("noop", Array.from({ length: count }, () => ({ data: ARGUMENT })));
+    await this.boss.insert("noop", Array.from({ length: count }, (_, n) => ({
+      data: ARGUMENT,
+      ...(ORDERED ? { singletonKey: `lane-${n % 1000}` } : {}),
+    })));
   }
 
   async work(handled) {
