@@ -11,7 +11,7 @@ from uuid import UUID
 from onceward.engine import Engine
 from onceward.telemetry.logs import running
 from onceward.work import AppRegistry, Claimed, Host, JobTask, Task
-from onceward.work.claim import claim, claim_lanes, new_lease
+from onceward.work.claim import claim, claim_lanes, new_lease, release
 from onceward.work.commit_sharing import Member, Sharing
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
@@ -63,6 +63,10 @@ async def _run_due(
             taken = await _take(engine, queue, sorted(engine.registry.tasks), worker)
             line = Line(engine.registry, _batches(engine.registry, taken))
             while (batch := line.next()) is not None:
+                if batch[0].is_blocked:  # the work before it in its ordered lane has not succeeded
+                    async with engine.db.acquire() as conn:
+                        await release(conn, batch)
+                    continue
                 task = engine.registry.tasks[batch[0].task]
                 token = running.set(batch[0])
                 try:
@@ -90,6 +94,7 @@ class Line(LoneSlot):
     def __init__(self, registry: AppRegistry, batches: list[list[Claimed]]) -> None:
         self._registry = registry
         self._batches = deque(batches)
+        self._last: Claimed | None = None
 
     def next(self) -> list[Claimed] | None:
         return self._batches.popleft() if self._batches else None
@@ -99,12 +104,13 @@ class Line(LoneSlot):
             return None
         work = self._batches[0][0]
         task = self._registry.tasks[work.task]
-        if not fits(task, work):
+        if (work.is_blocked and work.after is not self._last) or not fits(task, work):
             return None
         self._batches.popleft()
         return Member(task, work)
 
     def turns_to(self, work: Claimed, *, follows_others: bool) -> None:
+        self._last = work
         running.set(work)
 
 
@@ -130,7 +136,14 @@ async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> li
         work = taken.work
         if not work:
             lanes = await claim_lanes(
-                conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker, suspect=True
+                conn,
+                queue=queue,
+                tasks=names,
+                most=50,
+                lease=new_lease(),
+                worker=worker,
+                suspect=True,
+                together=[name for name in names if engine.registry.tasks[name].shares],
             )
             work = lanes.work
         for each in work:

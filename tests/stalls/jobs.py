@@ -79,6 +79,14 @@ async def enqueue_group(engine: Engine) -> None:
     await engine.enqueue_many([second.call(n=n) for n in range(2, 4)])
 
 
+async def enqueue_run(engine: Engine) -> None:
+    """Jobs of an ordered lane, which are claimed together and share a transaction; one of them fails in it."""
+    await engine.enqueue_many([second.in_order("lane").call(n=n) for n in range(2)])
+    await engine.enqueue(stumbles.in_order("lane"), n=7)
+    await engine.enqueue_many([second.in_order("lane").call(n=n) for n in range(2, 4)])
+
+
 job = scenario(app, enqueue_jobs)
 group = scenario(app, enqueue_group)
+run = scenario(app, enqueue_run)
 batch = scenario(app, enqueue_batch)

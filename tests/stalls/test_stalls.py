@@ -20,6 +20,7 @@ SCENARIOS = [
     "jobs:job",
     "jobs:batch",
     "jobs:group",
+    "jobs:run",
     "webhooks:event",
     "webhooks:inline",
     "webhooks:inline_large",

@@ -16,7 +16,7 @@ from onceward.statements import read_statement
 from onceward.testing import until
 from onceward.work.claimed import Claimed
 from onceward.work.commit_sharing import MOST, Experience
-from onceward.work.contention import FEW, JAM_S, STALLED_S, TRIAL_S, Line, Turn, count_held_up
+from onceward.work.contention import FEW, JAM_S, LIMITED, STALLED_S, TRIAL_S, Line, Turn, count_held_up
 from onceward.work.held_back import HeldBack
 from onceward.work.worker import Worker, WorkerOptions
 
@@ -212,6 +212,7 @@ async def test_a_worker_learns_that_handlers_lock_the_same_row_and_all_work_ends
     worker = Worker(
         db, app.registry, engine.waker, options=WorkerOptions(only_queues=("default",)), open_tx=engine.open_tx
     )
+    before = LIMITED.labels("count", "small").total
     with capture_logs() as logs:
         await worker.start()
         try:
@@ -222,6 +223,7 @@ async def test_a_worker_learns_that_handlers_lock_the_same_row_and_all_work_ends
             await engine.stop()
     assert await db.fetchval("select n from hot") == 200
     assert [each["task"] for each in logs if each["event"] == "groups.limited"] == ["count"]
+    assert LIMITED.labels("count", "small").total > before
 
 
 async def _all_done(db: Database) -> bool:

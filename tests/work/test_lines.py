@@ -232,7 +232,7 @@ def test_every_statement_that_inserts_work_of_an_organization_says_in_which_line
     assert [columns for columns in inserts if " line" not in columns] == []
 
 
-@pytest.mark.parametrize("lines_", [1, 1000])
+@pytest.mark.parametrize("lines_", [1, 1000, 10_000])
 async def test_a_claim_in_rounds_reads_what_it_takes_whatever_waits(db: Database, lines_: int) -> None:
     await db.execute(
         """

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from onceward import Onceward, Tx
+from onceward import Engine, Job, Onceward, Tx
 from onceward.db import Database, Transaction, Unavailable
-from onceward.testing import until
+from onceward.testing import crash_test, until
 from onceward.work import worker
 from onceward.work.claim import claim_lanes, new_lease
 from onceward.work.claimed import Claimed
@@ -130,6 +130,36 @@ async def test_rows_of_a_lane_share_commits_in_their_order_and_stop_at_a_failure
     assert await here.db.fetchval(f"{others} and (args ->> 'n')::int <> {fails or 0}") == 0, (
         "only the failing row is charged"
     )
+
+
+async def test_a_crash_at_any_gate_of_a_run_of_a_lane_changes_neither_its_order_nor_its_effects(
+    db: Database, thorough: bool
+) -> None:
+    app = Onceward("t")
+
+    @app.job(retry=[0.0])
+    async def step(job: Job, tx: Tx, *, n: int) -> None:
+        await tx.execute("insert into steps (lane, n) values ('a', $1)", n)
+        if n == 3 and job.attempt == 1:
+            raise RuntimeError("not yet")
+
+    await db.execute(STEPS)
+    engine = Engine(db, app.registry)
+
+    async def arrange() -> None:
+        await engine.enqueue_many([step.in_order("a").call(n=n) for n in range(6)])
+
+    async def observe() -> Any:
+        steps = [row["n"] for row in await db.fetch("select n from steps order by at")]
+        ended = "select count(*) from onceward.attempts where outcome = $1"
+        return steps, [await db.fetchval(ended, outcome) for outcome in ("success", "dead_letter")]
+
+    async def reset() -> None:
+        await db.execute("truncate steps, onceward.jobs, onceward.work, onceward.attempts, onceward.claims")
+
+    gates = await crash_test(engine, arrange=arrange, observe=observe, reset=reset, every=thorough)
+    assert gates.count("after-join") >= 4, "rows of the lane share a transaction"
+    assert await observe() == (list(range(6)), [6, 0])
 
 
 @pytest.mark.parametrize("error", [Unavailable("no connection"), ConnectionError("broken"), RuntimeError("a bug")])

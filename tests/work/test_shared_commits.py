@@ -12,9 +12,11 @@ from sqlalchemy import text
 from onceward import Engine, Job, JobEnd, Onceward, Permanent, Snooze, Tx
 from onceward.db import Database
 from onceward.sqlalchemy import session_of
-from onceward.statements import read_statement
+from onceward.telemetry.logs import running
 from onceward.testing import crash_test, drain, until
-from onceward.work import commit_sharing, slots
+from onceward.work import slots
+from onceward.work.commit_sharing import WaitedTooLong
+from onceward.work.outcomes import Cancelled
 
 EFFECTS = "create table effects (n int, who text default current_setting('onceward.cause')); grant all on effects to onceward_app"
 
@@ -327,6 +329,11 @@ async def test_a_group_survives_a_crash_at_every_gate_with_every_kind_of_failure
             raise ValueError("once")
         if n == 5:
             await tx.execute("insert into late values (5), (5)")
+        claimed = running.get()
+        if n == 7 and claimed is not None and claimed.follows_others:  # as its slot would stop it
+            raise WaitedTooLong("slow")
+        if n == 8:
+            raise Cancelled("by an operator")
 
     @app.job
     async def follow(tx: Tx, *, n: int) -> None:
@@ -353,13 +360,14 @@ async def test_a_group_survives_a_crash_at_every_gate_with_every_kind_of_failure
         )
 
     async def arrange() -> None:
-        await engine.enqueue_many([note.call(n=n) for n in range(7)])
+        await engine.enqueue_many([note.call(n=n) for n in range(9)])
 
     gates = await crash_test(engine, arrange=arrange, observe=observe, reset=reset, every=thorough)
     assert gates.count("before-join") >= 8
     assert {"after-begin", "after-join", "before-commit", "after-commit", "after-settle"} <= set(gates)
-    found, *_ = await observe()
-    assert found == [0, 1, 3, 4, 6, 100, 101, 103, 104, 106]
+    found, ended, *_ = await observe()
+    assert found == [0, 1, 3, 4, 6, 7, 100, 101, 103, 104, 106, 107]
+    assert ("8", "note", "cancelled") in ended
 
 
 async def test_a_worker_shares_under_backlog_and_not_without_one(bench, patient: None) -> None:
@@ -471,25 +479,3 @@ async def test_a_lost_connection_in_a_group_charges_nobody_else(bench, patient: 
     found = await attempts(here.db)
     assert {each[0] for of in found.values() for each in of} == {"success"}
     assert found[3][0][1] is not None
-
-
-async def test_attempts_say_why_their_group_was_rolled_back(db: Database) -> None:
-    app = Onceward("t")
-
-    @app.job(retry=[])
-    async def note(tx: Tx, *, n: int) -> None:
-        if n == 2:
-            raise ValueError("bad")
-
-    engine = Engine(db, app.registry)
-    jobs = await engine.enqueue_many([note.call(n=n) for n in range(4)])
-    before = commit_sharing.ROLLED_BACK.labels("note", "failed").total
-    await drain(engine)
-    error = await db.fetchval("select error from onceward.attempts where work_id = $1", jobs[2].id)
-    parted = {"members": 3, "rolled_back": "ValueError"}
-    assert error["group"] == parted
-    others = await db.fetch("select error from onceward.attempts where outcome = 'success' order by work_id")
-    assert [row["error"] for row in others] == [{"group": parted}, {"group": parted}, None]
-    assert commit_sharing.ROLLED_BACK.labels("note", "failed").total == before + 1
-    [row] = await db.fetch(read_statement("work", "page_slowest"))
-    assert (row["count"], row["failed"], row["per_commit"]) == (4, 1, 1.5), "what the overview shows"
