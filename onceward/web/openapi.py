@@ -25,6 +25,13 @@ from onceward.work.offered import offered_tasks
 MODELS = "#/components/schemas/"
 HEADER_CREDENTIALS = ("any credential", "session", "sign-in of the student")
 """How the credentials begin that a request sends in the header Authorization."""
+FILES = {
+    ".csv": "text/csv",
+    ".ics": "text/calendar",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+}
+"""What the operations send whose path ends like this."""
 METHODS = ("get", "put", "post", "patch", "delete")
 PROBLEM: dict[str, Any] = {
     "title": "Problem",
@@ -124,6 +131,7 @@ def complete(
         credential = credentials.get((method, path), HEADER_CREDENTIALS[0])
         if not credential.startswith(HEADER_CREDENTIALS):
             operation["security"] = []
+        _correct_files(path, operation["responses"])
         if path.startswith("/api/"):
             if method == "post":
                 _add_key(operation)
@@ -131,6 +139,17 @@ def complete(
         else:
             operation["responses"].pop("422", None)
     return _with_readable_models(document)
+
+
+def _correct_files(path: str, responses: dict[str, Any]) -> None:
+    """Correct what FastAPI writes for a route that returns a whole response, such as a file: JSON of any form."""
+    for response in responses.values():
+        content: dict[str, Any] = response.get("content", {})
+        if content.get("application/json", {}).get("schema") == {}:
+            media_type = FILES.get(path[path.rfind(".") :])
+            del response["content"]
+            if media_type is not None:
+                response["content"] = {media_type: {"schema": {"type": "string", "format": "binary"}}}
 
 
 def _name_operations(document: dict[str, Any]) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,10 +19,11 @@ from tests.child import ROOT
 from tests.live.conftest import Start
 from tests.live.frontend_app import app
 from tests.live.test_queries import add_seat
+from tests.npm import NEEDS_NPM, installed_modules
 
 pytestmark = [
     *NEEDS_CHROMIUM,
-    pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed: apt install npm"),
+    NEEDS_NPM,
 ]
 
 FRONT_END = Path(__file__).parent / "frontend"
@@ -35,18 +34,7 @@ TIMEOUT_MS = 60_000
 
 @pytest.fixture(scope="session")
 def modules() -> Path:
-    """Install what the lock file names, once per checkout and lock file."""
-    lock, installed = FRONT_END / "package-lock.json", FRONT_END / "node_modules"
-    stamp = installed / ".locked"
-    with (FRONT_END / "package.json").open() as guard:
-        fcntl.flock(guard, fcntl.LOCK_EX)  # other processes of this test run may want the same
-        if not stamp.exists() or stamp.read_bytes() != lock.read_bytes():
-            command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
-            done = subprocess.run(command, cwd=FRONT_END, capture_output=True, text=True, check=False, timeout=200)
-            if done.returncode != 0:
-                pytest.skip(f"npm cannot reach its registry: {done.stderr[-200:]}")
-            shutil.copy(lock, stamp)
-    return installed
+    return installed_modules(FRONT_END)
 
 
 async def run(*command: str | Path, cwd: Path) -> str:
