@@ -7,6 +7,7 @@ made-up release on top (tools/upgrade/trees.py); `versions.origin` says which, a
 from __future__ import annotations
 
 import asyncio
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,3 +65,15 @@ def test_a_version_of_the_repository_is_used_if_it_is_named(tmp_path: Path) -> N
     versions = prepare(tmp_path, old="HEAD")
     assert versions.origin.startswith("old: HEAD; new: ")
     assert (versions.old.source / "onceward/__init__.py").exists()
+
+
+def test_the_old_version_may_be_a_wheel(tmp_path: Path) -> None:
+    wheel = tmp_path / "onceward-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("onceward/__init__.py", '__version__ = "0.1.0"\n')
+        archive.writestr("onceward-0.1.0.dist-info/METADATA", "Name: onceward\n")
+    versions = prepare(tmp_path / "trees", old=str(wheel))
+    assert versions.origin == f"old: {wheel}; new: the working tree"
+    assert [path.name for path in versions.old.source.iterdir()] == ["onceward"]
+    with pytest.raises(SystemExit, match="make release"):
+        prepare(tmp_path / "others", old=str(tmp_path / "missing.whl"))

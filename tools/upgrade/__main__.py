@@ -19,9 +19,9 @@ from tools.upgrade.trees import PREVIOUS, prepare
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "--old", help=f"tag, branch or commit of the old version (default: {PREVIOUS} if the tag exists)"
+        "--old", help=f"tag, branch, commit or wheel of the old version (default: {PREVIOUS} if the tag exists)"
     )
-    parser.add_argument("--new", help="tag, branch or commit of the new version (default: the working tree)")
+    parser.add_argument("--new", help="tag, branch, commit or wheel of the new version (default: the working tree)")
     parser.add_argument("--rate", type=float, default=40.0, help="webhooks per second (40)")
     parser.add_argument("--between", type=int, default=80, help="webhooks between two steps (80)")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The two versions: source trees from version control, or a made-up next release of the same source.
+"""The two versions: source trees from version control, wheels, or a made-up next release of the same source.
 
 The old version is the tag 0.1.0, or the working tree if the clone has no such tag (CI clones without tags). If old and new
 have the same schema, a next release is added to the copy of the new one: columns on hot tables, changed SQL functions, a new
@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import zipfile
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -54,7 +55,8 @@ def commit_of(ref: str) -> str | None:
 
 
 def prepare(folder: Path, *, old: str | None = None, new: str | None = None) -> Versions:
-    """Write both trees below the folder. Without refs: the tag of the previous release, and the working tree."""
+    """Write both trees below the folder. A version is a ref of git or the path of a wheel. Without them: the tag of the
+    previous release, and the working tree."""
     previous = old or (PREVIOUS if commit_of(f"refs/tags/{PREVIOUS}") else None)
     source = ROOT if previous is None else _write(folder / "old", previous)
     target = _write(folder / "new", new)
@@ -73,6 +75,12 @@ def _write(folder: Path, ref: str | None) -> Path:
         shutil.copytree(
             ROOT / "onceward", folder / "onceward", ignore=shutil.ignore_patterns("__pycache__", "node_modules")
         )
+        return folder
+    if ref.endswith(".whl"):
+        if not Path(ref).is_file():
+            raise SystemExit(f"there is no wheel {ref}: `make release VERSION={PREVIOUS} ARGS=--dry-run` builds one")
+        with zipfile.ZipFile(ref) as wheel:
+            wheel.extractall(folder, [name for name in wheel.namelist() if name.startswith("onceward/")])
         return folder
     archive = git("archive", "--format=tar", ref, "onceward")
     if archive is None:
