@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -131,6 +132,7 @@ def main() -> None:
 
 def use(image: Image, port: int) -> None:
     began = time.monotonic()
+    check_sboms(Path(image.root))
     assert "Read-only file system" in image.run("write", "python", "-c", "open('/x', 'w')", fails=True)
     image.run("migrate", "onceward", "migrate")
     image.run("source", "onceward", "sources", "add", "shop", "--provider", "stripe", "--secret", SECRET)
@@ -154,6 +156,22 @@ def use(image: Image, port: int) -> None:
     print(f"the webhook is handled after {time.monotonic() - began:.1f} s")
     image.stop("worker", worker)
     image.stop("web", web)
+
+
+def check_sboms(root: Path) -> None:
+    """The image says what it contains, and leaves nothing out."""
+    python, debian = (
+        {each["name"] for each in json.loads((root / name).read_text())["components"]}
+        for name in ("venv/sbom.cdx.json", "usr/share/sbom/debian.cdx.json")
+    )
+    installed = {
+        re.sub(r"[-_.]+", "-", path.name.split("-")[0]).lower()
+        for path in root.glob("venv/lib/python3*/site-packages/*.dist-info")
+    }
+    assert python == installed, python ^ installed
+    status = (root / "var/lib/dpkg/status").read_text()
+    assert debian == set(re.findall(r"^Package: (.+)$", status, re.MULTILINE)), "a package of Debian is missing"
+    print(f"the SBOMs have {len(python)} packages of Python and {len(debian)} of Debian")
 
 
 def wait_until_ready(port: int, processes: tuple[subprocess.Popen[str], ...]) -> None:
