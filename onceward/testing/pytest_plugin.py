@@ -1,7 +1,7 @@
 """The pytest plugin of Onceward: fixtures for a migrated database, an engine, a clock and a running process.
 
 pytest loads it through the entry point `pytest11`. Name the app in pytest's settings (`onceward_app = "shop.app:app"`),
-or define a fixture `onceward_app`. The async fixtures need pytest-asyncio (`pip install onceward[testing]`).
+or define a fixture `onceward_app`. The async fixtures need pytest-asyncio (`pip install 'onceward[testing]'`).
 
 Importing this module imports nothing else of Onceward: pytest loads it in every project that has Onceward installed.
 """
@@ -76,7 +76,9 @@ def _needs_asyncio(function: Callable[..., AsyncIterator[Any]]) -> Any:
         return async_fixture(function)
 
     def missing() -> None:
-        raise pytest.UsageError(f"the fixture {function.__name__} needs pytest-asyncio: pip install onceward[testing]")
+        raise pytest.UsageError(
+            f"the fixture {function.__name__} needs pytest-asyncio: pip install 'onceward[testing]'"
+        )
 
     missing.__doc__ = function.__doc__
     return pytest.fixture(missing, name=function.__name__)

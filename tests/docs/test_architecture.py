@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names files and functions: each of them exists."""
+"""ARCHITECTURE.md and the tour name files and functions: each of them exists, and the tour leaves out none of the paths."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-NAMED = sorted(set(re.findall(r"\b((?:[a-z_]+/)*[a-z_]+\.py):(\w+)", TEXT)))
-STATEMENTS = sorted(set(re.findall(r"\b((?:[a-z_]+/)*(?:sql|functions)/(?:[a-z_]+/)?[a-z_]+\.sql)\b", TEXT)))
+TOUR = (ROOT / "docs" / "architecture-tour.md").read_text(encoding="utf-8")
+BOTH = TEXT + TOUR
+NAMED = sorted(set(re.findall(r"\b((?:[a-z_]+/)*[a-z_]+\.py):(\w+)", BOTH)))
+STATEMENTS = sorted(set(re.findall(r"\b((?:[a-z_]+/)*(?:sql|functions)/(?:[a-z_]+/)?[a-z_]+\.sql)\b", BOTH)))
 PATHS = ("webhook", "job", "message", "live query", "page of the dashboard")
 
 
@@ -19,6 +21,13 @@ def test_all_five_paths_are_drawn() -> None:
     for path in PATHS:
         assert f"**A {path}**" in TEXT
     assert len(NAMED) > 35
+
+
+def test_the_tour_follows_the_paths_of_the_architecture() -> None:
+    paths = TEXT.partition("## Five paths, step by step")[2].partition("## Tables")[0]
+    for path in re.split(r"^\*\*A ", paths, flags=re.MULTILINE)[1:]:
+        named = set(re.findall(r"^((?:[a-z_]+/)*[a-z_]+\.py:\w+)", path, re.MULTILINE))
+        assert len(named & set(re.findall(r"[\w/]+\.py:\w+", TOUR))) >= 1, path.partition("**")[0]
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
