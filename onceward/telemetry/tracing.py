@@ -162,11 +162,11 @@ def remote_parent(headers: Mapping[str, str]) -> str | None:
 
 
 def current_trace_id() -> str | None:
-    """Return the trace id of the current span in hexadecimal digits, or None if there is no span that is recorded."""
+    """Return the trace id of the current span in hexadecimal digits, or None if there is none that is sampled."""
     if _Tracing.tracer is None:
         return None
     context = _trace().get_current_span().get_span_context()
-    return f"{context.trace_id:032x}" if context.is_valid else None
+    return f"{context.trace_id:032x}" if context.is_valid and context.trace_flags.sampled else None
 
 
 def current_trace() -> str | None:
@@ -178,8 +178,10 @@ def current_trace() -> str | None:
 
 
 def trace_id_of(trace: str | None) -> str | None:
-    """Return the trace id of a trace text, or None if it is none."""
-    return trace[3:35] if trace is not None and TRACEPARENT.match(trace) else None
+    """Return the trace id of a trace text, or None if it is none or not sampled."""
+    if trace is None or TRACEPARENT.match(trace) is None or not int(trace[53:55], 16) & 1:
+        return None
+    return trace[3:35]
 
 
 def outgoing_headers() -> dict[str, str]:

@@ -50,3 +50,9 @@ def test_every_query_uses_the_chosen_data_source() -> None:
     assert sources == {"${datasource}"}
     assert names == {"datasource"}
     assert DASHBOARD["uid"] == "onceward"
+
+
+def test_panels_of_durations_lead_to_traces() -> None:
+    for panel in PANELS:
+        for target in panel.get("targets", ()):
+            assert target.get("exemplar", False) == ("_bucket" in target["expr"]), panel["title"]

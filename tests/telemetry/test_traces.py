@@ -256,6 +256,13 @@ async def test_a_batch_belongs_to_the_first_trace_and_is_linked_to_those_that_en
         assert await receiver.spans(trace) == [], "they end in the batch; nothing goes on in them"
 
 
+def test_only_sampled_traces_are_exemplars() -> None:
+    trace = secrets.token_hex(16)
+    assert tracing.trace_id_of(f"00-{trace}-{'1' * 16}-01") == trace
+    assert tracing.trace_id_of(f"00-{trace}-{'1' * 16}-00") is None
+    assert tracing.trace_id_of("nonsense") is None
+
+
 async def test_without_tracing_nothing_is_stored_or_sent(db: Database, database_url: str) -> None:
     process = await started(database_url, roles=set(), app=make_app())
     try:
