@@ -14,7 +14,7 @@ from onceward.webhooks.provider import Rejected
 Encoding = Literal["hex", "base64", "base64url"]
 KeyEncoding = Literal["text", "base64", "hex", "whsec", "sha1"]
 TimestampUnit = Literal["s", "ms", "any", "iso", "http"]
-"""`any` is for senders whose documents contradict each other: seconds or milliseconds, told apart by their size."""
+"""`any` is for senders whose documents contradict each other: seconds or milliseconds, distinguished by their size."""
 
 # This number of seconds is the year 5138; the same number of milliseconds is 1973.
 _LARGEST_SECONDS: Final = 100_000_000_000
