@@ -1,9 +1,9 @@
 """List the public interface, one line for each thing: what a release promises, so that the next one can be compared with it.
 
-    python tools/public_interface.py --database postgresql:...       # on a migrated database
+    python tools/public_interface.py                 # on an embedded PostgreSQL of its own
 
-`tools/release.py set` records the list of a release in tests/packaging/released_interface.txt. From then on a test fails when a line of it
-has gone or changed and the section Unreleased of CHANGELOG.md does not name the thing in backticks. New lines need nothing.
+`tools/release.py record` writes the list to tests/packaging/released_interface.txt, `set` does so for each release. A test fails when a line
+of it has gone or changed and the section Unreleased of CHANGELOG.md does not name the thing in backticks. New lines need nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +34,8 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import all_settings, load_settings
 from onceward.telemetry.metrics import declared
+from onceward.testing import TestDatabases
+from onceward.testing.databases import TestServer
 
 ROOT = Path(__file__).parents[1]
 SQL = """
@@ -172,10 +175,14 @@ def _load(path: Path) -> ModuleType:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--database", required=True, help="URL of a migrated database")
-    with tempfile.TemporaryDirectory() as folder:
-        lines = asyncio.run(public_interface(parser.parse_args().database, Onceward("interface"), Path(folder)))
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        TestServer() as server,
+        TestDatabases(server, FEATURES.migrations) as databases,
+        redirect_stdout(sys.stderr),  # the log of the web process
+    ):
+        lines = asyncio.run(public_interface(databases.create(), Onceward("interface"), Path(folder)))
     print("\n".join(lines))
 
 
