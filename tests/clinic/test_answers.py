@@ -67,6 +67,62 @@ def last(practice: Practice) -> str:
     return practice.whatsapp.messages[-1]["text"]["body"]
 
 
+OUTCOMES = {
+    "confirm": {"confirmed"},
+    "cancel": {"cancelled"},
+    "cancel_now": {"cancelled"},
+    "keep": {"kept"},
+    "stop": {"opted_out"},
+    "help": {"helped"},
+    "staff": {"unclear", "unanswered"},
+}
+LANGUAGES = {"en": "en", "pt": "pt", "de": "en"}
+"""The language of our questions to people who write in this one: without German texts they are in the clinic's."""
+
+
+def sample() -> list[tuple[str, Asked, str, str]]:
+    """One answer of each language for each question and each meaning: language, question, text and meaning."""
+    found = {(row["language"], asked, row[asked]): row["text"] for row in reversed(CORPUS) for asked in QUESTIONS}
+    return [(language, asked, text, meant) for (language, asked, meant), text in found.items()]
+
+
+@pytest.mark.acceptance("001-H answers")
+async def test_answers_of_each_language_after_a_question_of_ours_do_what_a_person_would_do(practice: Practice) -> None:
+    cases = sample()
+    assert len(cases) > 50
+    numbers = [f"+659123{n:04}" for n in range(len(cases))]
+    booked: list[UUID] = []
+    for (language, asked, *_), number in zip(cases, numbers, strict=True):
+        patient = await practice.patient(f"Ann {number}", whatsapp=number, locale=language)
+        is_reminded, costs = asked in ("attendance", "cancellation"), asked == "cancellation"
+        row = await practice.appointment(patient, hours=30 if is_reminded else 200, price=8000 if costs else 0)
+        booked.append(row)
+        if costs:
+            await practice.pay(row)
+    await practice.clock.advance(hours=7)
+    await practice.run("clinic-reminders")
+    for (_, asked, *_), row in zip(cases, booked, strict=True):
+        if asked == "person":
+            async with practice.acting() as tx:
+                await correspondence.write(tx, row, "Do you take blood thinners?", actor=ACTOR)
+    await practice.drain()
+    for (language, asked, *_), number in zip(cases, numbers, strict=True):
+        if asked in ("attendance", "cancellation"):
+            to = [each for each in practice.whatsapp.messages if each["to"].lstrip("+") == number.lstrip("+")]
+            assert to[-1]["template"]["language"]["code"].startswith(LANGUAGES[language])
+        if asked == "cancellation":
+            assert await practice.write("cancel", sender=number) == "asked_about_fee"
+    wrong: list[tuple[str, Asked, str, str, str]] = []
+    for (language, asked, text, meant), number in zip(cases, numbers, strict=True):
+        outcome = await practice.write(text, sender=number)
+        if outcome not in OUTCOMES[meant]:
+            wrong.append((language, asked, text, meant, outcome))
+    assert wrong == []
+    ends = {"confirm": "confirmed", "cancel": "cancelled", "cancel_now": "cancelled"}
+    for (_, asked, text, meant), row in zip(cases, booked, strict=True):
+        assert (await practice.status(row))[0] == ends.get(meant, "scheduled"), (asked, text)
+
+
 @pytest.mark.acceptance("001-H answers")
 async def test_a_no_to_a_nurse_cancels_nothing(practice: Practice) -> None:
     appointment = await practice.appointment(hours=30, price=8000)

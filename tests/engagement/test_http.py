@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from onceward.trust.keys import create_key
+from onceward_apps.engagement import eligibility
 from tests.engagement.house import values
 from tests.engagement.site import URL, Site, add_user, ago
 from tests.live.conftest import Client
@@ -131,6 +132,15 @@ async def test_an_administrator_chooses_an_organization_first(site: Site) -> Non
     assert "Choose one at the top" in (await site.call("GET", "/dashboard/engagement/preview", key=admin))[1]
     assert (await site.call("GET", f"/dashboard/engagement/user?id={user}", key=admin))[0] == 404
     assert (await site.call("GET", "/dashboard/engagement", key=admin))[0] == 200
+
+
+async def test_a_dry_run_says_when_it_did_not_read_everybody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        await add_user(site, days=20)
+    path = "/dashboard/engagement/preview"
+    assert "this page reads at most" not in (await site.call("GET", path))[1]
+    monkeypatch.setattr(eligibility, "MOST_READ", 2)
+    assert "this page reads at most 2 users of each check" in (await site.call("GET", path))[1]
 
 
 async def test_the_live_query_counts_the_users(site: Site) -> None:

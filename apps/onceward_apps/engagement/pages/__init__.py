@@ -11,10 +11,9 @@ from uuid import UUID
 
 from onceward.trust import Identity
 from onceward.web import Action, ActionRefused, Done, Missing, Page, Pages, Site, View, back
-from onceward_apps.engagement import campaigns
+from onceward_apps.engagement import campaigns, eligibility
 from onceward_apps.engagement.activity import set_opt_out
 from onceward_apps.engagement.app import settings
-from onceward_apps.engagement.eligibility import preview
 from onceward_apps.engagement.errors import EngagementError, UnknownUser
 from onceward_apps.engagement.message_queue import send_test
 from onceward_apps.engagement.model import CAMPAIGNS, Campaign
@@ -46,9 +45,11 @@ async def load_preview(view: View) -> dict[str, Any]:
         return {"title": "Dry run", "crumbs": ("Engagement", PATH), "choose": True, "job": job}
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
+    checks: Counter[str] = Counter()
     users: list[dict[str, Any]] = []
-    async for each in preview(view.conn, view.organization, job):
+    async for each in eligibility.preview(view.conn, view.organization, job):
         counts[each.action] += 1
+        checks[each.check_type] += 1
         if each.action == "nothing":
             reasons[each.why] += 1
         if len(users) < LISTED:
@@ -65,6 +66,7 @@ async def load_preview(view: View) -> dict[str, Any]:
         "reasons": reasons.most_common(),
         "users": users,
         "more": sum(counts.values()) - len(users),
+        "most_read": eligibility.MOST_READ if eligibility.MOST_READ in checks.values() else 0,
     }
 
 
