@@ -25,6 +25,7 @@ function show(course) {
   part("budget").textContent = dollars(course.budget_micros);
   part("steps").replaceChildren(...course.steps.map(step));
   part("lessons").replaceChildren(...course.lessons.map(lesson));
+  part("lessons-panel").hidden = course.lessons.length === 0;
   part("sources").hidden = !course.sources.length;
   part("source-list").replaceChildren(...course.sources.map(source));
   if (course.error) say(course.unfinished ? `${course.error} ${words.kept}` : course.error, true);
