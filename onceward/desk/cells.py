@@ -15,10 +15,13 @@ from onceward.web.dashboard import formats
 
 NOTHING = Markup('<span class="none">–</span>')
 LONGEST = 300
+"""Longer texts are cut in lists."""
+LONG = 120
+"""A longer text has the width of the page to itself where it is shown as a whole."""
 
 
-def cell(column: Column, row: Record) -> Markup:
-    """Return the value of a column as HTML."""
+def cell(column: Column, row: Record, *, whole: bool = False) -> Markup:
+    """Return the value of a column as HTML. With `whole` a long text is not cut, and keeps its lines."""
     value = row[column.name]
     if value is None or value == "":
         return NOTHING
@@ -40,7 +43,9 @@ def cell(column: Column, row: Record) -> Markup:
             return escape(formats.seconds(float(value)))
         case "text":
             text = str(value)
-            return escape(text if len(text) <= LONGEST else text[:LONGEST] + "…")
+            if whole and (len(text) > LONG or "\n" in text):
+                return Markup('<span class="long-text">{}</span>').format(text)
+            return escape(text if whole or len(text) <= LONGEST else text[:LONGEST] + "…")
 
 
 def moment(value: datetime) -> Markup:

@@ -168,7 +168,8 @@ def fill(entry: Entry, value: Any, zone: str = "UTC") -> Entry:
                 return entry
             zone = at.tzinfo.key if isinstance(at.tzinfo, ZoneInfo) else zone
             local = at.astimezone(ZoneInfo(zone))
-            return replace(entry, value=local.strftime("%Y-%m-%dT%H:%M"), values={"zone": zone})
+            values = {"zone": zone, "exact": at.isoformat()}
+            return replace(entry, value=local.strftime("%Y-%m-%dT%H:%M"), values=values)
         case _:
             value = value.value if isinstance(value, Enum) else value
             return replace(entry, value="" if value is None else str(value))

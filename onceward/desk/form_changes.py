@@ -34,7 +34,7 @@ def differences(form: Sequence[Entry], before: BaseModel, now: BaseModel) -> lis
 
 def _text(entry: Entry, value: Any) -> str:
     filled = fill(entry, value)
-    shown = " ".join((filled.value, *filled.values.values())).strip()
+    shown = " ".join((filled.value, *(text for name, text in filled.values.items() if name != "exact"))).strip()
     return dict(entry.options).get(shown, shown) or "nothing"
 
 

@@ -42,7 +42,7 @@ def parse(model: type[BaseModel], given: Mapping[str, str]) -> Parsed:
     errors: dict[str, str] = {}
     for entry in form:
         try:
-            value = _value(entry)
+            value = _kept_instant(entry, given) or _value(entry)
         except ValueError as error:
             errors[entry.name] = str(error)
         else:
@@ -63,6 +63,20 @@ def parse(model: type[BaseModel], given: Mapping[str, str]) -> Parsed:
 def _sentence(text: str) -> str:
     text = text.removeprefix("Value error, ")
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _kept_instant(entry: Entry, given: Mapping[str, str]) -> datetime | None:
+    """Return the time with which the form was opened if the person left it: the input shows no seconds."""
+    was, zone = f"was.{entry.name}", entry.values.get("zone", "UTC")
+    if entry.input != "instant" or zone not in time_zones():
+        return None
+    is_left = (given.get(was), given.get(f"{was}.zone")) == (entry.value, zone)
+    exact = given.get(f"{was}.exact", "") if is_left else entry.values.get("exact", "")
+    try:
+        at = datetime.fromisoformat(exact) if exact else None
+    except ValueError:
+        return None
+    return None if at is None or at.tzinfo is None else at.astimezone(ZoneInfo(zone))
 
 
 def _value(entry: Entry) -> Any:

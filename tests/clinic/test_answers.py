@@ -82,7 +82,9 @@ LANGUAGES = {"en": "en", "pt": "pt", "de": "en"}
 
 def sample() -> list[tuple[str, Asked, str, str]]:
     """One answer of each language for each question and each meaning: language, question, text and meaning."""
-    found = {(row["language"], asked, row[asked]): row["text"] for row in reversed(CORPUS) for asked in QUESTIONS}
+    found: dict[tuple[str, Asked, str], str] = {}
+    for row in reversed(CORPUS):
+        found |= {(row["language"], asked, row[asked]): row["text"] for asked in QUESTIONS}
     return [(language, asked, text, meant) for (language, asked, meant), text in found.items()]
 
 

@@ -8,7 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import BaseModel
 
-from onceward.desk.fields import entries
+from onceward.desk.cells import cell
+from onceward.desk.columns import Column
+from onceward.desk.fields import entries, fill
 from onceward.desk.form_changes import described, differences
 from onceward.desk.form_input import parse
 from onceward.money import Money
@@ -73,8 +75,33 @@ def test_the_audit_log_is_read_in_words() -> None:
     assert described(Form, changes) == ("Price: nothing → €12.50",)
 
 
+def test_a_time_that_nobody_changed_keeps_its_seconds() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    stored = datetime(2026, 1, 5, 8, 0, 30, 500, tzinfo=UTC)
+    [entry] = [fill(each, stored, zone.key) for each in entries(Form) if each.name == "at"]
+    opened = {"was.at": entry.value} | {f"was.at.{name}": text for name, text in entry.values.items()}
+    left = parse(Form, {"at": entry.value, "at.zone": zone.key, **opened}).model
+    assert left == Form(at=stored)
+    for given in ({"at": "2026-01-05T09:01", "at.zone": zone.key}, {"at": entry.value, "at.zone": "UTC"}):
+        changed = parse(Form, given | opened).model
+        assert isinstance(changed, Form)
+        assert changed.at is not None
+        assert (changed.at.second, changed.at == stored) == (0, False)
+    before = parse(Form, {key.removeprefix("was."): text for key, text in opened.items()}).model
+    assert before is not None
+    assert not differences(entries(Form), before, Form(at=stored)), "nobody else has changed it either"
+
+
 def test_two_times_are_compared_in_the_zone_of_the_form() -> None:
     opened = Form(at=datetime(2026, 1, 5, 9, 0, tzinfo=ZoneInfo("Europe/Berlin")))
     assert not differences(entries(Form), opened, Form(at=datetime(2026, 1, 5, 8, 0, tzinfo=UTC)))
     moved = differences(entries(Form), opened, Form(at=datetime(2026, 1, 5, 9, 0, tzinfo=UTC)))
     assert moved == [("At", "2026-01-05T09:00 Europe/Berlin", "2026-01-05T10:00 Europe/Berlin")]
+
+
+def test_a_long_text_is_cut_in_a_list_and_whole_on_the_page_of_its_row() -> None:
+    column, row = Column("work", "Work"), {"work": "<b>first</b>\n" + "x" * 500}
+    assert cell(column, row).endswith("x…")  # type: ignore[arg-type]
+    whole = cell(column, row, whole=True)  # type: ignore[arg-type]
+    assert whole == f'<span class="long-text">&lt;b&gt;first&lt;/b&gt;\n{"x" * 500}</span>'
+    assert cell(column, {"work": "short"}, whole=True) == "short"  # type: ignore[arg-type]
