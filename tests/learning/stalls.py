@@ -17,8 +17,8 @@ from uuid import UUID
 from onceward.db import Database
 from onceward.testing import StallScenario, drain
 from onceward_apps.learning import app as learning
-from onceward_apps.learning.app import LearningSettings
 from tests.learning import test_crashes, test_every_crash, test_job_crashes, test_money_crashes
+from tests.learning.classroom import SURVEYS
 from tests.learning.school import School
 from tests.learning.test_crashes import Prepare, named, totals
 
@@ -31,6 +31,9 @@ PREPARES: dict[str, Prepare] = {
         *((name, prepare) for name, (prepare, _) in test_job_crashes.SCENARIOS.items()),
     )
 }
+
+SETTINGS = SURVEYS.model_copy(update={"refunds_per_second": 100})
+"""Of both processes: whichever does the work, it knows the surveys."""
 
 
 @dataclass(slots=True)
@@ -50,12 +53,12 @@ def opened(prepare: Prepare) -> Any:
         with tempfile.TemporaryDirectory() as folder:
             if url is not None:
                 school = await School.join(db, Path(folder), url)
-                learning.use_settings(LearningSettings(refunds_per_second=100))
+                learning.use_settings(SETTINGS)
                 yield Host(school)
                 await school.leave()
                 return
             school = await School.open(db, Path(folder))
-            learning.use_settings(LearningSettings(refunds_per_second=100))
+            learning.use_settings(SETTINGS)
             await db.execute("insert into public.providers values ('stripe', $1)", school.stripe.url)
             host = Host(school)
             # The first run of a database does work that no later one does.
