@@ -199,18 +199,21 @@ class InlineGroups:
         group = Group(tx)
         group.entries.append(entry)
         known = self._sharing.of(entry.task)
-        if entry.place is not None:
-            entry.place.runs_in(tx.conn.get_server_pid())
+        assert entry.place is not None
+        entry.place.runs_in(tx.conn.get_server_pid())
         try:
-            await self._handle(entry, tx, others=False)
-        except BaseException:
-            known.ended(failed=True)
-            raise
-        if known.line.limit is not None:
-            group.since = time.monotonic()  # until now it waited for the rows of another group, and held up nobody
-        await self._go_on(group, owner=entry)
-        if not await self._ended(entry):
-            raise RunAlone
+            try:
+                await self._handle(entry, tx, others=False)
+            except BaseException:
+                known.ended(failed=True)
+                raise
+            if known.line.limit is not None:
+                group.since = time.monotonic()  # until now it waited for the rows of another group, and held up nobody
+            await self._go_on(group, owner=entry)
+            if not await self._ended(entry):
+                raise RunAlone
+        finally:
+            entry.place.runs_in(None)
         return entry.member.result
 
     async def handle_in(self, group: Group, entry: Entry) -> Any:

@@ -51,20 +51,22 @@ class Turn:
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._session = 0
+        self._session: int | None = None
         self._has_ended = False
 
-    def runs_in(self, session: int) -> None:
-        """The group runs in this session of the database."""
-        self._line.sessions.discard(self._session)
-        self._line.sessions.add(session)
+    def runs_in(self, session: int | None) -> None:
+        """The group runs in this session of the database, or in none any more."""
+        if self._session is not None:
+            self._line.sessions.discard(self._session)
+        if session is not None:
+            self._line.sessions.add(session)
         self._session = session
 
     def end(self) -> None:
         """End the turn, if it has not ended."""
         if not self._has_ended:
             self._has_ended = True
-            self._line.sessions.discard(self._session)
+            self.runs_in(None)
             self._line.leave(time.monotonic())
 
     def goes_on(self) -> None:

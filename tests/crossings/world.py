@@ -234,7 +234,7 @@ class World:
         deadline = time.monotonic() + WITHIN_S
         while left := await self._could_run():
             if time.monotonic() > deadline:
-                rows = [*left, *await self._obstacles()]
+                rows = [*left, *await self._attempts([row["id"] for row in left]), *await self._obstacles()]
                 raise AssertionError(describe([f"these did not end within {WITHIN_S:g} s:"], rows))
             await asyncio.sleep(0.05)
         await self._check_paused()
@@ -297,6 +297,14 @@ class World:
             elif row["ordered"]:
                 blocked.add(lane)
         return left
+
+    async def _attempts(self, ids: Sequence[int]) -> list[Any]:
+        """Return the last attempts at unfinished work: what it did instead of ending."""
+        return await self.db.fetch(
+            "select work_id, number, outcome, worker, started_at::text, finished_at::text, error ->> 'message' as error"
+            " from onceward.attempts where work_id = any($1) order by finished_at desc limit 100",
+            ids,
+        )
 
     async def _obstacles(self) -> list[Any]:
         """Return what can keep work from running."""
