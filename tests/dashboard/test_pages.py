@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import html
 import json
 import re
 from typing import Any
@@ -244,6 +247,37 @@ async def test_a_source_is_added_its_secret_changed_and_deleted(world: World, lo
     await owner.post("/dashboard/sources/resume", source="acme-github")
     assert (await owner.post("/dashboard/sources/delete", source="acme-github"))[0] == 303
     assert (await owner.post("/dashboard/sources/delete", source="acme-github"))[0] == 404
+
+
+async def test_a_rejected_request_is_listed_with_its_reason_and_its_sender_is_found(
+    world: World, log_in: LogIn
+) -> None:
+    root, secret = await log_in("root@example.org"), "the-token-of-circleci"
+    async with root.http.post(f"{world.url}/webhooks/acme", json={"id": "1"}) as reply:
+        assert reply.status == 401
+    async with asyncio.timeout(20):  # a loop of the node writes rejected requests, once a second
+        while "missing header" not in (text := (await root.get("/dashboard/sources"))[1]):
+            await asyncio.sleep(0.05)
+    assert re.search(r'<td class="name">missing header</td><td>acme</td><td class="n">401</td>', text)
+    assert 'href="#detect"' in text
+    assert 'id="detect"' in text
+    body = b'{"type":"job-completed","id":"3888f21b-eaa7-38e3-8f3d-75a63bba8895"}'
+    signature = hmac.new(secret.encode(), body, "sha256").hexdigest()
+    capture = f"Content-Type: application/json\r\nCircleci-Signature: v1={signature}\r\n\r\n{body.decode()}"
+    status, _, _ = await root.post("/dashboard/sources/detect", capture=capture, secret=secret)
+    assert status == 303
+    text = (await root.get("/dashboard/sources"))[1]
+    assert "circleci verifies this request" in text
+    assert secret not in text
+    for wrong, why in (
+        ("no header", "is not `Name: value`"),
+        ("", "paste the headers"),
+        ("A: b\n\n{}", "no known sender"),
+    ):
+        status, text, _ = await root.post("/dashboard/sources/detect", capture=wrong, secret=secret)
+        if status == 303:
+            text = (await root.get("/dashboard/sources"))[1]
+        assert (why in html.unescape(text), secret in text) == (True, False), wrong
 
 
 async def test_replaying_all_needs_the_word_and_a_reason(world: World, log_in: LogIn) -> None:
