@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test api-fuzz acceptance coverage contract stall soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock chart release audit clean
+.PHONY: help install demo test api-fuzz acceptance coverage contract stall growth soak crossings cluster chaos upgrade check format docs site screenshots recording bench bench-smoke bench-shared bench-peers new-project lock chart release audit clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ contract: $(READY) ## run the contract test of the webhook pipeline; dumps and l
 
 stall: $(READY) ## freeze a process at every gate of every kind of work while another one finishes it
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k 'stalls or frozen' tests/stalls tests/coursegen tests/engagement $(ARGS)
+
+growth: $(READY) ## ask every page and list of a small organization beside a large one; ARGS=1000000 rows of each kind
+	@ONCEWARD_TEST_GROWTH=$(or $(ARGS),100000) $(BIN)/python -m pytest -n 0 -q tests/growth
 
 new-project: $(READY) ## install the wheel in an empty environment, create a project with `onceward new`, test it and start it; ARGS=--tutorial follows the tutorial too
 	@$(BIN)/python tools/new_project.py $(ARGS)

@@ -8,7 +8,7 @@ from onceward.desk.columns import Column
 from onceward.desk.desk import Desk
 from onceward.desk.files import has_xlsx
 from onceward.desk.list_request import ask
-from onceward.desk.list_rows import count, read
+from onceward.desk.list_rows import Count, count, read
 from onceward.desk.listing import Listing
 from onceward.desk.tabs import buttons, frame, may_do, reader_of, zoned
 from onceward.web.dashboard import View
@@ -42,7 +42,7 @@ def loader(desk: Desk, listing: Listing) -> Loader:
             "rows": rows,
             "next": following,
             "count": counted.rows,
-            "counted": listing.many(counted.rows, (number if counted.exact else about)(counted.rows)),
+            "counted": listing.many(counted.rows, _count_text(view, counted)),
             "asked": asked,
             "narrowed": asked.is_narrowed,
             "views": await view.conn.fetch(VIEWS, f"{desk.name}.{listing.name}"),
@@ -70,3 +70,9 @@ async def _choices(view: View, sql: str) -> list[tuple[str, str]]:
         return []
     rows = await view.conn.fetch(f"select * from ({sql}) c limit {MOST_CHOICES}")
     return [(row["value"], row["word"]) for row in rows]
+
+
+def _count_text(view: View, counted: Count) -> str:
+    if counted.exact:
+        return number(counted.rows)
+    return about(counted.rows) if view.everything else f"more than {number(counted.rows)}"

@@ -10,34 +10,37 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
-from onceward.statements import NamedStatement, named, read_statement
+from onceward.statements import NamedStatement, named, read_statement, scoped
+from onceward.windows import LAST, Window, walk
 
 DEFAULT_LIMIT = 100
-WINDOWS = (1_000, 10_000)
-"""How many events the first statement reads, and each further one."""
 OPEN_FOR = timedelta(minutes=10)
 """The assumed longest transaction: its events have the time of its start, but ids that were assigned later."""
-LAST = 2**63 - 1
-
 FIND_TEXT = read_statement("inbox", "find_events")
 ANY_WORK = "left join onceward.work w on w.id = e.seq"
 assert ANY_WORK in FIND_TEXT
 UNFINISHED_TEXT = FIND_TEXT.replace(
     ANY_WORK, "join onceward.work w on w.id = e.seq and w.kind = 'event' and w.id < $upper and w.id >= $lower"
 )
-FIND = named(FIND_TEXT)
-FIND_UNFINISHED = named(UNFINISHED_TEXT)
+FIRST = "-- $upper $lower $limit\n"
+"""Gives these parameters the numbers that `walk` expects."""
+DEAD_TEXT = UNFINISHED_TEXT.replace("w.kind = 'event'", "w.kind = 'event' and w.dead_reason is not null")
+FIND = named(FIRST + FIND_TEXT)
+FIND_UNFINISHED = named(FIRST + UNFINISHED_TEXT)
 """Unfinished events and dead letters have a row in `work`: only those are read, not all events."""
-FIND_DEAD = named(UNFINISHED_TEXT.replace("w.kind = 'event'", "w.kind = 'event' and w.dead_reason is not null"))
+FIND_DEAD = named(FIRST + DEAD_TEXT)
 UNFINISHED = frozenset({"pending", "processing", "dead_letter"})
 
 WINDOW = """
-select e.seq from onceward.webhook_events e where e.seq < $1 and e.seq >= $2 order by e.seq desc offset $3 - 1 limit 1
+select e.seq as id from onceward.webhook_events e where e.seq < $1 and e.seq >= $2 order by e.seq desc offset $3 - 1 limit 1
 """
 UNFINISHED_WINDOW = """
 select w.id from onceward.work w where w.id < $1 and w.id >= $2 order by w.id desc offset $3 - 1 limit 1
 """
 DEAD_WINDOW = UNFINISHED_WINDOW.replace("order by", "and w.dead_reason is not null order by")
+OWN_WINDOW = WINDOW.replace("order by", "and e.organization_id = $4 order by")
+OWN_DEAD_WINDOW = DEAD_WINDOW.replace("order by", "and w.organization_id = $4 order by")
+OF_ORGANIZATION = {find: scoped(find.text) for find in (FIND, FIND_UNFINISHED, FIND_DEAD)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,18 +110,20 @@ async def search(
     if criteria.ids is not None or criteria.event_ids is not None:
         events = await _find(conn, criteria, upper, oldest, limit)
         return FoundPage(events, events[-1].seq if len(events) == limit else None)
-    window, _ = _statements(criteria)
-    events: list[FoundEvents] = []
-    examined, size = 0, WINDOWS[0]
-    while most is None or examined < most:
-        lower: int | None = await conn.fetchval(window, upper, oldest, size)
-        events += await _find(conn, criteria, upper, oldest if lower is None else lower, limit - len(events))
-        if len(events) == limit:
-            return FoundPage(events, events[-1].seq)
-        if lower is None:
-            return FoundPage(events, None)
-        upper, examined, size = lower, examined + size, WINDOWS[1]
-    return FoundPage(events, upper)
+    find, windows = _statements(criteria)
+    values = {each.name: getattr(criteria, each.name) for each in fields(criteria)}
+    found = await walk(
+        conn,
+        find.text,
+        *find.values(**values, upper=None, lower=None, limit=None)[3:],
+        windows=windows,
+        want=limit,
+        id="seq",
+        before=upper,
+        oldest=oldest,
+        most=most,
+    )
+    return FoundPage([_found(row) for row in found.rows], found.next)
 
 
 async def _bounds(
@@ -133,21 +138,26 @@ async def _bounds(
     return upper, oldest
 
 
-def _statements(criteria: EventFilter) -> tuple[str, NamedStatement]:
-    """Return the statement that finds the lower end of a window, and the one that reads the window."""
+def _statements(criteria: EventFilter) -> tuple[NamedStatement, tuple[Window, ...]]:
+    """Return the statement that finds events, and what bounds the rows that it examines."""
     statuses = set(criteria.statuses or ())
+    own = criteria.organization is not None
+    all_events = Window(OWN_WINDOW, (criteria.organization,)) if own else Window(WINDOW)
     if statuses == {"dead_letter"}:
-        return DEAD_WINDOW, FIND_DEAD
-    if statuses and statuses <= UNFINISHED:
-        return UNFINISHED_WINDOW, FIND_UNFINISHED
-    return WINDOW, FIND
+        find, windows = FIND_DEAD, (Window(OWN_DEAD_WINDOW, (criteria.organization,)) if own else Window(DEAD_WINDOW),)
+    elif statuses and statuses <= UNFINISHED:
+        # A viewer of one organization may not count the work of others.
+        find, windows = FIND_UNFINISHED, (all_events,) if own else (all_events, Window(UNFINISHED_WINDOW))
+    else:
+        find, windows = FIND, (all_events,)
+    return NamedStatement(OF_ORGANIZATION[find].of(criteria.organization), find.names), windows
 
 
 async def _find(
     conn: Connection | Transaction | Database, criteria: EventFilter, upper: int, lower: int, limit: int
 ) -> list[FoundEvents]:
     filters = {each.name: getattr(criteria, each.name) for each in fields(criteria)}
-    find = _statements(criteria)[1]
+    find, _ = _statements(criteria)
     rows = await conn.fetch(find.text, *find.values(**filters, upper=upper, limit=limit, lower=lower))
     return [_found(row) for row in rows]
 

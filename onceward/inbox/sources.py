@@ -17,7 +17,7 @@ from onceward.db import Connection, Transaction
 from onceward.inbox.environment import variable_of
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.source import NAME, Mode, Secret, build, seal, unseal
-from onceward.statements import named, read_statement
+from onceward.statements import named, read_statement, scoped
 from onceward.trust import Identity, NotFound, SecretBox, record
 from onceward.trust.errors import NotAllowed
 from onceward.webhooks.provider import ConfigError
@@ -45,7 +45,7 @@ CHANGED = "sources changed"
 """The wake-up message that makes every node reload its sources. No queue may have this name."""
 
 INSERT = named(read_statement("inbox", "add_source"))
-LIST = read_statement("inbox", "list_sources")
+LIST = scoped(read_statement("inbox", "list_sources"))
 GROUP_PAUSED = read_statement("inbox", "group_paused_events")
 
 
@@ -195,15 +195,19 @@ async def find(conn: Connection | Transaction, name: str, *, organization: UUID 
 
     A caller that has checked the owner must continue with the id: after a deletion, another source may get the name.
     """
-    for each in await list_sources(conn, organization=organization):
-        if name in (each.name, str(each.webhook_id)):
-            return each
+    try:
+        id = UUID(name)
+    except ValueError:
+        id = None
+    text = LIST.of(organization).replace("order by", "and (s.name = $2 or s.webhook_id = $3::uuid) order by")
+    for row in await conn.fetch(text, organization, name, id):
+        return Listed(**dict(row))
     raise NotFound(f"there is no source {name!r}")
 
 
 async def list_sources(conn: Connection | Transaction, *, organization: UUID | None = None) -> list[Listed]:
     """Return sources ordered by name. `organization` limits them to its own."""
-    return [Listed(**dict(row)) for row in await conn.fetch(LIST, organization)]
+    return [Listed(**dict(row)) for row in await conn.fetch(LIST.of(organization), organization)]
 
 
 async def rotate(

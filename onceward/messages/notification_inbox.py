@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
+from uuid import UUID
 
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.trust import Identity
 from onceward.trust.identity import STAFF
 
-LIST = read_statement("messages", "list_inbox")
-UNREAD = read_statement("messages", "count_unread")
+LIST = scoped(read_statement("messages", "list_inbox"))
+UNREAD = scoped(read_statement("messages", "count_unread"))
 MARK = read_statement("messages", "mark_read")
 
 
@@ -46,15 +47,22 @@ def recipients_of(identity: Identity) -> list[str]:
 
 
 async def list_inbox(
-    conn: InboxReader, recipients: Sequence[str], *, before: int | None = None, unread: bool = False, limit: int = 50
+    conn: InboxReader,
+    recipients: Sequence[str],
+    *,
+    organization: UUID | None,
+    before: int | None = None,
+    unread: bool = False,
+    limit: int = 50,
 ) -> list[InboxMessage]:
-    """Return the messages, newest first."""
-    return [InboxMessage(**row) for row in await conn.fetch(LIST, list(recipients), before, unread, limit)]
+    """Return the messages, newest first: of one organization, or all that the connection may see."""
+    rows = await conn.fetch(LIST.of(organization), list(recipients), before, unread, limit, organization)
+    return [InboxMessage(**row) for row in rows]
 
 
-async def count_unread(conn: InboxReader, recipients: Sequence[str]) -> int:
+async def count_unread(conn: InboxReader, recipients: Sequence[str], *, organization: UUID | None) -> int:
     """Return the number of unread messages, 1000 at most."""
-    return await conn.fetchval(UNREAD, list(recipients))
+    return await conn.fetchval(UNREAD.of(organization), list(recipients), organization)
 
 
 async def mark_read(

@@ -6,10 +6,15 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.trust import Identity, record
+from onceward.windows import Walked, Window, walk
 
-LIST = read_statement("messages", "list_messages")
+LIST = scoped(read_statement("messages", "list_messages"))
+WINDOW = scoped("""
+select id from onceward.messages
+ where id < $1 and id >= $2 and ($4::uuid is null or organization_id = $4) order by id desc offset $3 - 1 limit 1
+""")
 SHOW = read_statement("messages", "show_message")
 ATTEMPTS = read_statement("messages", "list_attempts")
 CANCEL = read_statement("messages", "cancel_messages")
@@ -24,11 +29,18 @@ async def list_messages(
     status: str | None = None,
     channel: str | None = None,
     template: str | None = None,
+    organization: UUID | None = None,
     before: int | None = None,
     limit: int = 50,
-) -> list[dict[str, Any]]:
-    """Return messages, newest first. `status` accepts the stored and the displayed name (`success` or `sent`)."""
-    return [dict(row) for row in await db.fetch(LIST, status, channel, template, before, limit)]
+    most: int | None = None,
+) -> Walked:
+    """Return messages, newest first. `status` accepts the stored and the displayed name (`success` or `sent`).
+
+    Examines `most` messages at most.
+    """
+    filters = (status, channel, template, organization)
+    windows = (Window(WINDOW.of(organization), (organization,)),)
+    return await walk(db, LIST.of(organization), *filters, windows=windows, want=limit, before=before, most=most)
 
 
 async def show_message(db: Database | Connection | Transaction, id: int) -> dict[str, Any] | None:

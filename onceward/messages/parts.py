@@ -44,5 +44,6 @@ async def notifications(q: Query) -> dict[str, Any]:
     q.ignore("onceward.dashboard_messages")  # no trigger watches the table; it is read again after two seconds
     q.stale_after(2)
     own = [] if q.principal is None else [q.principal.ref]
-    messages = await notification_inbox.list_inbox(q, own, limit=LATEST)
-    return {"unread": await notification_inbox.count_unread(q, own), "latest": [asdict(each) for each in messages]}
+    messages = await notification_inbox.list_inbox(q, own, organization=q.organization, limit=LATEST)
+    unread = await notification_inbox.count_unread(q, own, organization=q.organization)
+    return {"unread": unread, "latest": [asdict(each) for each in messages]}

@@ -16,9 +16,9 @@ from decimal import Decimal
 from typing import Any, Protocol
 from uuid import UUID
 
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 
-REPORT = read_statement("messages", "message_report")
+REPORT = scoped(read_statement("messages", "message_report"))
 MOST_DAYS = 92
 COUNTS = ("queued", "sent", "delivered", "read", "failed", "cancelled", "unknown")
 COLUMNS = ("organization", "channel", "template", "reason", *COUNTS, "cost")
@@ -83,7 +83,7 @@ async def load_report(
             {name: row[name] for name in COUNTS},
             Decimal(prices.get(row["channel"], 0)) * row["sent"],
         )
-        for row in await conn.fetch(REPORT, *period.bounds, organization)
+        for row in await conn.fetch(REPORT.of(organization), *period.bounds, organization)
     ]
 
 

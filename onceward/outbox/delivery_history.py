@@ -10,6 +10,7 @@ from uuid import UUID
 from onceward.db import Database
 from onceward.statements import read_statement
 from onceward.trust import NotFound
+from onceward.windows import LAST, Window, walk
 
 DELIVERY = """
 select d.id, d.organization_id, d.endpoint_id, p.message_id, d.type,
@@ -27,16 +28,25 @@ OWN = """
 coalesce(d.organization_id, '00000000-0000-0000-0000-000000000000')
     = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
 """
-LIST = f"""
+FILTERED = f"""
 {DELIVERY}
- where ($2::boolean or {OWN})
-   and ($3::uuid[] is null or d.endpoint_id = any($3))
-   and ($4::text is null or d.status = $4)
-   and ($5::text is null or d.type = $5)
-   and ($6::text is null or p.message_id = $6)
-   and ($7::bigint is null or d.id < $7)
- order by d.id desc limit $8
+ where d.id < $1 and d.id >= $2 and {{own}}
+   and ($5::uuid[] is null or d.endpoint_id = any($5))
+   and ($6::text is null or d.status = $6)
+   and ($7::text is null or d.type = $7)
+   and ($8::text is null or p.message_id = $8)
+ order by d.id desc limit $3
 """
+WINDOW = """
+select d.id from onceward.deliveries d
+ where d.id < $1 and d.id >= $2 and {own} order by d.id desc offset $3 - 1 limit 1
+"""
+OF_ALL, OF_NOBODY, OF_ONE = (
+    "$4::uuid is null",
+    "$4::uuid is null and d.organization_id is null",
+    "d.organization_id = $4::uuid",
+)
+ENDPOINTS_WINDOW = read_statement("outbox", "nth_of_endpoints")
 ATTEMPTS = read_statement("outbox", "list_attempts")
 
 
@@ -60,6 +70,14 @@ class DeliveryRow:
     last_attempt_at: datetime | None
     created_at: datetime
     next_attempt_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDeliveries:
+    """The deliveries of a page. A search for older ones continues below the id `next`; None: there are none."""
+
+    rows: list[DeliveryRow]
+    next: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +105,23 @@ async def deliveries(
     message_id: str | None = None,
     before: int | None = None,
     limit: int = 50,
-) -> list[DeliveryRow]:
-    """Return deliveries, newest first. For the next page, pass the last id of this one as `before`."""
-    rows = await db.fetch(LIST, organization, all_organizations, endpoint_ids, status, type, message_id, before, limit)
+    most: int | None = None,
+) -> FoundDeliveries:
+    """Return deliveries, newest first. Examines `most` of them at most."""
+    own = OF_ALL if all_organizations else OF_NOBODY if organization is None else OF_ONE
+    of = None if all_organizations else organization
+    text, filters = FILTERED.format(own=own), (of, endpoint_ids, status, type, message_id)
+    if message_id is not None:  # the few deliveries of one event, through its row
+        rows = await db.fetch(text, LAST if before is None else before, 0, limit, *filters)
+        return FoundDeliveries(_rows(rows), rows[-1]["id"] if len(rows) == limit else None)
+    window = Window(WINDOW.format(own=own), (of,))
+    if endpoint_ids is not None:
+        window = Window(ENDPOINTS_WINDOW, (endpoint_ids,))
+    found = await walk(db, text, *filters, windows=(window,), want=limit, before=before, most=most)
+    return FoundDeliveries(_rows(found.rows), found.next)
+
+
+def _rows(rows: list[Any]) -> list[DeliveryRow]:
     return [DeliveryRow(**dict(row)) for row in rows]
 
 

@@ -39,8 +39,9 @@ coalesce((select s.failed from onceward.endpoint_statistics s where s.endpoint_i
 OWN = "coalesce(e.organization_id, '00000000-0000-0000-0000-000000000000') = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')"
 MOST_LISTED = 1000
 AFTER = """
-($2::uuid is null or (e.created_at, e.endpoint_id) > (
-    select l.created_at, l.endpoint_id from onceward.endpoints l where l.endpoint_id = $2))
+(e.created_at, e.endpoint_id) > (
+    coalesce((select l.created_at from onceward.endpoints l where l.endpoint_id = $2), '-infinity'),
+    coalesce($2, '00000000-0000-0000-0000-000000000000'))
  order by e.created_at, e.endpoint_id limit $3
 """
 LIST = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and not e.direct and {OWN} and {AFTER}"

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.outbox.errors import Invalid, NotResent
-from onceward.statements import named, read_statement
+from onceward.statements import named, read_statement, scoped
 from onceward.trust import Identity, NotFound, audit
 
 Actor = str | Identity
@@ -33,7 +33,7 @@ COLUMNS = """
 id, organization_id, endpoint_id, verb, types, statuses, since, until, missing, rate_per_s, state, matched, resent, skipped,
 created_by, created_at, finished_at
 """
-MATCHED = read_statement("outbox", "count_matching_deliveries")
+MATCHED = scoped(read_statement("outbox", "count_matching_deliveries"))
 START = named(f"""
 insert into onceward.resends
     (organization_id, endpoint_id, verb, since, until, types, statuses, missing, rate_per_s, matched, created_by)
@@ -120,7 +120,7 @@ async def start(
     filters = (endpoint_id, organization, since, until, _list(types), _list(statuses))
     async with db.transaction(role="engine", organization=organization) as tx:
         await _check_endpoint(tx, organization, endpoint_id)
-        matched = await tx.fetchval(MATCHED, *filters)
+        matched = await tx.fetchval(MATCHED.of(organization), *filters)
         name = actor.actor if isinstance(actor, Identity) else actor
         row = await tx.fetchrow(
             START.text,
@@ -168,8 +168,9 @@ async def listed(
     db: Database, organization: UUID | None, *, before: int | None = None, limit: int = 50
 ) -> list[Resend]:
     """Return the bulk resends of an organization, newest first."""
+    own = "organization_id is null and $1::uuid is null" if organization is None else "organization_id = $1"
     rows = await db.fetch(
-        f"select {COLUMNS} from onceward.resends where organization_id is not distinct from $1"
+        f"select {COLUMNS} from onceward.resends where {own}"
         " and ($3::bigint is null or id < $3) order by id desc limit $2",
         organization,
         limit,

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from onceward.db import Connection, Transaction
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.trust.identity import Identity
 
 INSERT = read_statement("trust", "add_audit_entry")
 INSERT_MANY = read_statement("trust", "add_audit_entries")
 INSERT_EACH = read_statement("trust", "add_audit_entry_each")
-LIST = read_statement("trust", "list_audit_entries")
+LIST = scoped(read_statement("trust", "list_audit_entries"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,5 +145,5 @@ async def list_entries(
     limit: int = 100,
 ) -> list[AuditEntry]:
     """Return entries, newest first. `before` is the last id of the previous page."""
-    rows = await conn.fetch(LIST, organization, action, entity_type, entity_id, before, limit)
+    rows = await conn.fetch(LIST.of(organization), organization, action, entity_type, entity_id, before, limit)
     return [AuditEntry(**dict(row)) for row in rows]

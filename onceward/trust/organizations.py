@@ -102,10 +102,13 @@ async def find_organization(conn: Connection, ref: str) -> Organization:
     return Organization(**dict(rows[0]))
 
 
-async def list_organizations(conn: Connection) -> list[Organization]:
-    """Return the organizations that the connection may see: all as the engine, otherwise its own."""
+async def list_organizations(conn: Connection, *, organization: UUID | None = None) -> list[Organization]:
+    """Return one organization, or all that the connection may see."""
+    own = "" if organization is None else " where organization_id = $1"
     rows = await conn.fetch(
-        "select organization_id, slug, name, created_at, second_factor_required, weight from onceward.organizations order by slug"
+        "select organization_id, slug, name, created_at, second_factor_required, weight from onceward.organizations"
+        f"{own} order by slug",
+        *(() if organization is None else (organization,)),
     )
     return [Organization(**dict(row)) for row in rows]
 

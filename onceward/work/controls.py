@@ -6,9 +6,17 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Database
+from onceward.statements import scoped
 from onceward.trust import audit
 from onceward.trust.identity import Identity
+from onceward.windows import Walked, Window, walk
 from onceward.work.statements import JOBS, QUEUES, WAITING_ORGANIZATIONS, WORKERS
+
+LIST_JOBS = scoped(JOBS)
+JOBS_WINDOW = scoped("""
+select id from onceward.jobs
+ where id < $1 and id >= $2 and ($4::uuid is null or organization_id = $4) order by id desc offset $3 - 1 limit 1
+""")
 
 
 async def pause(db: Database, queue: str, *, actor: str | Identity, reason: str = "") -> None:
@@ -81,9 +89,12 @@ async def jobs(
     organization: UUID | None = None,
     state: str | None = None,
     limit: int = 50,
-) -> list[dict[str, Any]]:
-    """Return jobs with their state, newest first: all, or those in this state."""
-    return [dict(row) for row in await db.fetch(JOBS, task, before, organization, limit, state)]
+    most: int | None = None,
+) -> Walked:
+    """Return jobs with their state, newest first: all, or those in this state. Examines `most` jobs at most."""
+    windows = (Window(JOBS_WINDOW.of(organization), (organization,)),)
+    statement = LIST_JOBS.of(organization)
+    return await walk(db, statement, task, state, organization, windows=windows, want=limit, before=before, most=most)
 
 
 async def show(db: Database, id: int, *, organization: UUID | None = None) -> dict[str, Any] | None:

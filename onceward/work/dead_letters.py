@@ -10,14 +10,28 @@ from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.errors import OncewardError
+from onceward.statements import named, scoped
 from onceward.trust import audit
 from onceward.trust.identity import Identity
+from onceward.windows import LAST, Window, walk
 from onceward.work.statements import DEAD_LETTER_GROUPS, FIND_DEAD_LETTERS, HISTORY
 
 DEFAULT_LIMIT = 100
 AT_ONCE = 100
 """How many dead letters a transaction changes."""
 PAGE = 1000
+FIRST = "-- $upper $lower $limit\n"
+"""Gives these parameters the numbers that `walk` expects."""
+FIND = named(FIRST + FIND_DEAD_LETTERS)
+LIST = scoped(FIND.text)
+WINDOW = scoped("""
+select w.id from onceward.work w
+ where w.dead_reason is not null and w.id < $1 and w.id >= $2 and ($4::uuid is null or w.organization_id = $4)
+ order by w.id desc offset $3 - 1 limit 1
+""")
+GROUPS = scoped(DEAD_LETTER_GROUPS)
+GROUPED = 500
+"""The most dead letters that a page or a request groups: the newest. The last error of each is read."""
 WHY_NOT = {"gone": "it is no longer a dead letter", "taken": "newer work holds its unique key"}
 """Why a dead letter was left unchanged, by the answer of the SQL function."""
 
@@ -66,34 +80,55 @@ class Acted:
     skipped: dict[int, str] = field(default_factory=dict[int, str])
 
 
+@dataclass(frozen=True, slots=True)
+class FoundLetters:
+    """The dead letters of a page. A search for older ones continues below the id `next`; None: there are none."""
+
+    letters: list[DeadLetter]
+    next: int | None
+
+
 AfterBatch = Callable[[Acted], bool]
 """Gets what is done so far, after each commit. False: stop."""
 
 
 async def find(
-    conn: Transaction | Database, filter: DeadLetterFilter, *, limit: int = DEFAULT_LIMIT, before: int | None = None
+    conn: Transaction | Database,
+    filter: DeadLetterFilter,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    before: int | None = None,
 ) -> list[DeadLetter]:
     """Return the selected dead letters, newest first."""
-    rows = await conn.fetch(
-        FIND_DEAD_LETTERS,
-        filter.ids,
-        filter.kind,
-        filter.task,
-        filter.reason,
-        filter.error,
-        filter.since,
-        filter.until,
-        filter.organization,
-        filter.provider,
-        limit,
-        before,
-    )
-    return [DeadLetter(**dict(row)) for row in rows]
+    return (await search(conn, filter, limit=limit, before=before, most=None)).letters
 
 
-async def groups(conn: Transaction | Database, *, organization: UUID | None = None) -> list[dict[str, Any]]:
-    """Count dead letters by task, reason and error, the largest group first."""
-    return [dict(row) for row in await conn.fetch(DEAD_LETTER_GROUPS, organization)]
+async def search(
+    conn: Transaction | Database,
+    filter: DeadLetterFilter,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    before: int | None = None,
+    most: int | None,
+) -> FoundLetters:
+    """Return a page of the selected dead letters, newest first. Examines `most` dead letters at most."""
+    values = {name: getattr(filter, name) for name in DeadLetterFilter.__slots__}
+    own, text = filter.organization, LIST.of(filter.organization)
+    if filter.ids is not None:
+        upper = LAST if before is None else before
+        rows = await conn.fetch(text, *FIND.values(**values, upper=upper, lower=0, limit=limit))
+        return FoundLetters([DeadLetter(**dict(row)) for row in rows], None)
+    arguments = FIND.values(**values, upper=None, lower=None, limit=None)[3:]
+    windows = (Window(WINDOW.of(own), (own,)),)
+    found = await walk(conn, text, *arguments, windows=windows, want=limit, before=before, most=most)
+    return FoundLetters([DeadLetter(**dict(row)) for row in found.rows], found.next)
+
+
+async def groups(
+    conn: Transaction | Database, *, organization: UUID | None = None, most: int | None = None
+) -> list[dict[str, Any]]:
+    """Count dead letters by task, reason and error, the largest group first: all, or the newest."""
+    return [dict(row) for row in await conn.fetch(GROUPS.of(organization), organization, most)]
 
 
 async def history(conn: Transaction | Database, id: int) -> list[dict[str, Any]]:

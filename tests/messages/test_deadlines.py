@@ -35,7 +35,7 @@ async def test_a_message_that_is_late_ends_as_expired_and_its_hook_runs(office, 
     row = await here.until(late)
     assert (row["status"], row["sent_at"], here.sims.smtp.mails) == ("expired", None, [])
     assert [(each.key, each.outcome) for each in ends] == [("late", "expired")]
-    assert [each["key"] for each in await list_messages(here.db, status="expired")] == ["late"]
+    assert [each["key"] for each in (await list_messages(here.db, status="expired")).rows] == ["late"]
     await here.db.execute("update onceward.queues set parked_until = null, failures = 0")
     assert {(await here.until(id))["status"] for id in (soon, never)} == {"success"}
     assert len(here.sims.smtp.mails) == 2

@@ -200,7 +200,7 @@ async def test_an_unknown_message_is_settled_by_an_operator(office) -> None:
     assert shown is not None
     assert [each["outcome"] for each in shown["history"]] == ["unknown", "success"]
     assert "address" not in shown
-    assert [row["status"] for row in await list_messages(here.db)] == ["sent", "sent"]
+    assert [row["status"] for row in (await list_messages(here.db)).rows] == ["sent", "sent"]
 
 
 async def test_messages_of_unknown_outcome_are_resolved_together_by_a_filter(office) -> None:

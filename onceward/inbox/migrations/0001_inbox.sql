@@ -27,6 +27,9 @@ create table onceward.sources (
 );
 create index sources_organization on onceward.sources (organization_id) where organization_id is not null;
 -- The name of a deleted source can be used again.
+create index sources_name_of on onceward.sources (organization_id, name) where deleted_at is null;
+create index sources_any_name on onceward.sources (name);  -- events of a deleted source are found by its name too
+create index sources_builtin on onceward.sources (name) where origin = 'builtin' and deleted_at is null;
 create unique index sources_name on onceward.sources (name) where deleted_at is null;
 comment on table onceward.sources is
     'Senders of webhooks. A source without an organization belongs to the platform; its handlers choose the organization they act for.';
@@ -64,7 +67,7 @@ create table onceward.webhook_events (
     origin text not null default 'sql' check (origin in ('http', 'sql', 'replay')),
     route text,                            -- the name under which the handler is registered; null: the name of the source
     settles int not null default 0,        -- increased by the engine: an UPDATE that does not change it came from outside
-    unique (webhook_id, event_id)
+    unique (event_id, webhook_id)          -- in this order, it also finds an event by its id alone
 ) with (fillfactor = 85);
 comment on table onceward.webhook_events is
     'Bodies of events, inserted once; seq is the id of the work. No index contains the status, so its update stays within the page.';
@@ -79,6 +82,7 @@ begin
 end
 $$;
 create index webhook_events_caused_by on onceward.webhook_events (caused_by) where caused_by is not null;
+create index webhook_events_organization on onceward.webhook_events (organization_id, seq) where organization_id is not null;
 select onceward.protect('onceward.webhook_events');
 revoke delete on onceward.webhook_events from onceward_app;
 
@@ -118,6 +122,7 @@ create table onceward.webhook_rejects (
 );
 comment on table onceward.webhook_rejects is
     'A sample of the rejected requests, without their bodies. The table is a ring of slots, so it cannot grow.';
+create index webhook_rejects_source on onceward.webhook_rejects (source) where status = 429;
 create sequence onceward.webhook_reject_slots maxvalue 5000 cycle;
 select onceward.protect('onceward.webhook_rejects');
 revoke insert, update, delete on onceward.webhook_rejects from onceward_app;

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from onceward.db import Transaction
 from onceward.inbox import sources
 from onceward.inbox.source import Mode
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
 from onceward.trust.secrets import secret_box
@@ -33,7 +33,9 @@ DELETED = "was deleted and accepts no more requests. Its events stay and are han
 PAUSED = "is paused. It still receives events, but they are not handled."
 RESUMED = "was resumed. Parked events are handled in the order of their arrival."
 
-SOURCES = read_statement("inbox", "list_sources_page")
+SOURCES = scoped(read_statement("inbox", "list_sources_page"))
+BUILT_IN = SOURCES.all.replace("s.origin <> 'builtin'", "s.origin = 'builtin'")
+PAGE = 100
 REJECTS = """
 select at, source, provider, reason, status, bytes, more from onceward.webhook_rejects order by at desc limit 20
 """
@@ -41,9 +43,15 @@ select at, source, provider, reason, status, bytes, more from onceward.webhook_r
 
 async def load(view: View) -> dict[str, Any]:
     settings = view.site.settings
+    after = view.text("after")
+    rows = await view.conn.fetch(SOURCES.of(view.organization), view.organization, after, PAGE + 1)
+    shown, more = rows[:PAGE], len(rows) > PAGE
+    if view.everything and not more:  # those that the engine created come last
+        shown += await view.conn.fetch(BUILT_IN, None, "", PAGE)
     return {
         "title": "Sources",
-        "sources": await view.conn.fetch(SOURCES),
+        "sources": shown,
+        "next": shown[-1]["name"] if more else None,
         "rejects": await view.conn.fetch(REJECTS),
         "base": settings.public_url or "",
         "providers": list(PROVIDERS),

@@ -21,6 +21,7 @@ from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import Moment, Number, Text, example
 from onceward.web.paging import link_next
 from onceward.web.problems import Problem, invalid_request
+from onceward.windows import MOST_EXAMINED
 
 Db = Annotated[Database, Depends(database_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
@@ -31,7 +32,6 @@ Short = Annotated[Text, StringConstraints(max_length=255)]
 Reason = Annotated[Text, StringConstraints(strip_whitespace=True, max_length=1000)]
 
 LOOK_WITHIN_S = 10
-MOST_EXAMINED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ async def listed(
 ) -> list[FoundEvents]:
     """List events, newest first. `status` may be repeated.
 
-    A request examines about 100,000 events at most. If there may be more matches, the header `Link` has the URL of the
+    A request examines about 8,000 events at most. If there may be more matches, the header `Link` has the URL of the
     next page with `rel="next"`; a page can have fewer events than `limit`, or none, and still have a next page.
     """
     identity.require_source(source)

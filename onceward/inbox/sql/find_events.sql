@@ -1,14 +1,16 @@
 -- Find events by any combination of filters, newest first. A null filter matches every event. The ids from $lower up to $upper
 -- bound what is read.
-select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id, e.provider, e.type, e.status, e.attempts,
+select e.seq, e.id, e.webhook_id,
+       coalesce((select s.name from onceward.sources s where s.webhook_id = e.webhook_id), 'sql') as source,
+       e.event_id, e.provider, e.type, e.status, e.attempts,
        e.error, e.received_at, e.processed_at, e.organization_id, w.lease is not null as running,
        e.payload is null and e.raw is null as pruned
   from onceward.webhook_events e
-  left join onceward.sources s on s.webhook_id = e.webhook_id
   left join onceward.work w on w.id = e.seq
  where ($ids::bigint[] is null or e.seq = any($ids))
    and ($event_ids::text[] is null or e.event_id = any($event_ids))
-   and ($source::text is null or s.name = $source or e.webhook_id::text = $source)
+   and ($source::text is null or e.webhook_id::text = $source
+        or e.webhook_id = any(array(select s.webhook_id from onceward.sources s where s.name = $source)))
    and ($type::text is null or e.type = $type)
    and ($statuses::text[] is null or e.status = any($statuses) or 'processing' = any($statuses))  -- decided before work is read
    and ($statuses::text[] is null

@@ -47,9 +47,10 @@ def ls(
 
     async def main() -> list[dict[str, Any]]:
         async with opened_database() as db:
-            return await list_messages(
+            found = await list_messages(
                 db, status=status, channel=channel, template=template, before=before, limit=limit
             )
+            return [dict(row) for row in found.rows]
 
     listing(run(main()), columns=COLUMNS, as_json=as_json, empty="no messages")
 

@@ -175,6 +175,7 @@ create index messages_expiring on onceward.messages (expires_at)
     where expires_at is not null and status in ('pending', 'processing');
 create index messages_created on onceward.messages using brin (created_at);   -- reports read the messages of a period
 create index messages_recipient on onceward.messages (recipient, id desc);
+create index messages_organization on onceward.messages (organization_id, id) where organization_id is not null;
 select onceward.protect('onceward.messages');
 
 -- Phone numbers that people write to. Only the engine writes them, after a proof: see messages/senders.py.
@@ -246,6 +247,8 @@ comment on table onceward.suppressions is
 create unique index suppressions_key on onceward.suppressions
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), address_hash);
 create index suppressions_latest on onceward.suppressions (created_at desc);
+create index suppressions_hash on onceward.suppressions (address_hash);
+create index suppressions_latest_of on onceward.suppressions (organization_id, created_at desc);
 create index suppressions_address on onceward.suppressions (address) where address is not null;
 select onceward.protect('onceward.suppressions');
 
@@ -296,6 +299,9 @@ create table onceward.dashboard_messages (
 );
 create index dashboard_messages_by_recipient on onceward.dashboard_messages (recipient, id desc);
 create index dashboard_messages_unread on onceward.dashboard_messages (recipient, id desc) where read_at is null;
+-- Every organization has a recipient `admins`.
+create index dashboard_messages_of on onceward.dashboard_messages (organization_id, recipient, id desc)
+    where organization_id is not null;
 select onceward.protect('onceward.dashboard_messages');
 
 -- An unreachable channel is paused: no worker claims from its queue, and no message uses up attempts.

@@ -7,16 +7,17 @@ from typing import Any
 
 from onceward.messages.recipient import EMAIL
 from onceward.messages.suppression import remove_suppression, suppress
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.trust import record
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done, reason_of
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 from onceward.web.exposure import NOTHING
+from onceward.windows import MOST_EXAMINED
 
 PATH = "/dashboard/sending"
-SUPPRESSIONS = read_statement("messages", "page_suppressions")
+SUPPRESSIONS = scoped(read_statement("messages", "page_suppressions"))
 STATES = read_statement("messages", "page_service_states")
 DOMAINS = read_statement("messages", "page_domains")
 SHOWN = 100
@@ -24,7 +25,8 @@ SHOWN = 100
 
 async def load(view: View) -> dict[str, Any]:
     find = view.text("find")
-    rows = await view.conn.fetch(SUPPRESSIONS, find.lower(), SHOWN + 1)
+    arguments = (find.lower(), SHOWN + 1, view.organization, MOST_EXAMINED if find else SHOWN + 1)
+    rows = await view.conn.fetch(SUPPRESSIONS.of(view.organization), *arguments)
     return {
         "title": "Sending",
         "find": find,

@@ -18,15 +18,17 @@ SHOWN = 100
 
 
 async def load(view: View) -> dict[str, Any]:
-    messages = await notification_inbox.list_inbox(view.conn, [notification_inbox.STAFF], limit=SHOWN)
+    messages = await notification_inbox.list_inbox(
+        view.conn, [notification_inbox.STAFF], organization=view.organization, limit=SHOWN
+    )
     return {"title": "Notifications", "notifications": messages, **await load_bell(view)}
 
 
 async def load_bell(view: View) -> dict[str, Any]:
-    return {
-        "title": "Notifications",
-        "unread": await notification_inbox.count_unread(view.conn, [notification_inbox.STAFF]),
-    }
+    unread = await notification_inbox.count_unread(
+        view.conn, [notification_inbox.STAFF], organization=view.organization
+    )
+    return {"title": "Notifications", "unread": unread}
 
 
 async def _mark_read(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:

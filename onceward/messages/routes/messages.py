@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.db import Database
@@ -19,7 +19,9 @@ from onceward.web.api import database_of, engine_of
 from onceward.web.auth import require
 from onceward.web.exposure import exposed
 from onceward.web.fields import AtMost, Json, Moment, Number, Text, Why, example
+from onceward.web.paging import link_next
 from onceward.web.problems import Problem, invalid_request
+from onceward.windows import MOST_EXAMINED
 
 Db = Annotated[Database, Depends(database_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
@@ -126,6 +128,8 @@ router = APIRouter(prefix="/api/v1/messages", tags=["messages"])
 @router.get("")
 async def list_messages(
     db: Db,
+    request: Request,
+    response: Response,
     identity: Viewer,
     status: Status | None = None,
     channel: ChannelName | None = None,
@@ -133,12 +137,24 @@ async def list_messages(
     before: Number | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> list[MessageRow]:
-    """List messages, newest first. `before` is the last id of the previous page."""
+    """List messages, newest first. `before` is the last id of the previous page.
+
+    A request examines about 8,000 messages at most. If there may be more matches, the header `Link` has the URL of the
+    next page with `rel="next"`; a page can have fewer messages than `limit`, or none, and still have a next page.
+    """
     async with transaction_for(db, identity) as tx:
-        rows = await operations.list_messages(
-            tx, status=status, channel=channel, template=template, before=before, limit=limit
+        found = await operations.list_messages(
+            tx,
+            status=status,
+            channel=channel,
+            template=template,
+            organization=identity.organization,
+            before=before,
+            limit=limit,
+            most=MOST_EXAMINED,
         )
-    return [MessageRow(**row) for row in rows]
+    link_next(request, response, before=found.next)
+    return [MessageRow(**row) for row in found.rows]
 
 
 @router.post(

@@ -52,14 +52,17 @@ async def list_notifications(
     """List the caller's notifications, newest first. `before` is the last id of the previous page."""
     async with transaction_for(db, identity) as tx:
         recipients = notification_inbox.recipients_of(identity)
-        return await notification_inbox.list_inbox(tx, recipients, before=before, unread=unread, limit=limit)
+        return await notification_inbox.list_inbox(
+            tx, recipients, organization=identity.organization, before=before, unread=unread, limit=limit
+        )
 
 
 @router.get("/unread")
 async def count_unread_notifications(db: Db, identity: User) -> Unread:
     """Count the caller's unread notifications."""
     async with transaction_for(db, identity) as tx:
-        return Unread(unread=await notification_inbox.count_unread(tx, notification_inbox.recipients_of(identity)))
+        recipients = notification_inbox.recipients_of(identity)
+        return Unread(unread=await notification_inbox.count_unread(tx, recipients, organization=identity.organization))
 
 
 @router.post("/read")
@@ -71,4 +74,4 @@ async def mark_notifications_as_read(db: Db, identity: User, marks: ReadMarks) -
     recipients = notification_inbox.recipients_of(identity)
     async with transaction_for(db, identity) as tx:
         await notification_inbox.mark_read(tx, recipients, ids=marks.ids, up_to=marks.up_to)
-        return Unread(unread=await notification_inbox.count_unread(tx, recipients))
+        return Unread(unread=await notification_inbox.count_unread(tx, recipients, organization=identity.organization))

@@ -47,7 +47,7 @@ def ls(
         from onceward.outbox import delivery_history
 
         async with opened_outbox(organization) as (outbox, organization_id):
-            rows = await delivery_history.deliveries(
+            found = await delivery_history.deliveries(
                 outbox.db,
                 organization_id,
                 all_organizations=organization is None,
@@ -57,7 +57,7 @@ def ls(
                 before=before,
                 limit=limit,
             )
-            return [asdict(row) for row in rows]
+            return [asdict(row) for row in found.rows]
 
     listing(run(work()), columns=COLUMNS, as_json=as_json, empty="no deliveries")
 
@@ -89,9 +89,10 @@ def tail(organization: Organization = None) -> None:
             seen: dict[int, str] = {}
             first = True
             while True:
-                rows = await delivery_history.deliveries(
+                found = await delivery_history.deliveries(
                     outbox.db, organization_id, all_organizations=organization is None, limit=200
                 )
+                rows = found.rows
                 for row in reversed(rows):
                     if row.status not in ("pending", "processing") and seen.get(row.id) != row.status and not first:
                         answer = row.response_status or row.error or ""

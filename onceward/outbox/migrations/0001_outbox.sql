@@ -46,6 +46,14 @@ comment on table onceward.endpoints is 'Endpoints of customers. A deleted endpoi
 create index endpoints_active on onceward.endpoints (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'))
     where active;
 create index endpoints_organization on onceward.endpoints (organization_id);
+-- Lists, page by page: of one organization or of none, and of all.
+create index endpoints_listed_of on onceward.endpoints
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), created_at, endpoint_id) where deleted_at is null;
+create index endpoints_listed on onceward.endpoints (created_at, endpoint_id) where deleted_at is null;
+create index endpoints_shown on onceward.endpoints (active, created_at, endpoint_id) where deleted_at is null;
+create index endpoints_shown_of on onceward.endpoints (organization_id, active, created_at, endpoint_id) where deleted_at is null;
+create index endpoints_in_trouble on onceward.endpoints (disabled_reason, warned_at)
+    where deleted_at is null and (not active or warned_at is not null);
 create unique index endpoints_direct on onceward.endpoints
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), md5(url)) where direct and deleted_at is null;
 select onceward.protect('onceward.endpoints');
@@ -136,6 +144,7 @@ comment on table onceward.deliveries is
 create index deliveries_endpoint on onceward.deliveries (endpoint_id, id);
 create index deliveries_caused_by on onceward.deliveries (caused_by);
 create index deliveries_failed on onceward.deliveries (endpoint_id, failed_at) where failed_at is not null;
+create index deliveries_organization on onceward.deliveries (organization_id, id) where organization_id is not null;
 select onceward.protect('onceward.deliveries');
 revoke delete on onceward.deliveries from onceward_app;
 
@@ -178,6 +187,7 @@ create table onceward.resends (
     finished_at timestamptz
 );
 comment on table onceward.resends is 'Bulk resends. The row contains the progress, so any node can continue where another stopped.';
+create index resends_organization on onceward.resends (organization_id, id);
 create index resends_running on onceward.resends (id) where state = 'running';
 select onceward.protect('onceward.resends');
 revoke insert, update, delete on onceward.resends from onceward_app;

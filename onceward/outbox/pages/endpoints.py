@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from onceward.outbox import Outbox
 from onceward.outbox.errors import Invalid
 from onceward.outbox.resends import resend_one
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done
@@ -19,17 +20,19 @@ from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 from onceward.web.exposure import NOTHING
 
-ENDPOINTS = read_statement("outbox", "list_endpoints_page")
+ENDPOINTS = scoped(read_statement("outbox", "list_endpoints_page"))
 PAGE = 100
+FAR_FUTURE = datetime.max.replace(tzinfo=UTC)
 OWNER = "select organization_id from onceward.endpoints where endpoint_id = $1 and deleted_at is null"
 
 
-COUNTS = read_statement("outbox", "count_endpoints")
+COUNTS = scoped(read_statement("outbox", "count_endpoints"))
+MOST_COUNTED = 1_000
 
 
 async def status(view: View) -> Status:
     """Return the endpoint figures for the overview: how many are active, disabled after failures, and failing."""
-    row = await view.conn.fetchrow(COUNTS)
+    row = await view.conn.fetchrow(COUNTS.of(view.organization), view.organization, MOST_COUNTED)
     if row is None or not (row["active"] or row["disabled"]):
         return Status()
     reasons: list[Reason] = []
@@ -39,14 +42,27 @@ async def status(view: View) -> Status:
     if row["warned"]:
         reasons.append(Reason("attention", f"{many(row['warned'], 'endpoint')} failing", "/dashboard/endpoints"))
     note = f"{number(row['disabled'])} disabled, {number(row['warned'])} failing"
-    figure = Figure("Endpoints", number(row["active"]), "/dashboard/endpoints", note, "warn" if reasons else "")
+    plus = "+" if row["active"] == MOST_COUNTED else ""
+    figure = Figure("Endpoints", number(row["active"]) + plus, "/dashboard/endpoints", note, "warn" if reasons else "")
     return Status((figure,), tuple(reasons))
 
 
 async def load(view: View) -> dict[str, Any]:
-    first = min(view.number("start") or 0, 1_000_000)
-    rows = await view.conn.fetch(ENDPOINTS, first)
-    return {"title": "Endpoints", "endpoints": rows[:PAGE], "next": first + PAGE if len(rows) > PAGE else None}
+    after = _last_shown(view)
+    rows = await view.conn.fetch(ENDPOINTS.of(view.organization), view.organization, *after, PAGE + 1)
+    last = rows[PAGE - 1] if len(rows) > PAGE else None
+    following = None if last is None else f"{last['active']:d},{last['created_at'].isoformat()},{last['endpoint_id']}"
+    return {"title": "Endpoints", "endpoints": rows[:PAGE], "next": following}
+
+
+def _last_shown(view: View) -> tuple[bool, datetime, UUID]:
+    """Return the place after which the page begins: whether it is active, when it was made, and its id."""
+    active, _, rest = view.text("after").partition(",")
+    created_at, _, endpoint = rest.partition(",")
+    try:
+        return active == "1", datetime.fromisoformat(created_at), UUID(endpoint)
+    except ValueError:
+        return False, FAR_FUTURE, UUID(int=2**128 - 1)
 
 
 async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple[UUID | None, UUID]:

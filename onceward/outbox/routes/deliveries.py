@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from onceward.outbox import delivery_history, resends
@@ -22,6 +22,8 @@ from onceward.outbox.routes.callers import (
 )
 from onceward.web.exposure import exposed
 from onceward.web.fields import AtMost, Number, example
+from onceward.web.paging import link_next
+from onceward.windows import MOST_JOINED
 
 router = APIRouter(prefix="/api/v1", tags=["outbound webhooks"])
 
@@ -42,6 +44,8 @@ class Replay(BaseModel):
 @router.get("/deliveries")
 async def listed(
     db: Db,
+    request: Request,
+    response: Response,
     identity: Viewer,
     endpoint_id: UUID | None = None,
     status: Literal["pending", "success", "failed", "dead_letter", "cancelled"] | None = None,
@@ -50,7 +54,12 @@ async def listed(
     before: Number | None = None,
     limit: Limit = 50,
 ) -> list[delivery_history.DeliveryRow]:
-    return await delivery_history.deliveries(
+    """List deliveries, newest first. `before` is the last id of the previous page.
+
+    A request examines about 400 deliveries at most. If there may be more matches, the header `Link` has the URL of the
+    next page with `rel="next"`; a page can have fewer deliveries than `limit`, or none, and still have a next page.
+    """
+    found = await delivery_history.deliveries(
         db,
         identity.organization,
         all_organizations=sees_all(identity),
@@ -60,7 +69,10 @@ async def listed(
         message_id=message_id,
         before=before,
         limit=limit,
+        most=MOST_JOINED,
     )
+    link_next(request, response, before=found.next)
+    return found.rows
 
 
 @router.get("/deliveries/{id}")

@@ -76,7 +76,7 @@ async def show_endpoint(request: Request, outbox: TheOutbox, visitor: Visiting, 
     if not visitor.sees(endpoint_id):
         raise NotAllowed("this link gives no access to this endpoint")
     endpoint = await outbox.endpoints.get(visitor.organization_id, endpoint_id)
-    rows = await delivery_history.deliveries(
+    found = await delivery_history.deliveries(
         database_of(request), visitor.organization_id, endpoint_ids=[endpoint_id], limit=100
     )
     body = f"<p>{escape(endpoint.url)} {_state(endpoint.active, endpoint.disabled_reason)}</p>"
@@ -93,7 +93,7 @@ async def show_endpoint(request: Request, outbox: TheOutbox, visitor: Visiting, 
                 row.response_status or escape(row.error or ""),
                 _when(row.created_at),
             )
-            for row in rows
+            for row in found.rows
         ],
     )
     return _page("Endpoint", body)

@@ -114,7 +114,7 @@ async def me(identity: Anybody) -> Me:
 @router.get("/organizations")
 async def organizations(db: Db, identity: Viewer) -> list[Organization]:
     async with transaction_for(db, identity) as tx:
-        return await list_organizations(tx.conn)
+        return await list_organizations(tx.conn, organization=identity.organization)
 
 
 @router.post("/organizations", status_code=201)

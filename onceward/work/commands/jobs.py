@@ -56,8 +56,8 @@ def jobs_ls(
     """List jobs, newest first, with their state."""
     from onceward.work import controls
 
-    rows = _query(lambda db: controls.jobs(db, task=task, state=state, before=before, limit=limit))
-    listing(rows, columns=JOB_COLUMNS, as_json=as_json, empty="no jobs")
+    found = _query(lambda db: controls.jobs(db, task=task, state=state, before=before, limit=limit))
+    listing([dict(row) for row in found.rows], columns=JOB_COLUMNS, as_json=as_json, empty="no jobs")
 
 
 @jobs.command("show")

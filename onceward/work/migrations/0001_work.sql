@@ -12,6 +12,8 @@ create table onceward.jobs (
 );
 comment on table onceward.jobs is 'Bodies of jobs, inserted once. A job is unfinished while a row of onceward.work has the same id.';
 create index jobs_caused_by on onceward.jobs (caused_by) where caused_by is not null;
+-- Lists of one organization. Jobs without one are not in it.
+create index jobs_organization on onceward.jobs (organization_id, id) where organization_id is not null;
 select onceward.protect('onceward.jobs');
 
 create table onceward.work (
@@ -66,6 +68,13 @@ create unique index work_unique on onceward.work (coalesce(organization_id, '000
     where unique_key is not null and dead_reason is null;
 create index work_dead on onceward.work (dead_at) where dead_reason is not null;
 create index work_dead_id on onceward.work (id) where dead_reason is not null;  -- lists of dead letters, page by page
+-- The same two of one organization.
+create index work_dead_of on onceward.work (organization_id, id) where dead_reason is not null and organization_id is not null;
+create index work_dead_of_at on onceward.work (organization_id, dead_at)
+    where dead_reason is not null and organization_id is not null;
+create index work_retrying on onceward.work (id) where attempts > 0 and lease is null and dead_reason is null;
+create index work_retrying_of on onceward.work (organization_id, id)
+    where attempts > 0 and lease is null and dead_reason is null and organization_id is not null;
 create index work_suspect on onceward.work (queue, sort_at)
     where crashes > 1 and lease is null and dead_reason is null;
 create index work_cancel on onceward.work (id) where cancel;

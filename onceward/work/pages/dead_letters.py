@@ -23,26 +23,9 @@ from onceward.work.dead_letters import DeadLetter, DeadLetterFilter
 from onceward.work.pages import replay_approval
 from onceward.work.pages.replay_approval import Approval
 
-COUNTED = 5_000
-"""The most dead letters that are grouped: the newest."""
 AT_ONCE = 1_000
 """The most dead letters that one action changes. The operator repeats the action for more."""
 SHOWN = 25
-
-GROUPS = f"""
-with dead as materialized (
-    select w.id, w.kind, w.task, w.dead_reason, w.dead_at from onceward.work w
-     where w.dead_reason is not null order by w.dead_at desc limit {COUNTED}
-)
-select d.kind, d.task, d.dead_reason as reason, last.error ->> 'type' as error, count(*) as count,
-       min(d.dead_at) as first_at, max(d.dead_at) as last_at, max(d.id) as newest,
-       (array_agg(last.error ->> 'message' order by d.dead_at desc))[1] as message
-  from dead d
-  left join lateral (
-      select a.error from onceward.attempts a where a.work_id = d.id order by a.number desc, a.finished_at desc limit 1
-  ) last on true
- group by 1, 2, 3, 4 order by count desc, last_at desc
-"""
 
 BATCH = read_statement("work", "page_replayed_batch")
 MARK = "select coalesce(pg_sequence_last_value('onceward.ids'), 0)"
@@ -50,13 +33,14 @@ PAUSED = "select name from onceward.queues where paused_at is not null"
 
 
 async def load(view: View) -> dict[str, Any]:
-    groups = await view.conn.fetch(GROUPS)
+    conn = cast(Transaction, view.conn)
+    groups = await dead_letters.groups(conn, organization=view.organization, most=dead_letters.GROUPED)
     counted = sum(group["count"] for group in groups)
     return {
         "title": "Dead letters",
         "groups": groups,
         "counted": counted,
-        "more": counted >= COUNTED,
+        "more": counted >= dead_letters.GROUPED,
         "paths": view.site.contributed.paths,
     }
 

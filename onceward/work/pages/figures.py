@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.web.dashboard.page import View
 from onceward.web.dashboard.pagination import NEWEST
 
-SAMPLE = 50_000
+SAMPLE = 10_000
 """The most unfinished rows that are counted exactly; a larger depth is an estimate."""
 REACH = 100_000
 """The number of ids, back from the newest, in which arrivals are counted."""
@@ -48,9 +48,14 @@ select date_trunc('second', r.created_at) as at, count(*) as arrived from oncewa
 """
 LATENCY = read_statement("work", "page_latency")
 
-DEAD_LATELY = """
-select count(*) from (select from onceward.work w where w.dead_reason is not null and w.dead_at > onceward.now() - interval '15 minutes' limit 1001) lately
-"""
+DEPTH_OF_ONE = "select * from onceward.depth_of_organization($1, $2)"
+
+DEAD_LATELY = scoped("""
+select count(*) from (
+    select from onceward.work w
+     where w.dead_reason is not null and w.dead_at > onceward.now() - interval '15 minutes'
+       and ($1::uuid is null or w.organization_id = $1) limit 1001) lately
+""")
 
 PAUSED = "select q.name from onceward.queues q where q.paused_at is not null order by q.name limit 20"
 PARKED = "select q.name, q.parked_for from onceward.queues q where q.parked_until > clock_timestamp() order by q.name limit 20"
@@ -96,9 +101,9 @@ async def standing(view: View) -> dict[str, Any]:
     """Return depth, dead letters and latency; for the whole instance also workers, queues and the database."""
     conn = view.conn
     figures: dict[str, Any] = {
-        "depth": await conn.fetchrow(DEPTH),
+        "depth": await _depth(view),
         "latency": await conn.fetchrow(LATENCY, 60.0),
-        "dead_lately": await conn.fetchval(DEAD_LATELY),
+        "dead_lately": await conn.fetchval(DEAD_LATELY.of(view.organization), view.organization),
         "workers": None,
         "database": None,
         "paused": [],
@@ -112,3 +117,9 @@ async def standing(view: View) -> dict[str, Any]:
         figures["database"] = await conn.fetchrow(DATABASE)
         figures["parked"] = await conn.fetch(PARKED)
     return figures
+
+
+async def _depth(view: View) -> Any:
+    if view.organization is None:
+        return await view.conn.fetchrow(DEPTH)
+    return await view.conn.fetchrow(DEPTH_OF_ONE, view.organization, SAMPLE)

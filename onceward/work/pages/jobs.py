@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onceward.feature import NOBODY, OWNERS
 from onceward.work.pages.kinds import find_by_unique_key, work_pages
 from onceward.work.pages.listing import UNFINISHED, Listing
 
@@ -12,6 +13,8 @@ JOBS = Listing(
     label="r.task",
     about="array_to_string(r.tags, ', ')",
     key="w.unique_key",
+    by_key=f"r.id in (select k.id from onceward.work k where coalesce(k.organization_id, {NOBODY}) = any({OWNERS})"
+    " and k.unique_key = {0} and k.dead_reason is null)",
     ended="coalesce(last.outcome, 'unknown')",
     attempts="last.number",
     message="last.message",

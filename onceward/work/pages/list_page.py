@@ -6,16 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from onceward.web.dashboard import pagination
 from onceward.web.dashboard.page import Loader, View
-from onceward.web.dashboard.pagination import LONGER_S, walk
-from onceward.work.pages.listing import Listing
+from onceward.web.dashboard.pagination import LONGER, LONGER_S, PAGE
+from onceward.windows import MOST_EXAMINED, MOST_JOINED, walk
+from onceward.work.pages.listing import UNFINISHED, Listing
 
 SPANS = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
 OPEN_FOR = timedelta(minutes=10)
 """The assumed longest transaction: its rows have the time of its start, but ids that were assigned later."""
-
-EMPTY_S = 0.3
-"""How long a list looks further if it found nothing at all."""
 
 ESTIMATE = "select reltuples::float8 from pg_class where oid = $1::regclass"
 
@@ -23,7 +22,7 @@ ESTIMATE = "select reltuples::float8 from pg_class where oid = $1::regclass"
 def list_loader(kind: Listing) -> Loader:
     async def load(view: View) -> dict[str, Any]:
         state = view.text("state") if view.text("state") in kind.states else ""
-        where, args = _conditions(kind, view)
+        where, args = _conditions(kind, view, is_unfinished=state in UNFINISHED)
         since, until = _range(view)
         oldest, before = 0, view.number("before")
         if since is not None:
@@ -35,11 +34,20 @@ def list_loader(kind: Listing) -> Loader:
             before = latest if before is None else min(before, latest)
             args.append(until)
             where += f" and {kind.at} < ${len(args) + 3}::timestamptz"
-        statement, longer = kind.listing(state=state, where=where), LONGER_S if view.text("longer") else None
-        walked = await walk(view.conn, statement, *args, before=before, oldest=oldest, budget_s=longer)
-        if walked.unfinished and not walked.rows and longer is None:
-            # A list that opens empty says nothing: it looks further once, for the few rows among many of others.
-            walked = await walk(view.conn, statement, *args, before=walked.next, oldest=oldest, budget_s=EMPTY_S)
+        statement, longer = kind.listing(state=state, where=where), bool(view.text("longer"))
+        is_joined = bool(state) or "w." in where or bool(kind.joins and view.text("q"))
+        most = MOST_JOINED if is_joined else MOST_EXAMINED
+        walked = await walk(
+            view.conn,
+            statement,
+            *args,
+            windows=kind.windows(view.organization, state=state),
+            want=PAGE,
+            before=before,
+            oldest=oldest,
+            most=most * LONGER if longer else most,
+            budget_s=LONGER_S if longer else pagination.BUDGET_S,
+        )
         filtered = any(view.text(name) for name in ("state", "q", "since", "until", "span", *kind.facets))
         estimate = await view.conn.fetchval(ESTIMATE, kind.table) if view.everything else None
         return {
@@ -56,7 +64,7 @@ def list_loader(kind: Listing) -> Loader:
     return load
 
 
-def _conditions(kind: Listing, view: View) -> tuple[str, list[Any]]:
+def _conditions(kind: Listing, view: View, *, is_unfinished: bool) -> tuple[str, list[Any]]:
     """Return the filters as SQL with arguments. `walk` uses $1 to $3."""
     parts: list[str] = []
     args: list[Any] = []
@@ -66,11 +74,17 @@ def _conditions(kind: Listing, view: View) -> tuple[str, list[Any]]:
             continue
         args.append(value)
         parts.append(sql.format(f"${len(args) + 3}::text"))
+    if view.organization is not None:
+        # Row-level security alone would read the rows of all organizations: it cannot use an index.
+        args.append(view.organization)
+        place = f"${len(args) + 3}::uuid"
+        parts.append(f"r.organization_id = {place}" + (f" and w.organization_id = {place}" if is_unfinished else ""))
     q = view.text("q")
     if q:
         args.append(q)
         place = f"${len(args) + 3}::text"
-        named = f"({kind.label}) like {place} || '%' or ({kind.key})::text = {place} or ({kind.about})::text = {place}"
+        by_key = kind.by_key.format(place) if kind.by_key else f"({kind.key})::text = {place}"
+        named = f"({kind.label}) like {place} || '%' or {by_key} or ({kind.about})::text = {place}"
         parts.append(f"({named} or r.{kind.id}::text = {place})")
     return "".join(f" and {part}" for part in parts), args
 

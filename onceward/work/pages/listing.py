@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Done
+from onceward.windows import Window
 
 if TYPE_CHECKING:
     from onceward.web.dashboard.site import Site
@@ -39,6 +41,11 @@ CONDITIONS = {
 }
 
 
+UNFINISHED_WINDOW = """
+select r.id from onceward.work r where r.id < $1 and r.id >= $2{} order by r.id desc offset $3 - 1 limit 1
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Button:
     """A button on the page of one row. It posts to `path`, with the row's id for `{id}`, and is shown in these
@@ -60,6 +67,8 @@ class Listing:
     label: str
     about: str
     key: str
+    by_key: str = ""
+    """How to find rows by their key, {0}, if comparing the column would cost a join for each row."""
     at: str = "r.created_at"
     ended: str
     """The state of a row that has no unfinished work."""
@@ -89,7 +98,8 @@ class Listing:
         follow."""
         unfinished = state in UNFINISHED
         join = "join" if unfinished else "left join"
-        condition = f" and {CONDITIONS[state]}" if unfinished else ""
+        # The ids of the work too: the planner may read the unfinished rows of the window rather than all its rows.
+        condition = f" and w.id < $1 and w.id >= $2 and {CONDITIONS[state]}" if unfinished else ""
         last = "" if unfinished or "last." not in self.ended + self.attempts + self.message else LAST.format(id=self.id)
         outer = f" where state = '{state}'" if state and not unfinished and state in self.states else ""
         ended, attempts, message = self.ended, self.attempts, self.message
@@ -108,6 +118,23 @@ select * from (
      where r.{self.id} < $1 and r.{self.id} >= $2{condition}{where}
      order by r.{self.id} desc
 ) found{outer} order by id desc limit $3"""
+
+    def windows(self, organization: UUID | None, *, state: str = "") -> tuple[Window, ...]:
+        """Return what bounds the rows that a page of this list examines: those of the organization, and for unfinished
+        work also the work itself, of which there may be less."""
+        own = "" if organization is None else " and r.organization_id = $4::uuid"
+        args = () if organization is None else (organization,)
+        rows = Window(
+            f"select r.{self.id} as id from {self.table} r where r.{self.id} < $1 and r.{self.id} >= $2{own}"
+            f" order by r.{self.id} desc offset $3 - 1 limit 1",
+            args,
+        )
+        if state in ("dead_letter", "retrying"):
+            # These are in an index: by organization, and dead letters for all.
+            condition = f" and {CONDITIONS[state].replace('w.', 'r.')}"
+            return (Window(UNFINISHED_WINDOW.format(condition + own), args),)
+        # A viewer of one organization may not count the work of others.
+        return (rows, Window(UNFINISHED_WINDOW.format(""))) if state in UNFINISHED and not args else (rows,)
 
     def one(self) -> str:
         """Return the query for one row by its id ($1), with its body."""

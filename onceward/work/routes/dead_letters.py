@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.engine import Engine
@@ -16,7 +16,9 @@ from onceward.web.api import engine_of
 from onceward.web.auth import require
 from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import AtMost, Moment, Number, example
+from onceward.web.paging import link_next
 from onceward.web.problems import Problem, invalid_request
+from onceward.windows import MOST_EXAMINED, MOST_JOINED
 from onceward.work import dead_letters
 from onceward.work.dead_letters import DeadLetter, DeadLetterFilter
 
@@ -104,6 +106,8 @@ router = APIRouter(prefix="/api/v1/dead-letters", tags=["dead letters"])
 @router.get("")
 async def list_dead_letters(
     engine: Eng,
+    request: Request,
+    response: Response,
     identity: Viewer,
     kind: Kind | None = None,
     task: Short | None = None,
@@ -115,7 +119,12 @@ async def list_dead_letters(
     before: Number | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[DeadLetterShown]:
-    """List dead letters of every kind, newest first. `before` is the last id of the previous page."""
+    """List dead letters of every kind, newest first. `before` is the last id of the previous page.
+
+    A request examines about 8,000 dead letters at most, and 400 with the filter `error`. If there may be more matches,
+    the header `Link` has the URL of the next page with `rel="next"`; a page can have fewer dead letters than `limit`, or
+    none, and still have a next page.
+    """
     criteria = DeadLetterFilter(
         kind=kind,
         task=task,
@@ -126,13 +135,17 @@ async def list_dead_letters(
         until=until,
         organization=identity.organization,
     )
-    return [_shown(each) for each in await dead_letters.find(engine.db, criteria, limit=limit, before=before)]
+    most = MOST_EXAMINED if error is None else MOST_JOINED
+    found = await dead_letters.search(engine.db, criteria, limit=limit, before=before, most=most)
+    link_next(request, response, before=found.next)
+    return [_shown(each) for each in found.letters]
 
 
 @router.get("/groups")
 async def count_dead_letters(engine: Eng, identity: Viewer) -> list[GroupShown]:
-    """Count dead letters by task, reason and error, the largest group first."""
-    return [GroupShown(**row) for row in await dead_letters.groups(engine.db, organization=identity.organization)]
+    """Count the newest 500 dead letters by task, reason and error, the largest group first."""
+    groups = await dead_letters.groups(engine.db, organization=identity.organization, most=dead_letters.GROUPED)
+    return [GroupShown.model_validate(group) for group in groups]
 
 
 @router.get("/{id}")

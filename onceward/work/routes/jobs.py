@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.engine import Engine
@@ -15,7 +15,9 @@ from onceward.web.api import engine_of
 from onceward.web.auth import require
 from onceward.web.exposure import exposed
 from onceward.web.fields import Number, Why
+from onceward.web.paging import link_next
 from onceward.web.problems import Problem
+from onceward.windows import MOST_EXAMINED
 from onceward.work import controls
 
 Eng = Annotated[Engine, Depends(engine_of)]
@@ -51,15 +53,23 @@ router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 @router.get("")
 async def list_jobs(
     engine: Eng,
+    request: Request,
+    response: Response,
     identity: Viewer,
     task: Annotated[str, StringConstraints(max_length=300)] | None = None,
     before: Number | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> list[JobRow]:
-    """List jobs with their state, newest first. `before` is the last id of the previous page."""
-    organization = identity.organization
-    rows = await controls.jobs(engine.db, task=task, before=before, organization=organization, limit=limit)
-    return [JobRow(**row) for row in rows]
+    """List jobs with their state, newest first. `before` is the last id of the previous page.
+
+    A request examines about 8,000 jobs at most. If there may be more matches, the header `Link` has the URL of the
+    next page with `rel="next"`; a page can have fewer jobs than `limit`, or none, and still have a next page.
+    """
+    found = await controls.jobs(
+        engine.db, task=task, before=before, organization=identity.organization, limit=limit, most=MOST_EXAMINED
+    )
+    link_next(request, response, before=found.next)
+    return [JobRow(**row) for row in found.rows]
 
 
 @router.get("/{id}")

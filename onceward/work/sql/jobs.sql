@@ -1,4 +1,5 @@
--- Return jobs with their state, newest first, before the id $2. A parameter that is null does not restrict the selection.
+-- Return jobs with their state, newest first, from the id $1 (exclusive) down to $2, at most $3. A parameter that is null does not
+-- restrict the selection.
 select * from (
     select j.id, j.task, j.organization_id, j.created_at, j.caused_by, j.tags,
            case when w.id is null then coalesce(last.outcome, 'unknown')
@@ -15,8 +16,8 @@ select * from (
           select a.outcome, a.number, a.finished_at from onceward.attempts a where a.work_id = j.id
            order by a.number desc, a.finished_at desc limit 1
       ) last on true
-     where ($1::text is null or j.task = $1) and ($2::bigint is null or j.id < $2)
-       and ($3::uuid is null or j.organization_id = $3)
+     where j.id < $1 and j.id >= $2 and ($4::text is null or j.task = $4)
+       and ($6::uuid is null or j.organization_id = $6)
 ) listed
  where $5::text is null or listed.state = $5
- order by listed.id desc limit $4
+ order by listed.id desc limit $3

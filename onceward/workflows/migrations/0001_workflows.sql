@@ -31,6 +31,7 @@ create index workflows_finished on onceward.workflows (finished_at) where key is
 create index workflows_finished_with_key on onceward.workflows (finished_at) where key is not null;
 create index workflows_caused_by on onceward.workflows (caused_by) where caused_by is not null;
 create index workflows_attributes on onceward.workflows using gin (attributes jsonb_path_ops) where attributes is not null;
+create index workflows_organization on onceward.workflows (organization_id, id) where organization_id is not null;
 select onceward.protect('onceward.workflows');
 
 create table onceward.workflow_steps (

@@ -138,6 +138,7 @@ create table clinic.inbound_messages (
     foreign key (contact_id, organization_id) references clinic.contacts (id, organization_id)
 );
 create index inbound_unanswered on clinic.inbound_messages (organization_id, id) where needs_answer and answered_at is null;
+create index inbound_appointment on clinic.inbound_messages (organization_id, appointment_id, id) where appointment_id is not null;
 create index inbound_contact on clinic.inbound_messages (organization_id, contact_id, id);
 select onceward.protect('clinic.inbound_messages');
 

@@ -1,0 +1,183 @@
+"""What a page costs depends on what it shows, not on what others have stored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from onceward import Onceward
+from onceward.db import Database
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
+from onceward.settings import Settings
+from onceward.trust import create_organization
+from onceward.trust.keys import create_key
+from onceward.trust.settings import TrustSettings
+from onceward.web.dashboard import pagination
+from onceward.web.dashboard.pagination import LONGER
+from onceward.web.parts import route_table
+from tests.growth.asked import Routes, filters, links, parameters, with_filter
+from tests.growth.filled import fill
+from tests.growth.measured import Reading, measure, reading
+
+ROWS = int(os.environ.get("ONCEWARD_TEST_GROWTH", "20000"))
+REPORTS = (".csv", ".xlsx", "/metrics", "{name}")
+"""Exports and reports read everything that they show, in parts."""
+MOST_PAGES = 2_000
+"""Of 8 KB, for one request."""
+MOST_ROWS = {"small": 1_000, "administrator": 10_100}
+"""That one request reads and does not show."""
+
+LATELY = "reads the attempts of the last seconds or minutes, of all organizations: not the history"
+BACKLOG = "a rehearsal looks at all unfinished work, every few seconds"
+COUNTED = "counts exactly up to 10,000 for each queue"
+ACTED = "an action on up to 1,000 dead letters, of which the page shows the last errors"
+KNOWN: dict[str, str] = {
+    "administrator: -- Return every queue with its numbers": COUNTED,
+    "administrator: -- $1 $2 $3 -- Return the dead letters that a filter selects": ACTED,
+    "administrator: -- Count the messages of a period": "a report of a period",
+    "administrator: -- List audit entries": "no index for an action without its entity",
+    "administrator: -- List the organizations with the number of their members": "lists all organizations on one page",
+    "administrator: -- List the sources of one organization, or of all.": "lists all sources in one answer",
+    "administrator: select (r.id)::text as _id, (r.created_at)::text as _sort": "payments are in order by organization only",
+    "administrator: select count(*) from (select 1 from onceward.payments r": "the count of the same lists",
+    "administrator: select distinct r.organization_id as id from onceward.payments r": "an action on rows of several organizations",
+    "administrator: select f.id, f.organization_id, f.name": "no index for the name of a workflow",
+}
+"""The beginnings of statements that read more today, by viewer, and why. A line may only be removed."""
+SOMETIMES: dict[str, str] = {
+    "administrator: /dashboard/dead-letters/replay?error": ACTED,
+    "administrator: /dashboard/dead-letters/discard?error": ACTED,
+    "small: -- Count successful and failed attempts per second.": LATELY,
+    "small: -- Return how long recent attempts took.": LATELY,
+    "small: -- Return the busiest tasks of the last minute.": LATELY,
+    "small: select count(*) from onceward.attempts a": LATELY,
+    "administrator: -- Count successful and failed attempts per second.": LATELY,
+    "administrator: -- Return how long recent attempts took.": LATELY,
+    "administrator: -- Return the busiest tasks of the last minute.": LATELY,
+    "small: -- Return how many seconds the oldest due work": BACKLOG,
+    "administrator: -- Return how many seconds the oldest due work": BACKLOG,
+}
+"""The same, of statements that are not part of every run."""
+
+
+@dataclass
+class Grown:
+    """A process with the two organizations."""
+
+    process: Process
+    keys: dict[str, str]
+    """By viewer."""
+
+    @property
+    def app(self) -> Any:
+        assert self.process.web is not None
+        return self.process.web._server.config.app  # pyright: ignore
+
+    @property
+    def routes(self) -> list[str]:
+        assert self.process.context is not None
+        found = route_table(self.process.context)
+        return sorted({each.path for each in found if each.method == "GET"})
+
+
+@pytest.fixture
+async def grown(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Grown]:
+    monkeypatch.setattr(pagination, "BUDGET_S", 10.0)  # the bound on rows ends a search, not the clock
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, port=0, shutdown_grace_s=1).using(
+        TrustSettings(secret_key=SecretStr("k" * 32))
+    )
+    process = Process(Onceward("grown"), settings, FEATURES)
+    await process.start({"web"})
+    try:
+        db: Database = process.database
+        async with db.transaction(role="engine") as tx:
+            large = await create_organization(tx, "large", name="Large", actor="test")
+            small = await create_organization(tx, "small", name="Small", actor="test")
+            of_small = await create_key(
+                tx, name="k", organization=small.organization_id, scopes=["owner"], actor="test"
+            )
+            of_all = await create_key(tx, name="k", organization=None, scopes=["admin"], actor="test")
+        own = await Database.open(database_url, min_size=1, max_size=1)
+        await fill(own, ROWS, large=large.organization_id, small=small.organization_id)
+        await own.close()
+        yield Grown(process, {"small": of_small.text, "administrator": of_all.text})
+    finally:
+        await process.stop()
+
+
+async def ask(client: httpx.AsyncClient, url: str) -> tuple[httpx.Response, Reading]:
+    with reading() as read:
+        answer = await client.get(url)
+    assert answer.status_code < 500, (url, answer.status_code, answer.text[:500])
+    return answer, read
+
+
+async def everything(grown: Grown, viewer: str) -> dict[str, Reading]:
+    """Ask every route, filter and link once; return what each question has read."""
+    routes = Routes(grown.routes)
+    headers = {"Authorization": f"Bearer {grown.keys[viewer]}"}
+    read: dict[str, Reading] = {}
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=grown.app), base_url="http://localhost", headers=headers, timeout=60
+    ) as client:
+        document = (await client.get("/api/v1/openapi.json")).json()
+        waiting = [path for path in grown.routes if "{" not in path]
+        asked: set[str] = set()
+        followed = {path for path in grown.routes if "{" not in path}
+        while waiting:
+            url = waiting.pop(0)
+            kind = routes.kind(url)
+            if kind is None or url in asked or kind.partition("?")[0].endswith(REPORTS):
+                continue
+            asked.add(url)
+            answer, found = await ask(client, url)
+            before = read.get(kind)
+            if before is None or (found.pages, found.rows) > (before.pages, before.rows):
+                read[kind] = found
+            if "?" not in url and kind in document["paths"]:
+                more = list(parameters(document["paths"][kind].get("get", {})))
+                waiting += [with_filter(url, name, value) for name, value in more]
+            elif answer.headers.get("content-type", "").startswith("text/html"):
+                if "?" not in url:
+                    waiting += [with_filter(url, name, value) for name, value in filters(answer.text)]
+                for link in links(answer.text):
+                    if (new := routes.kind(link)) is not None and new not in followed:
+                        followed.add(new)
+                        waiting.append(link)
+    return read
+
+
+def too_much(viewer: str, read: dict[str, Reading]) -> dict[str, str]:
+    """Return the statements that read too much, with the question of which each read most."""
+    over: dict[str, tuple[int, str]] = {}
+    for question, each in read.items():
+        if each.pages > MOST_PAGES and each.worst.pages <= MOST_PAGES and each.worst.unshown <= MOST_ROWS[viewer]:
+            over[f"{viewer}: {question}"] = (each.pages, f"{each.pages} pages in {len(each.statements)} statements")
+        for statement in each.statements:
+            times = LONGER if "longer" in question else 1  # a search that goes on at the request of the viewer
+            if statement.pages > times * MOST_PAGES or statement.unshown > times * MOST_ROWS[viewer]:
+                text = f"{viewer}: {statement.name}"
+                size = max(statement.pages, statement.unshown)
+                if size > over.get(text, (0, ""))[0]:
+                    over[text] = (size, f"{statement.pages} pages, {statement.unshown} rows not shown, for {question}")
+    return {text: what for text, (_, what) in over.items()}
+
+
+@pytest.mark.timeout(600)
+async def test_a_question_reads_no_more_than_it_shows(grown: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure(monkeypatch)
+    over: dict[str, str] = {}
+    for viewer in grown.keys:
+        over |= too_much(viewer, await everything(grown, viewer))
+    new = {statement: what for statement, what in over.items() if not statement.startswith((*KNOWN, *SOMETIMES))}
+    assert not new, "\n".join(f"{statement}: {what}" for statement, what in sorted(new.items()))
+    gone = [known for known in KNOWN if not any(statement.startswith(known) for statement in over)]
+    assert not gone, f"repaired: remove it from the list: {gone}"
