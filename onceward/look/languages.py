@@ -15,7 +15,10 @@ from html import escape, unescape
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "languages"
-TOKEN = re.compile(r"<!--.*?-->|<(?P<close>/?)(?P<tag>[a-zA-Z][\w-]*)(?P<attributes>[^>]*)>|[^<]+", re.DOTALL)
+# The last `<` begins no tag: it is that of a comparison in a script.
+TOKEN = re.compile(
+    r"<!--.*?-->|<![^>]*>|<(?P<close>/?)(?P<tag>[a-zA-Z][\w-]*)(?P<attributes>[^>]*)>|<|[^<]+", re.DOTALL
+)
 ATTRIBUTE = re.compile(r'\b(title|aria-label|placeholder|alt|data-label|data-word-[a-z]+)="([^"]*)"')
 PLACE = re.compile(r"\{n?\}")
 NUMBER = r"((?:about )?[\d.,]+(?: [kMG])?)"

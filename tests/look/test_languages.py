@@ -35,13 +35,13 @@ def test_texts_are_replaced_and_data_tags_and_code_are_not() -> None:
         },
     )
     page = (
-        '<html lang="en"><h1 title="Home"> Home </h1><p translate="no">Home <b>Home</b></p><code>Home</code>'
-        "<script>Home</script><i>3 min ago</i><i>All books</i><i>A &amp; B</i><i>unknown</i>"
+        '<!doctype html>\n<html lang="en"><h1 title="Home"> Home </h1><p translate="no">Home <b>Home</b></p><code>Home</code>'
+        "<script>Home < 3</script><i>3 min ago</i><i>All books</i><i>A &amp; B</i><i>unknown</i>"
         "<i>3 of 1,200</i><i>Page of the shop</i>"
     )
     assert texts.page(page) == (
-        '<html lang="pt"><h1 title="Início"> Início </h1><p translate="no">Home <b>Home</b></p><code>Home</code>'
-        "<script>Home</script><i>há 3 min</i><i>Tudo: livros</i><i>C &amp; D</i><i>unknown</i>"
+        '<!doctype html>\n<html lang="pt"><h1 title="Início"> Início </h1><p translate="no">Home <b>Home</b></p><code>Home</code>'
+        "<script>Home < 3</script><i>há 3 min</i><i>Tudo: livros</i><i>C &amp; D</i><i>unknown</i>"
         "<i>3 de 1,200</i><i>Page of the shop</i>"
     )
 

@@ -48,7 +48,7 @@ def _texts(html: str) -> Iterator[str]:
 def _pieces(text: str) -> Iterator[str]:
     for piece in text.split("\x00"):
         words = " ".join(unescape(piece).split())
-        if LETTERS.search(words) and not words.startswith("!doctype"):
+        if LETTERS.search(words) and not words.startswith("<!"):
             yield words
 
 

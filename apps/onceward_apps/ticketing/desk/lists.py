@@ -68,7 +68,7 @@ TICKETS = Listing(
         Column("holder", "Holder", sql=HOLDER, search=True),
         Column("code", "Code", sql="r.ticket_code", search=True),
         Column("event", "Event", sql="e.name"),
-        Column("place", "Place", sql="s.name || coalesce(', ' || p.label, '')"),
+        Column("place", "Place", sql="coalesce(p.label, s.name)"),
         Column("status", "State", words=TICKET, tones={"active": "good", "void": "bad"}, filter=True),
         Column("purchased_at", "Bought", kind="time", sort=True, filter=True, wide=True),
         Column("scanned_at", "Entered", kind="time"),
