@@ -15,6 +15,7 @@ BENCHES = (
     "coursegen",
     "learning",
     "clinic",
+    "rehearsal",
     "start",
 )
 """The modules that `onceward bench` measures. Each has `CASES` and `run`."""

@@ -13,6 +13,8 @@ from onceward.outside import OutsideCall
 Verb = Literal["insert", "update", "delete"]
 State = Literal["caused", "nothing", "put_off", "failed", "outside"]
 """How a rehearsal ended: something or nothing was caused, or the handler put the work off, failed, or called out."""
+UNHANDLED = "unhandled"
+"""The result of an event for which the app has no handler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from onceward.db import Connection
 from onceward.rehearsal.causes import data_of
 from onceward.rehearsal.comparison import Difference, Side, differences, side_of
 from onceward.rehearsal.effects import (
+    UNHANDLED,
     AuditEffect,
     EntryEffect,
     JobEffect,
@@ -78,7 +79,8 @@ def compared_with_real(rehearsal: Rehearsal, real: RealRun) -> list[Difference]:
 
 def is_done(rehearsal: Rehearsal, real: RealRun) -> bool:
     """Return whether the handler found nothing left to do: it has caused something once, and causes nothing again."""
-    return bool(real.side.effects) and rehearsal.state == "nothing" and not rehearsal.effects.all()
+    found_nothing = rehearsal.state == "nothing" and rehearsal.result != UNHANDLED
+    return bool(real.side.effects) and found_nothing and not rehearsal.effects.all()
 
 
 def _comparable(effect: Any) -> Any:

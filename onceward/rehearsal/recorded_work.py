@@ -10,6 +10,7 @@ from uuid import UUID
 
 from onceward.db import Connection, Database
 from onceward.rehearsal.errors import UnknownWork
+from onceward.rehearsal.tasks import task_named
 from onceward.statements import named, read_statement
 from onceward.work import AppRegistry, Claimed, dead_letters
 
@@ -99,7 +100,7 @@ def unknown(id: int) -> UnknownWork:
 
 def _recorded(row: Any, registry: AppRegistry, bodies: Any) -> RecordedWork:
     names = [row["task"], *(row["general"] or ())]
-    task = next((name for name in names if name in registry.tasks), None)
+    task = next((name for name in names if name and task_named(registry, name)), None)
     claimed = Claimed(
         0,
         row["id"],

@@ -25,7 +25,7 @@ from onceward.outside import OutsideCall, OutsideRefused
 from onceward.rehearsal.causes import effects_of
 from onceward.rehearsal.conflicts import CONFLICTS, Conflict, is_committed, table_of
 from onceward.rehearsal.connection import RehearsalConnection, RehearsalWatch, SeenKeys
-from onceward.rehearsal.effects import Effects, Failure, Rehearsal, State, stored
+from onceward.rehearsal.effects import UNHANDLED, Effects, Failure, Rehearsal, State, stored
 from onceward.rehearsal.errors import RehearsalError
 from onceward.rehearsal.outside_calls import RefusedCalls, refusing, unwatched_library
 from onceward.rehearsal.recorded_work import RecordedWork
@@ -33,6 +33,7 @@ from onceward.rehearsal.relations import read_relations
 from onceward.rehearsal.row_changes import RowRecorder, Written
 from onceward.rehearsal.settings import RehearsalSettings
 from onceward.rehearsal.simulator_addresses import SimulatorAddresses
+from onceward.rehearsal.tasks import task_named
 from onceward.rehearsal.transactions import RehearsalDatabase, RehearsalEngine
 from onceward.statements import named, read_statement
 from onceward.telemetry.logs import running
@@ -41,6 +42,7 @@ from onceward.work.claim import new_lease
 from onceward.work.failure_text import kept_frames, loggable, own_frame
 from onceward.work.isolation import Isolation
 from onceward.work.outcomes import Settled
+from onceward.work.task import BatchResults
 from onceward.work.threads import HandlerThreads
 
 DEFERRED = read_statement("rehearsal", "deferred_constraints")
@@ -116,7 +118,9 @@ class Rehearser:
 
     async def rehearse(self, recorded: RecordedWork) -> Rehearsal:
         """Run the handler of this work and return what it would cause. Nothing of it is committed."""
-        task = None if recorded.task is None else self._like.registry.tasks[recorded.task]
+        task = None if recorded.task is None else task_named(self._like.registry, recorded.task)
+        if task is None and recorded.kind == "event":  # a worker acknowledges it, and nothing happens
+            return _rehearsal(recorded, "nothing", Effects(), result=UNHANDLED)
         if task is None:
             failure = Failure("NoHandler", f"the app has no handler for {recorded.claimed.task}")
             return _rehearsal(recorded, "failed", Effects(), failure=failure)
@@ -237,6 +241,8 @@ class Rehearser:
                 else:
                     async with engine.open_tx(self._conn, work) as tx:
                         result = await task.run(given, tx)
+                if task.batch > 1:  # its members have results of their own
+                    result = result.values[0] if isinstance(result, BatchResults) else None
                 await _end(engine, task, work, result)
                 return result
         except TimeoutError as error:

@@ -20,7 +20,7 @@ def as_text(summary: Summary) -> Iterator[str]:
         yield f"{of.task}: {_counts(of)}{_speed(of)}"
         for group in _groups(of):
             yield f"  {group.count} x {group.what} (for example {group.example}{_detail(group)})"
-    yield f"{summary.rehearsed} rehearsed, nothing committed. {TODAY}"
+    yield f"{summary.rehearsed} rehearsed, nothing committed. {TODAY}{_unseen(summary)}"
 
 
 def as_markdown(summary: Summary) -> str:
@@ -29,7 +29,7 @@ def as_markdown(summary: Summary) -> str:
     parts = [
         f"## Rehearsal: {verdict}",
         "",
-        f"{summary.rehearsed} events and jobs were rehearsed; nothing was committed. {TODAY}",
+        f"{summary.rehearsed} events and jobs were rehearsed; nothing was committed. {TODAY}{_unseen(summary)}",
         "",
         "| handler | " + " | ".join(ORDER) + " |",
         "|---|" + "---:|" * len(ORDER),
@@ -45,6 +45,18 @@ def as_markdown(summary: Summary) -> str:
         if speed := _speed(of):
             parts += ["", f"`{of.task}` is{speed.removeprefix(',')}."]
     return "\n".join(parts) + "\n"
+
+
+def _unseen(summary: Summary) -> str:
+    """Say how much work found that it was done: what its handlers would do otherwise was not compared."""
+    done = sum(of.counts.get("already done", 0) for of in summary)
+    if not done:
+        return ""
+    share = round(100 * done / summary.rehearsed)
+    return (
+        f" {done} ({share} %) were already done: what their handlers do in the first run was not compared. Waiting work,"
+        " or a copy of the database from before, shows that."
+    )
 
 
 def _counts(of: OfHandler) -> str:

@@ -97,6 +97,7 @@ def test_unchanged_code_has_no_difference_and_every_mistake_is_named(
         "wrong_amount": "2 x KeyConflict at kiosk.py:",
         "one_more_row": f"2 x audit visit.noted: one more (for example {ids[0]}",
         "failing": "3 x KeyError at kiosk.py:",
+        "without_handler": "2 x message kiosk-receipt by email: missing",
     }.items():
         found = run("--since", "1h", "--type", kiosk.VISIT, "--markdown", str(report), app=app)
         assert found.exit_code == 1, (app, found.output)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from onceward import Engine
+from onceward import Engine, MessageEnd, Tx
 from onceward.db import Database
 from onceward.rehearsal import RehearsalError, Rehearser
 from onceward.rehearsal.effects import (
@@ -23,6 +23,7 @@ from onceward.rehearsal.effects import (
 )
 from onceward.rehearsal.recorded_work import load
 from onceward.testing import drain
+from onceward.work import BatchResults, Claimed, Task
 from tests.dumps import dump
 from tests.rehearsal import kiosk
 
@@ -160,3 +161,40 @@ async def test_only_events_and_jobs_can_be_rehearsed(db: Database) -> None:
     engine, _ = await kiosk.prepare(db, kiosk.make_app())
     with pytest.raises(RehearsalError, match="99 is neither an event nor a job"):
         await rehearse(engine, 99)
+
+
+async def test_an_event_without_a_handler_causes_nothing_and_a_member_of_a_batch_has_its_own_result(
+    db: Database,
+) -> None:
+    engine, organization = await kiosk.prepare(db, kiosk.make_app())
+    event = await kiosk.arrive(db, organization, type="nobody.cares")
+    batched = await enqueued(engine, organization, "batched")
+
+    async def run(works: list[Claimed], _tx: object) -> BatchResults:
+        return BatchResults([{"work": work.id} for work in works])
+
+    engine.registry.add(Task(name="batched", run=run, transactional=True, batch=5))
+    unhandled, member = await rehearse(engine, event, batched)
+    assert (unhandled.state, unhandled.result, unhandled.failure) == ("nothing", "unhandled", None)
+    assert (member.state, member.result) == ("nothing", {"work": batched})
+
+
+async def test_the_deferred_hook_of_a_message_is_rehearsed_where_no_message_is_sent(db: Database) -> None:
+    app = kiosk.make_app()
+    ended: list[int] = []
+
+    @app.on_message_end
+    async def note(tx: Tx, message: MessageEnd) -> None:
+        ended.append(message.id)
+
+    engine, organization = await kiosk.prepare(db, app)
+    async with engine.transaction(organization=organization) as tx:
+        to = {"email": "m@example.com"}
+        sent = await tx.send("kiosk-receipt", to=to, key="m", data={"number": "1"}, channel="email")
+    end: dict[str, Any] = {"id": sent.id, "task": "message:email", "outcome": "success"}
+    end["arguments"] = {"key": "m", "template": "kiosk-receipt", "channel": "email"}
+    end |= {"attempts": 1, "organization": str(organization), "reason": None, "error": None, "result": {}}
+    async with engine.transaction(organization=organization) as tx:
+        hook = await tx.fetchval("select onceward.enqueue('message:email#on_end', $1::jsonb)", end)
+    [shown] = await rehearse(engine, hook)
+    assert (shown.state, shown.failure, ended) == ("nothing", None, [sent.id])

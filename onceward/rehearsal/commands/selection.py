@@ -114,8 +114,8 @@ async def rehearse_selection(
 
 def _with_real(one: Rehearsal, run: RealRun) -> tuple[Rehearsal, list[Difference] | None]:
     """Return the rehearsal, perhaps as one with nothing left to do, and how it differs from what really happened."""
-    if one.already_done is not None:
-        return one, None
+    if one.already_done is not None or one.state in ("outside", "put_off"):
+        return one, None  # what follows depends on the answer of a service, or on a later time
     if is_done(one, run):
         return replace(one, already_done="the handler finds nothing left to do"), None
     return one, compared_with_real(one, run)
