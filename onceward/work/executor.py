@@ -47,6 +47,8 @@ class Executor:
         self.settler = Settler(self._host, leases, {} if hooks is None else hooks)
         self.batches = Batches(self._host, leases, self.settler)
         self.sharing = sharing or Sharing()
+        self.wake = wake
+        """Tells all nodes that work of a queue waits."""
         self._groups = Groups(self._host, leases, self.settler, self.sharing)
 
     async def run(self, task: Task, work: Claimed, slot: SlotControl = LONE_SLOT) -> CountedOutcome | list[Ended]:

@@ -360,6 +360,9 @@ class Slots:
             if work.suspect:
                 self._suspect_ended()
         duration_s = time.monotonic() - started
+        if type(work.body) is Unreadable and isinstance(work.body.error, UnknownSecretKey):
+            # Other nodes learn when it is due. Otherwise only this one knows, and claims it first again and again.
+            self._executor.wake(self._queue)
         if isinstance(outcome, str):
             self._pacing.took(duration_s)
             self._count(self._queue, task, outcome, duration_s, 1)

@@ -10,6 +10,9 @@ import pytest
 
 from onceward import Job, Onceward, Permanent, Tx, Workflow
 from onceward.db import FAILED, Connection
+from onceward.db.unreadable import Unreadable
+from onceward.trust.errors import UnknownSecretKey
+from onceward.work import slots
 from onceward.work.rescue import Rescuer
 
 CUT_ITSELF = "select pg_terminate_backend(pg_backend_pid())"
@@ -252,3 +255,31 @@ async def test_a_worker_that_was_heard_after_a_failover_and_then_dies_is_rescued
         for _ in range(5):
             await rescuer.step(conn)
         assert await conn.fetchval("select count(*) from onceward.workers") == 2
+
+
+async def test_a_node_that_lacks_the_key_of_a_body_wakes_the_others(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only this node knows when the work is due again: without a wake-up it would claim it first each time."""
+    app = Onceward("t")
+    lacked: list[int] = []
+
+    async def sealed(conn: Connection, ids: list[int]) -> Mapping[int, Any]:
+        if not lacked:
+            lacked.extend(ids)
+            return {id: Unreadable(UnknownSecretKey("the key is unknown here")) for id in ids}
+        return await load(conn, ids)
+
+    @app.workflow
+    async def trip(wf: Workflow) -> str:
+        return "there"
+
+    here = await bench(app)
+    kind = app.registry.kinds["workflow"]
+    load = kind.load
+    monkeypatch.setattr(kind, "load", sealed)
+    monkeypatch.setattr(slots, "OTHER_KEY_S", 0.1)
+    worker = await here.start_worker()
+    woken: list[str] = []
+    monkeypatch.setattr(worker._executor, "wake", woken.append)
+    started = await here.engine.start_workflow(trip)
+    assert (await here.engine.wait(started.id, timeout=10)).outcome == "success"
+    assert (lacked, woken) == ([started.id], ["workflows"])
