@@ -248,7 +248,9 @@ class World:
             await ResumeQueue(queue).do(self)  # pyright: ignore[reportArgumentType]
         for source in list(self.paused_sources):
             await ResumeSource(source).do(self)  # pyright: ignore[reportArgumentType]
-        if not any(node.version == "new" and node.keys == self.keys for node in self.nodes):
+        for node in [node for node in self.nodes if node.keys != self.keys]:
+            await self.stop_node(node)  # operators restart every node after a rotation
+        if not any(node.version == "new" for node in self.nodes):
             await self.start_node("new")
         await self.settle()
         while await self._close_breakers():
@@ -276,7 +278,8 @@ class World:
         if not alive:
             return []
         newest = any(node.version == "new" for node in alive)
-        decrypts = any(node.keys == self.keys for node in alive)
+        # A node without the newest key puts a delivery off for 2 seconds and may be the first to claim it again.
+        decrypts = all(node.keys == self.keys for node in alive)
         rows = await self.db.fetch(
             "select w.id, w.kind, w.task, w.queue, w.lane, w.ordered, w.lease, w.sort_at::text as due, w.attempts,"
             " exists (select from onceward.bundles b join onceward.work m on m.bundle = b.id where b.then_id = w.id) as waits,"
