@@ -42,6 +42,10 @@ on conflict (message) do nothing
 IS_CLOSED = "select status <> 'pending' or data ? 'closed' from onceward.messages where id = $1 for update"
 CLOSE = "update onceward.messages set data = data || '{\"closed\": true}' where id = $1"
 CLOSE_ENTRIES = read_statement("messages", "close_digest")
+SENT_IN = """
+select e.digest from onceward.digest_entries e join onceward.messages d on d.id = e.digest
+ where e.message = $1 and e.is_included and d.status = 'success'
+"""
 LEAVE = "delete from onceward.digest_entries where message = any($1::bigint[])"
 
 Render = Callable[[Message, Template], Rendered]
@@ -100,6 +104,13 @@ class Digests:
         await self._enter(message, due)
         raise _waits(message, due)
 
+    async def sent_in(self, message: Message) -> dict[str, Any] | None:
+        """Return the result of a message whose digest was sent before the message expired, or None."""
+        if message.channel != "email":
+            return None
+        digest = await self._db.fetchval(SENT_IN, message.id)
+        return None if digest is None else _sent_in(message, digest)
+
     async def _follow(self, message: Message, row: Mapping[str, Any]) -> dict[str, Any] | None:
         digest, status = row["digest"], row["status"]
         if status in ("pending", "processing"):
@@ -111,7 +122,7 @@ class Digests:
             await self._db.execute(LEAVE, [message.id])
             raise NotYet(0.1, f"digest {digest} ended without it")
         if status == "success":
-            return {"reference": f"digest:{digest}", "channel": message.channel}
+            return _sent_in(message, digest)
         if status == "failed":
             raise MessageRejected(f"its digest {digest} was refused: {row['reason']}")
         return {"suppressed": "expired" if status == "expired" else row["reason"] or status}
@@ -168,6 +179,10 @@ class Digests:
         if self._public_url is not None:
             data["preferences_url"] = await preference_link(tx, digest.recipient, public_url=self._public_url)
         return data
+
+
+def _sent_in(message: Message, digest: int) -> dict[str, Any]:
+    return {"reference": f"digest:{digest}", "channel": message.channel}
 
 
 def _waits(message: Message, due: datetime) -> NotYet:

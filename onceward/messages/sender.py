@@ -107,7 +107,7 @@ class Sender:
         """Make one attempt. Return the service's reference of the message, or why the message was suppressed."""
         message: Message = work.body
         if message.is_expired:
-            return self._expired(message)
+            return await self._digests.sent_in(message) or self._expired(message)
         template = await self._versions.of(message)
         line, channel = await self._channel(message, template)
         if (address := message.address) is None:

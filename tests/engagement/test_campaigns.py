@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
+from onceward import Onceward
+from onceward.db import Database
+from onceward.messages import Limit
+from onceward.testing import until
 from onceward_apps.engagement import campaigns
 from onceward_apps.engagement.eligibility import preview
 from onceward_apps.engagement.model import Campaign
 from tests.engagement.house import House, counts
 
+WAITS = "select recipient from onceward.messages where status = 'pending' order by id limit 1"
 pytestmark = pytest.mark.acceptance("002-H campaigns")
 
 
@@ -67,6 +73,36 @@ async def test_a_pause_during_a_run_stops_the_batches_that_follow(
     await set_paused(house, "goodbye", True)
     assert counts(await house.daily()) == (3, 0, 0, 3)
     assert {await house.state(user) for user in users} == {"active"}
+
+
+async def test_stop_in_the_middle_of_a_campaign_ends_it_for_that_person_only(db: Database, app: Onceward) -> None:
+    """The first message has been sent, and another one waits for its slot when its person writes STOP."""
+    house = await House(db, app).open(limits={"whatsapp": [Limit(count=1, per_s=1.0)]})
+    try:
+        await house.source(organization=house.organization)
+        for _ in range(3):
+            await house.user(inactive=timedelta(days=20))
+        await house.daily()
+        async with house.worker():
+            await until(lambda: house.whatsapp.messages)
+            stopped = await db.fetchval(WAITS)
+            sender = (await house.number_of(UUID(stopped))).lstrip("+")
+            message = {"id": "wamid.stop", "timestamp": str(int(house.clock.at.timestamp())), "type": "text"}
+            await house.deliver({**message, "from": sender, "text": {"body": "parar"}}, handle=False)
+            await until(lambda: house.effect("wamid.stop"))
+            await house.clock.advance(minutes=1)
+
+            async def ended() -> bool:
+                return {each["status"] for each in await house.queue()} <= {"success", "cancelled"}
+
+            await until(ended)
+        ends = {str(each["user_id"]): (each["status"], each["error_message"]) for each in await house.queue()}
+        assert ends.pop(stopped) == ("cancelled", "opted_out")
+        assert set(ends.values()) == {("success", None)}
+        assert len(house.whatsapp.messages) == 2
+        assert sender not in {str(each["to"]).lstrip("+") for each in house.whatsapp.messages}
+    finally:
+        await house.close()
 
 
 async def test_an_operator_reads_what_the_messages_say(house: House) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
+from typing import Any
 
 from onceward.messages import Recipient, opt_out, save_recipient
+from onceward.messages.expiry import release_expired
 from onceward.messages.message_queue import cancel
+from onceward.messages.troubles import Troubles
 from onceward.testing import until
 
 ADA = Recipient(ref="ada", email="ada@example.org", timezone="America/Sao_Paulo", locale="pt")
 
 
-async def place_of(office, *, period: str | None = "daily"):
-    here = await office()
-    await here.set_clock("2026-05-01 20:30+00")
+async def place_of(office, *, period: str | None = "daily", year: int = 2026, **options: Any):
+    here = await office(**options)
+    await here.set_clock(f"{year}-05-01 20:30+00")
     async with here.engine.transaction() as tx:
         await save_recipient(tx, ADA)
     if period is not None:
@@ -108,3 +112,54 @@ async def test_a_message_that_would_expire_before_the_digest_or_cannot_be_render
     assert (await here.until(good))["status"] == "success"
     assert (await here.until(broken))["status"] == "dead_letter"
     assert len(here.sims.smtp.mails) == 2
+
+
+async def test_a_digest_of_a_refused_account_waits_and_leaves_out_what_expired_meanwhile(office, db) -> None:
+    """The account is refused in the morning and repaired at 11:20. One message of the digest had to be sent by 11:10.
+
+    The year is after today: a refused account is examined again by the real clock.
+    """
+    here = await place_of(office, year=2031, troubles=Troubles(db, first_probe_s=0.2))
+    at = datetime.fromisoformat("2031-05-02 11:10+00:00")
+    stays = await here.send("news", to="ada", key="t1", data={"name": "N1"})
+    ends = await here.send("news", to="ada", key="t2", data={"name": "N2"}, expires_at=at)
+    await waits(here, stays, ends)
+    here.sims.smtp.sender_refusal = "550 5.7.60 not permitted"
+    await here.set_clock("2031-05-02 11:00+00")
+
+    async def refused() -> bool:
+        return await db.fetchval("select count(*) from onceward.account_troubles") == 1
+
+    await until(refused)
+    included = "select array_agg(message order by message) from onceward.digest_entries where is_included"
+    assert await db.fetchval(included) == [stays, ends]
+    await here.set_clock("2031-05-02 11:20+00")
+    await release_expired(db)
+    assert (await here.until(ends))["status"] == "expired"
+    assert (await here.message(stays))["status"] == "pending"
+    here.sims.smtp.sender_refusal = None
+    await here.set_clock("2031-05-02 11:22+00")
+    digest = await db.fetchval("select id from onceward.messages where template = 'digest'")
+    assert (await here.until(digest))["status"] == "success"
+    await here.set_clock("2031-05-02 11:30+00")
+    row = await here.until(stays)
+    assert (row["status"], row["reference"], row["attempts"]) == ("success", f"digest:{digest}", 1)
+    [mail] = here.sims.smtp.mails
+    text = mail.message.get_body(("plain",)).get_content()
+    assert ("N1" in text, "N2" in text) == (True, False)
+    assert await db.fetchval(included) == [stays]
+
+
+async def test_a_message_that_was_in_a_digest_is_sent_also_if_its_time_passes_before_it_hears_of_it(office) -> None:
+    here = await place_of(office)
+    at = datetime.fromisoformat("2026-05-02 11:10+00:00")
+    id = await here.send("news", to="ada", key="t1", expires_at=at)
+    await waits(here, id)
+    await here.set_clock("2026-05-02 11:00+00")
+    digest = await here.db.fetchval("select id from onceward.messages where template = 'digest'")
+    await here.until(digest, "success")
+    await here.set_clock("2026-05-02 11:15+00")
+    await release_expired(here.db)
+    row = await here.until(id)
+    assert (row["status"], row["reference"]) == ("success", f"digest:{digest}")
+    assert len(here.sims.smtp.mails) == 1
