@@ -125,6 +125,18 @@ async def test_a_number_that_cannot_exist_is_refused_by_code_without_being_repea
     assert INVALID_NUMBER not in repr(outcome)
 
 
+@pytest.mark.parametrize("code", [21606, 21659])
+async def test_a_short_code_that_cannot_reach_a_country_does_not_stop_the_account(twilio, sims, code: int) -> None:
+    """Twilio has one code for a wrong sender and for a recipient in another country than the short code."""
+    sims.twilio.refuse_all(code)
+    abroad = await twilio.send_message(to="+4915112345678", from_="55512", body="x")
+    assert abroad == Refused(f"HTTP 400: Twilio error {code}", permanent=True, detail={"code": code}, recipient=True)
+    wrong = await twilio.send_message(to="+4915112345678", from_="+15550001111", body="x")
+    assert isinstance(wrong, Refused)
+    assert wrong.account
+    assert "messaging service" in wrong.advice
+
+
 async def test_a_text_over_twilios_limit_is_not_sent(twilio, sims) -> None:
     assert isinstance(await twilio.send_message(to="+1", from_="+2", body="x" * 1601), Refused)
     assert sims.twilio.received == []

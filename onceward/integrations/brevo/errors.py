@@ -1,4 +1,11 @@
-"""Brevo's error codes, by what they mean. Source: the model `ErrorModel` of Brevo's API reference."""
+"""Brevo's error codes, by what they mean.
+
+Source: the values of `code` in the model `ErrorModel` of Brevo's own libraries and API reference,
+https://github.com/sendinblue/APIv3-java-library/blob/master/docs/ErrorModel.md and
+https://developers.brevo.com/reference/sendtransacemail. `invalid_parameter` is judged by the HTTP status: it may be
+about the recipient, the content or the sender. `too_many_requests` comes with status 429, and `blocked_contact` is what
+Brevo's support describes; neither is in the model.
+"""
 
 from onceward.services.error_table import ErrorTable
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import quote, urlencode
 
 from onceward.http import Response
-from onceward.integrations.twilio.errors import ERRORS
+from onceward.integrations.twilio.errors import ERRORS, SHORT_CODE
 from onceward.services.accounts import ServiceAccount
 from onceward.services.call import (
     Client,
@@ -113,7 +113,7 @@ class Twilio:
             self._url("Messages.json"),
             headers={**self._headers(), "Content-Type": "application/x-www-form-urlencoded"},
             body=write_form([(name, value) for name, value in fields if value is not None]),
-            judge=judge,
+            judge=_judge_short_code if from_ is not None and is_short_code(from_) else judge,
             timeout_s=self.timeout_s,
         )
 
@@ -195,6 +195,18 @@ def judge(response: Response) -> ServiceAnswer:
     if response.status in (401, 403):
         return Refused(reason, permanent=False, account=True, advice=ERRORS.account[20003])
     return failure
+
+
+def is_short_code(sender: str) -> bool:
+    return sender.isascii() and sender.isdigit() and len(sender) <= 6
+
+
+def _judge_short_code(response: Response) -> ServiceAnswer:
+    """Judge an answer to a message from a short code, which reaches only the recipients of its country."""
+    answer = judge(response)
+    if isinstance(answer, Refused) and answer.detail.get("code") in SHORT_CODE:
+        return Refused(answer.reason, permanent=True, detail=answer.detail, recipient=True)
+    return answer
 
 
 def _is_same(message: Mapping[str, Any], to: str, body: str) -> bool:

@@ -1,4 +1,9 @@
-"""Twilio's error codes for text messages, by what they mean. Source: Twilio's "Error and Warning Dictionary"."""
+"""Twilio's error codes for text messages, by what they mean.
+
+Source: the "Error and Warning Dictionary", https://www.twilio.com/docs/api/errors, where each code has a page of its
+own (https://www.twilio.com/docs/api/errors/21659). Since July 2024 Twilio divides some codes into more exact ones:
+https://www.twilio.com/en-us/changelog/updates-to-the-error-code-dictionary-to-clarify-number-validatio
+"""
 
 from onceward.services.error_table import ErrorTable
 
@@ -7,6 +12,9 @@ _SUSPENDED = (
     "Open the Twilio Console: the account is suspended or closed (payment or policy). Pay or ask Twilio's support."
 )
 _SENDER = "Set `from` to a number or messaging service of this account that can send text messages."
+
+SHORT_CODE = frozenset({21606, 21659})
+"""With a short code as sender: the recipient is in another country than the short code. The account is right."""
 
 ERRORS = ErrorTable(
     account={
@@ -34,7 +42,7 @@ ERRORS = ErrorTable(
     },
     # 21703: no sender of the messaging service can reach this destination; others can still be reached.
     recipient=frozenset(
-        {21211, 21214, 21217, 21408, 21608, 21612, 21614, 21703, 30003, 30004, 30005, 30006, 63003, 63024}
+        {21211, 21214, 21217, 21265, 21408, 21608, 21612, 21614, 21635, 21703, 30003, 30004, 30005, 30006, 63003, 63024}
     ),
     opted_out=frozenset({21610}),
     message=frozenset({21602, 21605, 21609, 21617, 21618, 21619, 21620, 21623, 30007, 63005, 63013, 63016, 63021}),

@@ -1,6 +1,7 @@
 """Meta's error codes for sends over the WhatsApp Cloud API, by what they mean.
 
-Source: the page "Error codes" of Meta's documentation of the WhatsApp Business Platform.
+Source: the page "Error codes" of Meta's documentation of the WhatsApp Business Platform, as updated on 2026-05-15:
+https://developers.facebook.com/documentation/business-messaging/whatsapp/support/error-codes
 """
 
 from onceward.services.error_table import ErrorTable
