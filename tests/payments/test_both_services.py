@@ -27,6 +27,7 @@ select p.id from onceward.payments p join onceward.payments e using (organizatio
 ENDED = "select subscription from onceward.payment_plans where end_how is not null and subscription is not null"
 
 
+@pytest.mark.timeout(3600)  # for the thorough case on a busy machine
 @pytest.mark.parametrize("name", ["stripe", "paypal"])
 async def test_the_money_agrees_after_any_sequence(db: Database, name: str, thorough: bool) -> None:
     for seed in SEEDS if thorough else (1, 2):

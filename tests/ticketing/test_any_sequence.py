@@ -241,7 +241,7 @@ def test_any_sequence_of_buying_paying_and_refunding_adds_up(database_url: str, 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("piece", range(20))
 async def test_ten_thousand_random_operations_sell_no_seat_twice(office: Office, piece: int) -> None:
     await office.source()
