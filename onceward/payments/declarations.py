@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,6 +42,7 @@ class Subject:
     type: str
     declarations: Declarations
     lock: Callable[[Any, str], Awaitable[Any]] | None = None
+    find: Callable[[Any, str], Awaitable[Sequence[Any]]] | None = None
     hooks: dict[str, Hook] = field(default_factory=dict[str, Hook])
 
     @property
@@ -127,10 +128,21 @@ class Declarations:
             raise ValueError(f"the payment account {name!r} is declared twice")
         self._handle(source, service)
 
-    def subject(self, type: str, *, lock: Callable[[Any, str], Awaitable[Any]] | None = None) -> None:
-        """Name a function `async def (tx: Tx, subject_id: str)` that locks rows of the app before the machine locks
-        a payment."""
-        self._subject(type).lock = lock
+    def subject(
+        self,
+        type: str,
+        *,
+        lock: Callable[[Any, str], Awaitable[Any]] | None = None,
+        find: Callable[[Any, str], Awaitable[Sequence[Any]]] | None = None,
+    ) -> None:
+        """Name functions of the app for subjects of this type.
+
+        `lock`, `async def (tx: Tx, subject_id: str)`, locks rows of the app before the machine locks a payment. `find`,
+        `async def (tx: Tx, text: str) -> Sequence[UUID | str]`, returns the ids of the subjects that a text names, such
+        as the name of a buyer or the code of an order: operators find payments by it, and only the app stores it.
+        """
+        subject = self._subject(type)
+        subject.lock, subject.find = lock, find
 
     async def visit(self, engine: Any, payment_id: UUID, *, organization: UUID) -> Visit:
         """Return where the buyer of a payment goes, and open the page at the service: for a route that redirects by

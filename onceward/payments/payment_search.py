@@ -8,6 +8,8 @@ from uuid import UUID
 from onceward.db import Transaction
 from onceward.statements import read_statement
 
+from . import reports
+
 FIND = read_statement("payments", "find_payments")
 SHOWN = {
     "refunds": "select * from onceward.payment_refunds where payment_id = $1 order by created_at, id",
@@ -24,9 +26,23 @@ async def find(
 ) -> list[dict[str, Any]]:
     """Return payments of the organization, newest first.
 
-    `text` is an id, a subject, an address or an id at the service.
+    `text` is an id, a subject, an address, an id at the service, a receipt, or what the apps know their subjects by:
+    the name of a buyer, the code of an order.
     """
-    return [dict(row) for row in await tx.fetch(FIND, text, status, before, limit)]
+    types, ids = await _subjects(tx, text) if text else ([], [])
+    return [dict(row) for row in await tx.fetch(FIND, text, status, before, limit, types, ids)]
+
+
+async def _subjects(tx: Transaction, text: str) -> tuple[list[str], list[str]]:
+    """Return types and ids of the subjects that the apps find by a text."""
+    types: list[str] = []
+    ids: list[str] = []
+    for subject in reports.registry_of(tx).subjects.values():
+        if subject.find is not None:
+            found = [str(each) for each in await subject.find(tx, text)]
+            types += [subject.type] * len(found)
+            ids += found
+    return types, ids
 
 
 async def show(tx: Transaction, payment_id: UUID) -> dict[str, Any] | None:

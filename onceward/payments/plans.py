@@ -12,6 +12,7 @@ started the plan.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, assert_never
 from uuid import UUID
@@ -141,7 +142,7 @@ async def _further(
             )
         return answer
 
-    deciding = Subject(subject.type, subject.declarations, subject.lock, {**subject.hooks, "on_paid": decide})
+    deciding = replace(subject, hooks={**subject.hooks, "on_paid": decide})
     return await page_reports.receive(tx, deciding, row, paid)
 
 

@@ -8,9 +8,13 @@ from uuid import UUID
 
 import pytest
 
+from onceward.payments import payment_search
+from onceward.payments.erasers import ERASERS as PAYMENT_ERASERS
+from onceward.trust.erase import erase
 from onceward_apps.ticketing import after_sale, box_office, checkout_payments, payment_ways, shop_setup
 from onceward_apps.ticketing.bank_statement import read_lines
 from onceward_apps.ticketing.box_office import Sale, StatementLine
+from onceward_apps.ticketing.erasers import ERASERS
 from onceward_apps.ticketing.errors import CheckoutClosed, Invalid, NotMatched, SeatTaken
 from onceward_apps.ticketing.event_setup import Section, TicketType, set_status
 from onceward_apps.ticketing.store import setup, views
@@ -108,6 +112,25 @@ async def test_a_transfer_finds_its_order_once_whatever_the_bank_made_of_the_ref
     assert [row["status"] for row in await office.refunds(order)] == ["pending"]
     assert len(await office.tickets(order)) == 1
     await office.assert_sound()
+
+
+async def test_a_payment_is_found_by_the_name_of_its_buyer_and_the_codes_of_the_order(office: Office) -> None:
+    show = await office.show(sections=SECTIONS)
+    ada = await sell(office, show, "cash", "Stalls A1", name="Ada Lovelace", email="ada@example.org")
+    bob = await sell(office, show, "transfer", "Stalls A2", name="Bob Stone", email="bob@example.org")
+    [ticket] = await office.tickets(ada)
+
+    async def found(text: str) -> set[str]:
+        async with office.engine.transaction(organization=show.organization) as tx:
+            return {row["subject_id"] for row in await payment_search.find(tx, text=text)}
+
+    for text in ("ada lovelace", "Lovelace", "ADA@example.org", ticket["ticket_code"], "cash", str(ada["id"])):
+        assert await found(text) == {str(ada["id"])}, text
+    assert await found(bob["transfer_reference"]) == {str(bob["id"])}
+    assert await found("Nobody here") == set()
+    await erase(office.db, "ada@example.org", [*ERASERS, *PAYMENT_ERASERS], organization=show.organization, actor="t")
+    for text in ("Ada Lovelace", "ada@example.org", "cash"):
+        assert await found(text) == set(), text
 
 
 @pytest.mark.acceptance("box-office")

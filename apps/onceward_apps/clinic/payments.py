@@ -3,6 +3,7 @@ Stripe."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -27,7 +28,12 @@ async def lock_appointment(tx: Tx, subject_id: str) -> None:
     await appointments.get(tx, UUID(subject_id), lock=True)
 
 
-app.payments.subject(APPOINTMENT, lock=lock_appointment)
+async def find_appointments(tx: Tx, text: str) -> Sequence[UUID]:
+    """Return the appointments of a patient with this name, number or reference."""
+    return await people.appointments_of_named(tx, text)
+
+
+app.payments.subject(APPOINTMENT, lock=lock_appointment, find=find_appointments)
 
 
 # -- what the engine reports -------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ without something that it bought.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -38,8 +39,13 @@ async def lock_extension(tx: Tx, subject_id: str) -> None:
     await enrollments.lock(tx, UUID(subject_id))
 
 
-app.payments.subject(ENROLMENT, lock=lock_enrolment)
-app.payments.subject(EXTENSION, lock=lock_extension)
+async def find_enrolments(tx: Tx, text: str) -> Sequence[UUID]:
+    """Return the enrolments and open checkouts of a student with this name or address."""
+    return await users.purchases_of_named(tx, text)
+
+
+app.payments.subject(ENROLMENT, lock=lock_enrolment, find=find_enrolments)
+app.payments.subject(EXTENSION, lock=lock_extension, find=find_enrolments)
 
 
 @app.payments.on_paid(ENROLMENT)

@@ -7,6 +7,7 @@ the checkout, then the pools, then the seats, then writes the rest. An order tha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
@@ -59,7 +60,12 @@ async def lock_checkout(tx: Tx, subject_id: str) -> None:
     await sales.take(tx, UUID(subject_id))
 
 
-app.payments.subject(CHECKOUT, lock=lock_checkout)
+async def find_checkouts(tx: Tx, text: str) -> Sequence[UUID]:
+    """Return the orders of a buyer or holder with this name or address, or with this code of a ticket or transfer."""
+    return await sales.named(tx, text)
+
+
+app.payments.subject(CHECKOUT, lock=lock_checkout, find=find_checkouts)
 
 
 @app.payments.on_paid(CHECKOUT)

@@ -58,7 +58,8 @@ def _acting(app: str | None, organization: str) -> AbstractAsyncContextManager[T
 def ls(
     organization: OrganizationOption,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="An id, a subject, an address, or an id at the service.")
+        str | None,
+        typer.Argument(metavar="[TEXT]", help="An id, a subject, an address, an id at the service, a name or a code."),
     ] = None,
     status: Annotated[str | None, typer.Option("--status", help="paid, refunded, disputed, ...")] = None,
     before: Annotated[UUID | None, typer.Option("--before", help="The last payment of the previous page.")] = None,

@@ -3,7 +3,8 @@ select p.id, p.subject_type, p.subject_id, p.status, p.amount, p.currency, p.rec
        a.name as account, a.service, p.charge, p.created_at, p.paid_at
   from onceward.payments p join onceward.payment_accounts a on a.id = p.account_id
  where p.organization_id = onceward.organization()
-   and ($1::text is null or p.id::text = $1 or p.subject_id = $1 or lower(p.email) = lower($1)
+   and ($1::text is null or p.id::text = $1 or p.subject_id = $1 or lower(p.email) = lower($1) or lower(p.receipt) = lower($1)
+        or (p.subject_type, p.subject_id) in (select * from unnest($5::text[], $6::text[]))
         or p.id in (select n.payment_id from onceward.payment_names n where n.name = $1)
         or p.id in (select r.payment_id from onceward.payment_refunds r where r.reference = $1 or r.id::text = $1)
         or p.id in (select d.payment_id from onceward.payment_disputes d where d.reference = $1 or d.id::text = $1))

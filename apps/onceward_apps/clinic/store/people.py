@@ -10,6 +10,13 @@ from uuid import UUID
 from onceward import Tx
 
 Row = Any
+APPOINTMENTS_OF_NAMED = """
+select a.id from clinic.patients p
+  join clinic.appointments a on a.organization_id = p.organization_id and a.patient_id = p.id
+ where p.organization_id = onceward.organization()
+   and (lower(p.name) = lower($1) or p.reference = $1 or p.phone = $1 or p.whatsapp = $1 or lower(p.email) = lower($1))
+ order by a.starts_at desc limit 200
+"""
 
 SAVE_CLINIC = """
 insert into clinic.clinics as c (name, timezone, locale, country_code) values ($1, $2, $3, $4)
@@ -141,3 +148,8 @@ async def set_opt_out(tx: Tx, contact_id: UUID, opted_out: bool) -> None:
 
 async def now(tx: Tx) -> Any:
     return await tx.fetchval("select onceward.now()")
+
+
+async def appointments_of_named(tx: Tx, text: str) -> list[UUID]:
+    """Return the newest appointments of the patients with this name, number, address or reference."""
+    return [row["id"] for row in await tx.fetch(APPOINTMENTS_OF_NAMED, text)]

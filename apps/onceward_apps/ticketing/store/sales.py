@@ -25,6 +25,21 @@ select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.d
  where c.id = $1
    for update of c for key share of e
 """
+# The expressions are those of the indexes `checkouts_words` and `tickets_words`.
+NAMED = """
+select c.id from ticketing.checkouts c
+ where c.organization_id = onceward.organization()
+   and to_tsvector('simple', coalesce(coalesce(nullif(c.name, ''), c.email), '') || ' ' || coalesce(c.email, ''))
+       @@ plainto_tsquery('simple', $1)
+union
+select c.id from ticketing.checkouts c where c.transfer_reference = upper($1)
+union
+select t.checkout_id from ticketing.tickets t
+ where t.organization_id = onceward.organization()
+   and to_tsvector('simple', coalesce(coalesce(nullif(t.holder_name, ''), t.holder_email, 'Nobody'), '') || ' '
+                             || coalesce(t.ticket_code, '')) @@ plainto_tsquery('simple', $1)
+ limit 200
+"""
 TAKE = """
 select from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
    for update of c for key share of e
@@ -139,3 +154,8 @@ async def count_purchase(tx: Tx, checkout_id: UUID) -> None:
 
 async def funnel(tx: Tx, event_id: UUID) -> list[Any]:
     return await tx.fetch(FUNNEL, event_id)
+
+
+async def named(tx: Tx, text: str) -> list[UUID]:
+    """Return the orders that a name, an address, or the code of a ticket or transfer leads to."""
+    return [row["id"] for row in await tx.fetch(NAMED, text)]
