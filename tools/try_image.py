@@ -1,6 +1,7 @@
 """Run the image that `deploy/build-image` built as a production would, and say what happened.
 
     python tools/try_image.py --database postgresql://postgres:...@127.0.0.1:5432/postgres
+    python tools/try_image.py --demo        # the image `onceward-demo`: its embedded PostgreSQL starts, and the start page answers
 
 Needs root, buildah and runc. Every container has a read-only root, user 10001, no capabilities, and the network of this machine. It migrates,
 adds a source, starts a web process and a worker, receives a signed webhook, waits until it is handled, and stops both with SIGTERM.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import socket
 import subprocess
@@ -39,6 +41,8 @@ class Image:
 
     def __init__(self, name: str, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
+        self.data: Path | None = None
+        """The folder for `/data`; without one it is in memory."""
         self.environment = environment
         self.container = out("buildah", "from", name).strip()
         self.root = out("buildah", "mount", self.container).strip()
@@ -84,8 +88,10 @@ class Image:
         spec["mounts"].append(app)
         process["cwd"] = "/srv"
         for place in ("/data", "/tmp"):
-            options = ["nosuid", "nodev", "mode=1777", "size=65536k"]
-            spec["mounts"].append({"destination": place, "type": "tmpfs", "source": "tmpfs", "options": options})
+            mount = {"type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777", "size=65536k"]}
+            if place == "/data" and self.data is not None:
+                mount = {"type": "bind", "source": str(self.data), "options": ["bind", "rw"]}
+            spec["mounts"].append({"destination": place, **mount})
 
     def run(self, name: str, *command: str, fails: bool = False, **variables: str) -> str:
         process = self.start(name, *command, **variables)
@@ -108,8 +114,13 @@ class Image:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--image", default="onceward")
-    parser.add_argument("--database", required=True)
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--database")
+    chosen.add_argument("--demo", action="store_true")
     options = parser.parse_args()
+    if options.demo:
+        try_demo()
+        return
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         environment = {
@@ -126,6 +137,27 @@ def main() -> None:
         image = Image(options.image, Path(folder), environment)
         try:
             use(image, port)
+        finally:
+            image.close()
+
+
+def try_demo() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
+        environment = {"ONCEWARD_HOST": "127.0.0.1", "ONCEWARD_PORT": str(port), "ONCEWARD_HEALTH_PORT": str(port)}
+        image = Image("onceward-demo", Path(folder), environment)
+        image.data = Path(folder) / "data"
+        image.data.mkdir()
+        os.chown(image.data, 10001, 10001)
+        try:
+            check_sboms(Path(image.root))
+            began = time.monotonic()
+            demo = image.start("demo", "onceward", "up", "onceward_apps.demo:app")
+            wait_until_ready(port, (demo,))
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/start", timeout=30) as answer:
+                assert answer.status == 200
+            print(f"the demo answers after {time.monotonic() - began:.1f} s")
+            image.stop("demo", demo)
         finally:
             image.close()
 
@@ -166,7 +198,8 @@ def check_sboms(root: Path) -> None:
     )
     installed = {
         re.sub(r"[-_.]+", "-", path.name.split("-")[0]).lower()
-        for path in root.glob("venv/lib/python3*/site-packages/*.dist-info")
+        for kind in ("dist", "egg")
+        for path in root.glob(f"venv/lib/python3*/site-packages/*.{kind}-info")
     }
     assert python == installed, python ^ installed
     status = (root / "var/lib/dpkg/status").read_text()
