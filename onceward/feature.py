@@ -68,8 +68,11 @@ class Part:
 
 
 NOBODY = "'00000000-0000-0000-0000-000000000000'::uuid"
-OWNERS = f"(array(select o.organization_id from onceward.organizations o) || onceward.organization() || {NOBODY})"
-"""The organizations that the caller may see. Keys are unique per organization, so each index on a key begins with
+OWNERS = (
+    "(array(select o.organization_id from onceward.organizations o where onceward.organization() is null)"
+    f" || onceward.organization() || {NOBODY})"
+)
+"""The organizations that the caller may see: the one that the transaction acts for, or else all. Keys are unique per organization, so each index on a key begins with
 it."""
 
 
