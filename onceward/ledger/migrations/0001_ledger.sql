@@ -76,6 +76,7 @@ create table onceward.ledger_pending (
     organization_id uuid not null,
     foreign key (journal_id, organization_id) references onceward.ledger_journals (id, organization_id)
 );
+create index ledger_pending_organization on onceward.ledger_pending (organization_id);
 comment on table onceward.ledger_pending is 'Pending journals that are not yet settled or voided.';
 select onceward.protect('onceward.ledger_pending');
 
