@@ -72,7 +72,12 @@ def _lines(sender: Sender) -> Iterator[str]:
     yield from ("", "## When it fails", *_filled(failure + mode))
     first = next(iter(sender.samples), "")
     yield from ("", "## Samples", f"[{first}](samples/{quote(first, safe=SAFE)}.json)", "")
-    yield "Samples are written for Onceward from the documented names of fields; the values are made up."
+    if sender.samples_from:
+        yield "The samples have the fields of these published examples, and made-up values."
+        yield "Any others are written for Onceward."
+        yield from ("", *(f"- {each}" for each in sender.samples_from))
+    else:
+        yield "Samples are written for Onceward from the documented names of fields; the values are made up."
     yield from ("", "## Try it", "```", *_triggers(sender), "```")
     if sender.facts:
         yield from ("", "## Where this was read", *(f"- {each}" for each in sender.facts))

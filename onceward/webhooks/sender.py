@@ -30,17 +30,28 @@ class OncePerBodyOptions(NoOptions):
     )
 
 
+class OncePerBodyUnlessOff(OncePerBodyOptions):
+    """The options of such a sender whose bodies never repeat."""
+
+    once_per_body: bool = Field(
+        default=True,
+        description="refuse a body that came before under another id, which is not signed: no two events of this sender"
+        " have the same body (one statement more per request)",
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sender(Provider):
     """A provider whose verification and events are values. Its `name` is that of its folder.
 
-    `samples` are those of the integration's folder, if left out. A sample that is sent gets the headers that `events` reads.
-    `handshake` answers a request that only checks the address. `form` says that the sender sends forms: of the
+    `samples` are those of the integration's folder, if left out. A sample that is sent gets the headers that `events`
+    reads. `handshake` answers a request that only checks the address. `form` says that the sender sends forms: of the
     `fields` of the payload, or with the payload as `json` in the form field that `events` names.
 
-    The other fields are for its page: `setup` says where to enter the URL and where the secret is, `failure` what
-    the sender does when we fail, `facts` where all this was read. What was not read in a document or library of the
-    sender itself is `unconfirmed`.
+    The other fields are for its page: `setup` says where to enter the URL and where the secret is, `failure` what the
+    sender does when we fail, `facts` where all this was read, `samples_from` the published examples that the samples
+    follow (left out: they are written for Onceward). What was not read in a document or library of the sender itself
+    is `unconfirmed`.
     """
 
     title: str
@@ -51,6 +62,7 @@ class Sender(Provider):
     notes: str = ""
     facts: tuple[str, ...] = ()
     unconfirmed: tuple[str, ...] = ()
+    samples_from: tuple[str, ...] = ()
     name: str = ""
     samples: Samples = field(default_factory=Samples, repr=False)
     sample_headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -62,6 +74,8 @@ class Sender(Provider):
     tolerance_s: int = 300
     published_addresses: str = ""
     bad_signature_status: int = 401
+    bodies_repeat: bool = True
+    """Whether two events can have the same body, or an attempt another id. If not, `once_per_body` is on."""
     form: Literal["", "fields", "json"] = ""
     fetches: bool = field(init=False)
     needs_secret: bool = field(init=False)
@@ -71,7 +85,8 @@ class Sender(Provider):
         object.__setattr__(self, "fetches", fetches)
         object.__setattr__(self, "needs_secret", not fetches)
         if self.unsigned_headers and self.options_model is NoOptions:
-            object.__setattr__(self, "options_model", OncePerBodyOptions)
+            model = OncePerBodyOptions if self.bodies_repeat else OncePerBodyUnlessOff
+            object.__setattr__(self, "options_model", model)
 
     @property
     def unsigned_headers(self) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ RECIPES: Mapping[str, Sign] = {
     "circleci": body("circleci-signature", prefix="v1="),
     "coinbase_commerce": body("x-cc-webhook-signature"),
     "dropbox": body("x-dropbox-signature"),
+    "dub": body("dub-signature"),
     "easypost": body("x-hmac-signature", prefix="hmac-sha256-hex="),
     "gocardless": body("webhook-signature"),
     "launchdarkly": body("x-ld-signature"),

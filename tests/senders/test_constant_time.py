@@ -1,8 +1,8 @@
 """Every sender that shares a secret decides by `hmac.compare_digest` alone, and the usual request takes the compiled
 way.
 
-`compare_digest` is replaced: if it always says no, nothing genuine is accepted; if it always says yes, a request that was
-signed with another secret is. So no other comparison has seen a byte of the secret or of a signature.
+`compare_digest` is replaced: if it always says no, nothing genuine is accepted; if it always says yes, a request that
+was signed with another secret is. So no other comparison has seen a byte of the secret or of a signature.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EACH = pytest.mark.parametrize("name", [name for name in PROVIDERS if name not i
 
 
 def renewed(provider: Provider) -> Provider:
-    """Return a copy that compiles its verification anew, so that it sees what a test has replaced."""
+    """Return a copy that compiles its verification again, so that it sees what a test has replaced."""
     made, scheme = copy.copy(provider), getattr(provider, "verification", None)
     if scheme is not None:
         object.__setattr__(made, "verification", dataclasses.replace(scheme))

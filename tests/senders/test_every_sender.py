@@ -8,11 +8,13 @@ from dataclasses import replace
 import orjson
 import pytest
 
+from onceward.integration import integrations
 from onceward.webhooks.families import Basic, Jwt, StandardWebhooks, Token
 from onceward.webhooks.families.signed import Signed
 from onceward.webhooks.page import sender_page
 from onceward.webhooks.provider import REASONS, Rejected, Request, SourceConfig
-from tests.senders.recipes import RECIPES
+from onceward.webhooks.registry import PROVIDERS
+from tests.senders.recipes import FETCHED_BACK, RECIPES
 from tests.senders.world import NOW, PUBLIC_URL, SENDERS, first_type, ours, secret_of, sender_named, source, theirs
 
 EACH = pytest.mark.parametrize("name", SENDERS)
@@ -149,7 +151,7 @@ def test_a_captured_request_cannot_become_another_event(name: str) -> None:
     assert first is not None
     assert second is not None
     assert (first.key, first.content != second.content) == (second.key, True)
-    assert sender.binding(source(name), request) is None
+    assert (sender.binding(source(name), request) is None) == sender.bodies_repeat
 
 
 @EACH
@@ -164,4 +166,28 @@ def test_the_page_of_a_sender_fits_a_screen_and_says_what_is_unconfirmed(name: s
     assert bool(sender.warnings) == (not sender.verification.covers_body or bool(sender.unconfirmed))
     assert all(f"`{option}`" in page for option in sender.options_model.model_fields)
     assert secret_of(name) not in page
+    assert all(f"- {each}" in page for each in sender.samples_from)
+    assert ("\nSamples are written for Onceward" in page) != bool(sender.samples_from)
     assert not {"authorization", "cookie"} & set(sender.kept_headers)
+
+
+def test_the_page_of_every_other_sender_says_where_its_samples_are_from() -> None:
+    for name in set(PROVIDERS) - set(SENDERS) - FETCHED_BACK:
+        contract = (integrations().folder_of(name) / "README.md").read_text()
+        assert "Samples are written for Onceward" in contract or "these published examples" in contract, name
+
+
+def test_a_sender_whose_bodies_never_repeat_protects_its_unsigned_id_by_default() -> None:
+    """Each body of Jira has the millisecond of its event, and an attempt keeps the id of the first."""
+    sender, config = sender_named("jira"), source("jira")
+    request = theirs("jira", first_type("jira"))
+    replayed = changed(request, **{"x-atlassian-webhook-identifier": "another-id-of-an-attacker"})
+    first, second, retry = (sender.binding(config, each) for each in (request, replayed, request))
+    assert first is not None
+    assert second is not None
+    assert first == retry
+    assert (first.key, first.content) != (second.key, second.content)
+    assert first.key == second.key
+    assert sender.binds(config)
+    assert not sender.binds(source("jira", once_per_body=False))
+    assert not any(sender_named(name).binds(source(name)) for name in SENDERS if name != "jira")

@@ -64,9 +64,9 @@ class Signer:
 class AppStoreSignature:
     """`signedPayload` is a JWS (ES256). Its `x5c` has three certificates, of which the last is Apple Root CA - G3.
 
-    Each certificate must be issued by the next, be valid now and have Apple's mark for its purpose. Bundle id, Apple id and
-    environment in the payload must be the options of the source. A source with a private key in PEM as its secret verifies
-    and signs simulated notifications. Revocation (OCSP) is not checked.
+    Each certificate must be issued by the next, be valid now and have Apple's mark for its purpose. Bundle id, Apple
+    id and environment in the payload must be the options of the source. A source with a private key in PEM as its
+    secret verifies and signs simulated notifications. Revocation (OCSP) is not checked.
     """
 
     summary: str = "JWS, certificates of Apple"
@@ -207,15 +207,19 @@ SENDER = AppStoreSender(
     ),
     options_model=AppStoreOptions,
     setup=(
-        "In App Store Connect, in the App Information of the app, enter the URL of the source for version 2 notifications of "
-        "one environment. No secret is needed. Use one source for each environment."
+        "In App Store Connect, in the App Information of the app, enter the URL of the source for version 2 "
+        "notifications of one environment. No secret is needed. Use one source for each environment."
     ),
     failure="Apple wants a status of 200 to 206 and retries after 1, 12, 24, 48 and 72 hours, in production only.",
     notes=(
-        "`data.signedTransactionInfo` and `data.signedRenewalInfo` are also there decoded, as `data.transactionInfo` and "
-        "`data.renewalInfo`. A notification has no limit of age: `notificationUUID` is the same in each attempt."
+        "`data.signedTransactionInfo` and `data.signedRenewalInfo` are also there decoded, as `data.transactionInfo` "
+        "and `data.renewalInfo`. A notification has no limit of age: `notificationUUID` is the same in each attempt."
     ),
     published_addresses="https://developer.apple.com/documentation/appstoreservernotifications (17.0.0.0/8)",
+    samples_from=(
+        "apple/app-store-server-library-python tests/resources/models/signedNotification.json",
+        "apple/app-store-server-library-python tests/resources/models/signedTransaction.json",
+    ),
     facts=(
         "apple/app-store-server-library-python appstoreserverlibrary/signed_data_verifier.py (certificates, claims)",
         "apple/app-store-server-library-python tests/resources/models/signedNotification.json (fields)",

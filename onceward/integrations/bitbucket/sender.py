@@ -18,6 +18,10 @@ SENDER = Sender(
         "of the source."
     ),
     failure="Bitbucket retries a few times; `X-Attempt-Number` counts.",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/bitbucket/fixtures/push.json",
+        "zulip/zulip zerver/webhooks/bitbucket/fixtures/pull_request_created_or_updated.json",
+    ),
     facts=("go-playground/webhooks#209 (third party)",),
     unconfirmed=(
         "algorithm and header of the signature",

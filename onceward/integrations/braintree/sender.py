@@ -39,8 +39,8 @@ class BraintreeOptions(NoOptions):
 class BraintreeSignature:
     """The form field `bt_signature` has pairs `public key|HMAC-SHA1 in hex`, joined by `&`.
 
-    The HMAC is of the field `bt_payload`, and its key is the SHA-1 of the private key, which is the secret of the source.
-    The pair of the option `public_key` counts.
+    The HMAC is of the field `bt_payload`, and its key is the SHA-1 of the private key, which is the secret of the
+    source. The pair of the option `public_key` counts.
     """
 
     summary: str = "HMAC-SHA1 of a form field"
@@ -186,10 +186,11 @@ SENDER = BraintreeSender(
     handshake=Challenge(),
     options_model=BraintreeOptions,
     setup=(
-        "In the Control Panel, under Settings, API, Webhooks, add the URL of the source. The private key of the account is "
-        "the secret of the source, and its public key is an option."
+        "In the Control Panel, under Settings, API, Webhooks, add the URL of the source. The private key of the "
+        "account is the secret of the source, and its public key is an option."
     ),
     notes="A notification is XML: its payload is the same as JSON, with `_` for `-` in names.",
+    samples_from=("braintree/braintree_python braintree/webhook_testing_gateway.py",),
     facts=(
         "braintree/braintree_python braintree/webhook_notification_gateway.py (signature, challenge)",
         "braintree/braintree_python braintree/webhook_testing_gateway.py (fields)",

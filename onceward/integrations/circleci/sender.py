@@ -15,5 +15,9 @@ SENDER = Sender(
         "it is the secret of the source."
     ),
     failure="CircleCI wants a 2xx within 10 s and retries otherwise. Duplicates are possible.",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/circleci/fixtures/github_job_completed.json",
+        "zulip/zulip zerver/webhooks/circleci/fixtures/github_workflow_completed.json",
+    ),
     facts=("circleci/circleci-docs outbound-webhooks.adoc (signature, vector)",),
 )

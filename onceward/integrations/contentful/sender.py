@@ -70,9 +70,9 @@ SENDER = Sender(
         strict_type=True,
     ),
     setup=(
-        "In the space, under Settings, Webhooks, add a webhook with the URL of the source. In the tab of its settings, "
-        "enable request verification: the signing secret (64 characters) is the secret of the source. If a proxy changes "
-        "the path, give `--public-url`."
+        "In the space, under Settings, Webhooks, add a webhook with the URL of the source. In the tab of its "
+        "settings, enable request verification: the signing secret (64 characters) is the secret of the source. If a "
+        "proxy changes the path, give `--public-url`."
     ),
     notes="The headers that the signature covers are listed in the request itself; the list is signed too.",
     facts=(

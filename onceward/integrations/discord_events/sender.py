@@ -24,5 +24,6 @@ SENDER = Sender(
         "Discord wants 204 within 3 s and retries for up to ten minutes. It sends wrong signatures on purpose and "
         "wants 401 for them."
     ),
+    samples_from=("discord/discord-api-docs developers/events/webhook-events.mdx",),
     facts=("discord/discord-api-docs events/webhook-events",),
 )

@@ -17,6 +17,7 @@ SENDER = Sender(
     ),
     failure="Dropbox wants an answer within 10 s and retries with increasing delays.",
     notes=("A notification only names accounts that have changes: read the changes through the API with your cursor."),
+    samples_from=("zulip/zulip zerver/webhooks/dropbox/fixtures/file_updated.json",),
     facts=("dropbox/mdwebhook app.py (signature, handshake)",),
     unconfirmed=("deadline and retries",),
 )

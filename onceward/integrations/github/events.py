@@ -1,15 +1,13 @@
 """The most used GitHub events.
 
-Hand-kept after the published descriptions of webhook events, and compared with the samples only, not with a live
-account. Only fields that most handlers use; `event.payload` has all of them.
+Hand-kept, and compared with the schemas in octokit/webhooks `payload-schemas` (of 2026-06-22), not with a live account:
+what is required here is required there. Only fields that most handlers use; `event.payload` has all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-
-from pydantic import Field
 
 from onceward.webhooks.models import Payload
 
@@ -30,7 +28,7 @@ class Repository(Payload):
     id: int
     full_name: str
     private: bool
-    default_branch: str = "main"
+    default_branch: str
 
 
 class Author(Payload):
@@ -58,7 +56,7 @@ class Push(Payload):
     after: str
     repository: Repository
     sender: User
-    commits: list[Commit] = Field(default_factory=list[Commit])
+    commits: list[Commit]
     head_commit: Commit | None = None
 
 
@@ -95,8 +93,8 @@ class PullRequest(Payload):
     number: int
     title: str
     head: Branch
-    base: Branch | None = None
-    merged: bool = False
+    base: Branch
+    merged: bool | None = None
 
 
 class PullRequestEvent(Payload):

@@ -20,6 +20,10 @@ SENDER = Sender(
         "If your GitLab has signing tokens, use `gitlab_signed` instead."
     ),
     failure="GitLab wants a fast answer, retries, and disables a webhook that fails often.",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/gitlab/fixtures/push_hook.json",
+        "zulip/zulip zerver/webhooks/gitlab/fixtures/merge_request_hook__merge_request_created_with_assignee.json",
+    ),
     facts=("gitlabhq/gitlabhq doc webhooks.md",),
     unconfirmed=("when a webhook is disabled",),
 )

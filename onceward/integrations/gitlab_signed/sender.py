@@ -20,5 +20,9 @@ SENDER = Sender(
         "of the source. The feature is new (flag `webhook_signing_token`)."
     ),
     failure="GitLab wants a fast answer and retries.",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/gitlab/fixtures/push_hook.json",
+        "zulip/zulip zerver/webhooks/gitlab/fixtures/pipeline_hook__pipeline_succeeded.json",
+    ),
     facts=("gitlab.com merge requests 230944, 231325, 160952",),
 )

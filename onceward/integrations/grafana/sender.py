@@ -23,6 +23,10 @@ SENDER = Sender(
         "a duplicate."
     ),
     notes="The name of the timestamp header is of your choice at Grafana; here it must be the one above.",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/grafana/fixtures/alert_values_v11.json",
+        "zulip/zulip zerver/webhooks/grafana/fixtures/alert_v8.json",
+    ),
     facts=("grafana/alerting http/hmac.go (signature)",),
     unconfirmed=("retries",),
 )

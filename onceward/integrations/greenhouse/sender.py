@@ -21,6 +21,10 @@ SENDER = Sender(
         "secret of the source. A ping is sent when it is saved; if it fails, the webhook is disabled."
     ),
     failure="Greenhouse wants 200 and tries seven times in 15 hours.",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/greenhouse/fixtures/candidate_created.json",
+        "zulip/zulip zerver/webhooks/greenhouse/fixtures/candidate_hired.json",
+    ),
     facts=("grnhse/greenhouse-api-docs webhooks/_introduction.md",),
     unconfirmed=("the field `action`",),
 )

@@ -58,9 +58,9 @@ SENDER = Sender(
         strict_type=True,
     ),
     setup=(
-        "In the project settings, under Automation, Webhooks, add a webhook with the method POST, the URL of the source "
-        "and a secret key, which is the secret of the source. Include the payload: without it, two changes of one entry "
-        "look the same."
+        "In the project settings, under Automation, Webhooks, add a webhook with the method POST, the URL of the "
+        "source and a secret key, which is the secret of the source. Include the payload: without it, two changes of "
+        "one entry look the same."
     ),
     failure="Hygraph waits 3 s and makes five attempts in all.",
     facts=(

@@ -15,6 +15,10 @@ SENDER = Sender(
         "is the secret of the source."
     ),
     failure="Intercom retries once, after a minute.",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/intercom/fixtures/contact_user_created.json",
+        "zulip/zulip zerver/webhooks/intercom/fixtures/conversation_user_created.json",
+    ),
     facts=("webhooks.fyi (third party)",),
     unconfirmed=(
         "the signature",

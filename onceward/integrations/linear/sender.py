@@ -21,6 +21,10 @@ SENDER = Sender(
         "secret of the source."
     ),
     failure="Linear wants 200 within 5 s and retries three times (after a minute, an hour and six hours).",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/linear/fixtures/comment_create.json",
+        "zulip/zulip zerver/webhooks/linear/fixtures/issue_create_simple.json",
+    ),
     facts=("linear/linear packages/sdk/src/webhooks/client.ts (signature)",),
     unconfirmed=(
         "the header `Linear-Delivery`",

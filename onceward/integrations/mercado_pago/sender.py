@@ -50,14 +50,15 @@ SENDER = Sender(
     ),
     events=Events(type=("action", "type"), ordering="data.id", data="data", strict=True),
     setup=(
-        "In Your integrations, choose the application, then Webhooks, Configure notifications, and enter the URL of the "
-        "source. The secret key that is shown there is the secret of the source."
+        "In Your integrations, choose the application, then Webhooks, Configure notifications, and enter the URL of "
+        "the source. The secret key that is shown there is the secret of the source."
     ),
     failure="Mercado Pago wants 200 or 201 within 22 s and tries again.",
     notes=(
         "Only `data.id` is signed, and a body that names another id is refused: fetch the object through the API. "
         "Notifications to a `notification_url` of a single payment may not be signed."
     ),
+    samples_from=("mercadopago/devsite-docs your-integrations/webhooks.en.md",),
     facts=(
         "mercadopago/devsite-docs your-integrations/webhooks.en.md (signature, fields, example)",
         "mercadopago.com.mx/developers, notifications (lower case of data.id)",

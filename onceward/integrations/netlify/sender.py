@@ -14,6 +14,10 @@ SENDER = Sender(
         "In the site's settings, under Notifications, add an outgoing webhook with the URL of the source and a "
         "JWS secret token: it is the secret of the source."
     ),
+    samples_from=(
+        "zulip/zulip zerver/webhooks/netlify/fixtures/deploy_created.json",
+        "zulip/zulip zerver/webhooks/netlify/fixtures/deploy_failed.json",
+    ),
     facts=(
         "n8n-io/n8n Netlify (third party)",
         "docs.netlify.com deploy-notifications",

@@ -1,7 +1,7 @@
 """What OpenAI's events name.
 
-Hand-kept after the published OpenAI Python library, and compared with the samples only, not with a live account. Only
-fields that most handlers use; `event.payload` has all of them.
+Hand-kept after `src/openai/types/webhooks` of the published OpenAI Python library, version 3.3.1, not compared with a
+live account. Only fields that most handlers use; `event.payload` has all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ MODELS: Final[Mapping[str, type[Payload]]] = dict.fromkeys(
         "batch.completed",
         "batch.expired",
         "batch.failed",
+        "eval.run.canceled",
+        "eval.run.failed",
         "eval.run.succeeded",
+        "fine_tuning.job.cancelled",
         "fine_tuning.job.failed",
         "fine_tuning.job.succeeded",
         "response.cancelled",

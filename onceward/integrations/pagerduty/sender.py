@@ -18,6 +18,10 @@ SENDER = Sender(
         "PagerDuty retries for some time. An answer of 400 or 403 stops the redelivery, so a wrong secret costs "
         "events: rejected requests get 401."
     ),
+    samples_from=(
+        "zulip/zulip zerver/webhooks/pagerduty/fixtures/triggered_v3.json",
+        "zulip/zulip zerver/webhooks/pagerduty/fixtures/resolved_v3.json",
+    ),
     facts=("PagerDuty/go-pagerduty webhookv3 (signature, vector)",),
     unconfirmed=("how often it retries",),
 )

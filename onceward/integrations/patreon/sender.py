@@ -16,5 +16,9 @@ SENDER = Sender(
     failure=(
         "Patreon retries after 1 h, 3 h, 1 day, 3 days and three times a week, and may deliver accumulated events."
     ),
+    samples_from=(
+        "zulip/zulip zerver/webhooks/patreon/fixtures/members_pledge_create.json",
+        "zulip/zulip zerver/webhooks/patreon/fixtures/members_delete.json",
+    ),
     facts=("Patreon/platform-documentation _webhooks.md",),
 )

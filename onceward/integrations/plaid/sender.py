@@ -115,6 +115,10 @@ SENDER = Sender(
     ),
     failure="Plaid waits 10 s and retries for up to 24 hours.",
     notes="A notification only says that something changed: read it through the API (`/transactions/sync`).",
+    samples_from=(
+        "plaid/plaid-openapi 2020-09-14.yml (ItemErrorWebhook)",
+        "plaid/plaid-openapi 2020-09-14.yml (SyncUpdatesAvailableWebhook)",
+    ),
     facts=("plaid.com/docs/api/webhooks/webhook-verification",),
     unconfirmed=("claim and algorithm of the token", "retries"),
 )

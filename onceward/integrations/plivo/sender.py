@@ -63,8 +63,9 @@ SENDER = Sender(
     ),
     form="fields",
     setup=(
-        "Give the URL of the source as `url` of a message (or as message URL of an application) with the method POST. The "
-        "auth token of the account or subaccount is the secret of the source. Plivo signs the URL: give `--public-url`."
+        "Give the URL of the source as `url` of a message (or as message URL of an application) with the method "
+        "POST. The auth token of the account or subaccount is the secret of the source. Plivo signs the URL: give "
+        "`--public-url`."
     ),
     notes=(
         "A nonce is signed, but no time. `X-Plivo-Signature-MA-V3` is the same signature with the token of the main "

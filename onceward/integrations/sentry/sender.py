@@ -22,5 +22,6 @@ SENDER = Sender(
         "URL and choose resources. Its client secret is the secret of the source."
     ),
     failure="Sentry waits one second for an answer. It does not say that it retries.",
+    samples_from=("zulip/zulip zerver/webhooks/sentry/fixtures/issue_created_for_exception.json",),
     facts=("getsentry/sentry-docs docs/integrations/integration-platform/webhooks.mdx",),
 )

@@ -1,6 +1,7 @@
 """The objects of the most used Stripe events.
 
-Hand-kept after the published API reference, and compared with the samples only, not with a live account. Only fields
+Hand-kept after the published API reference, and compared with the objects in stripe/openapi `openapi/fixtures3.json`
+(of 2026-08-21), not with a live account: each field is there, and what is required here is not null there. Only fields
 that most handlers use; `event.payload` has all of them.
 """
 

@@ -28,6 +28,7 @@ SENDER = Sender(
     setup="In `.travis.yml`, enter the URL of the source under `notifications`, `webhooks`. No secret is needed.",
     failure="Travis CI logs the answer and does not try again.",
     notes="A build that is restarted has the same id: an event is one state of one run.",
+    samples_from=("zulip/zulip zerver/webhooks/travis/fixtures/pull_request.json (without `state`)",),
     facts=(
         "travis-ci/docs-travis-ci-com user/notifications.md.erb (signature, key, fields)",
         "travis-ci/travis-tasks lib/travis/addons/webhook/task.rb (form, signature, no retries)",

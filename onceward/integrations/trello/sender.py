@@ -17,6 +17,10 @@ SENDER = Sender(
         "give `--public-url` for it. The secret of the app is the secret of the source."
     ),
     failure="Trello retries three times. An answer of 410 deletes the webhook.",
+    samples_from=(
+        "zulip/zulip zerver/webhooks/trello/fixtures/creating_card.json",
+        "zulip/zulip zerver/webhooks/trello/fixtures/renaming_card.json",
+    ),
     facts=("n8n-io/n8n Trello (third party)",),
     unconfirmed=(
         "the signature",
