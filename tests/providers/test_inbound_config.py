@@ -82,7 +82,7 @@ def test_an_unknown_provider_is_answered_with_the_known_ones() -> None:
         ({"provider": "generic", "options": {"family": "public_key", "header": "h", "raw": True}}, "option raw"),
         (
             {"provider": "generic", "options": {"header": "h", "timestamp_unit": "minutes"}},
-            "timestamp_unit: Input should be 's', 'ms', 'iso' or 'http'",
+            "timestamp_unit: Input should be 's', 'ms', 'any', 'iso' or 'http'",
         ),
         ({"provider": "generic", "secrets": ("user",), "options": {"family": "basic"}}, "user:password"),
         (
