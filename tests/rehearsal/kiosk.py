@@ -95,7 +95,7 @@ def make_app(mistake: Mistake | None = None) -> Onceward:
         for _ in range(2 if mistake == "one more row" else 1):
             await tx.audit("visit.noted", entity_type="visit", entity_id=number, changes={"token": str(uuid4())})
         await tx.enqueue(pack.unique(f"visit:{number}", forever=True), number=number)
-        return {"visit": number}
+        return {"visit": number, "kiosk": UUID(int=7), "seats": ("A1", "A2")}
 
     @app.job(name="refund", outside=True)
     async def refund(job: Job, *, number: str) -> None:

@@ -90,7 +90,8 @@ async def rehearse_selection(
                     shown, found, compared_ms = one, None, None
                     if other is not None:
                         before = await other.rehearse(one.id)
-                        found, compared_ms = differences(side_of(before), side_of(one)), before.duration_ms
+                        ours = wire.load(wire.dump(one))  # in the form in which the other one came
+                        found, compared_ms = differences(side_of(before), side_of(ours)), before.duration_ms
                         if not found and one.already_done is not None:
                             found = None
                     elif (run := real.get(one.id)) is not None:
