@@ -68,15 +68,18 @@ async def measure(db: Database, size: Size, *, only: str | None) -> list[Measure
         return taken
 
     async def idle() -> float:
-        began = time.perf_counter()
-        report = await run()
+        async with full_scans(db, ["clinic.appointments"], most=appointments):
+            began = time.perf_counter()
+            report = await run()
+            taken = time.perf_counter() - began
         assert report.processed == 0, report
-        return (time.perf_counter() - began) * 1000
+        return taken * 1000
 
     results: list[Measurement] = []
-    for case, ours, unit, limit in (
-        ("reminders-1m", busy, "s", EVERY_S),
-        ("reminders-idle-1m", idle, "ms", IDLE_MS),
+    # The first idle run also passes the index entries of what was due before; the third does not.
+    for case, ours, unit, limit, turns in (
+        ("reminders-1m", busy, "s", EVERY_S, 1),
+        ("reminders-idle-1m", idle, "ms", IDLE_MS, 3),
     ):
         if only == "reminders-idle-1m" and case != only:
             await run()  # the due ones first
@@ -93,7 +96,7 @@ async def measure(db: Database, size: Size, *, only: str | None) -> list[Measure
                     unit=unit,
                     baseline=f"a limit of {limit:g} {unit}",
                     theirs=theirs,
-                    turns=1,
+                    turns=turns,
                     smaller_is_better=True,
                 )
             )
