@@ -52,7 +52,7 @@ stall: $(READY) ## freeze a process at every gate of every kind of work while an
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k 'stalls or frozen' tests/stalls tests/coursegen tests/engagement $(ARGS)
 
 growth: $(READY) ## ask every page and list of a small organization beside a large one; ARGS=1000000 rows of each kind
-	@ONCEWARD_TEST_GROWTH=$(or $(ARGS),100000) $(BIN)/python -m pytest -n 0 -q tests/growth
+	@ONCEWARD_TEST_GROWTH=$(or $(ARGS),100000) $(BIN)/python -m pytest -n 0 -q tests/growth -k thorough
 
 new-project: $(READY) ## install the wheel in an empty environment, create a project with `onceward new`, test it and start it; ARGS=--tutorial follows the tutorial too
 	@$(BIN)/python tools/new_project.py $(ARGS)
