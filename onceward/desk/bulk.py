@@ -50,10 +50,22 @@ async def start(desk: Desk, tx: Tx, action: DeskAction, rows: list[str], act: Ac
     """Record a run over these rows and enqueue its job. Return its id."""
     name = f"{desk.name}.{action.listing.name}.{action.name}"
     run: int = await tx.fetchval(
-        START, tx.organization, name, act.given.model_dump(mode="json"), act.reason, act.by.actor, act.by.sub, rows
+        START,
+        tx.organization,
+        name,
+        act.given.model_dump(mode="json"),
+        act.reason,
+        act.by.actor,
+        started_by(act.by),
+        rows,
     )
     await tx.enqueue(desk.run_job, run=run)
     return run
+
+
+def started_by(identity: Identity) -> str:
+    """Return the id of the user or key, which is asked again whether it may; empty for the command line."""
+    return str(identity.member or identity.key_id or "")
 
 
 async def advance(desk: Desk, tx: Tx, run: int) -> bool:

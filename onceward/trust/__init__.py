@@ -45,6 +45,7 @@ __all__ = [
     "fingerprint",
     "link_for",
     "put_secret",
+    "record",
     "record_metric",
     "ring_keys",
     "rotated",
