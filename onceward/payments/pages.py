@@ -10,9 +10,14 @@ from pydantic import BaseModel, Field
 from onceward.desk import Act, Column, Desk, DeskFigure, Detail, Listing, Related
 from onceward.errors import OncewardError
 from onceward.money import Money
+from onceward.payments import payment_search
 from onceward.tx import Tx
 from onceward.web.dashboard import ActionRefused
+from onceward.web.dashboard.contribution import Hit, Pages
+from onceward.web.dashboard.page import View
 from onceward.web.exposure import ANYTHING
+
+MOST_HITS = 20
 
 PAYMENT = {
     "created": "Not opened",
@@ -270,4 +275,14 @@ desk.figure(
         warn_above=0,
     )
 )
-PAGES = desk.pages
+
+
+async def find_payments(view: View, text: str) -> list[Hit]:
+    """Return the payments that a text names: the name or address of a buyer, the code of an order, an id."""
+    if view.organization is None:
+        return []
+    async with view.site.engine.transaction(organization=view.organization) as tx:
+        return [Hit("payment", row["id"]) for row in await payment_search.find(tx, text=text, limit=MOST_HITS)]
+
+
+PAGES = desk.pages + Pages(finders=(find_payments,), paths={"payment": f"{desk.path}/{PAYMENTS.name}/row"})

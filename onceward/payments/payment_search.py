@@ -10,7 +10,8 @@ from onceward.statements import read_statement
 
 from . import reports
 
-FIND = read_statement("payments", "find_payments")
+LIST = read_statement("payments", "find_payments")
+FIND = read_statement("payments", "find_named_payments")
 SHOWN = {
     "refunds": "select * from onceward.payment_refunds where payment_id = $1 order by created_at, id",
     "disputes": "select * from onceward.payment_disputes where payment_id = $1 order by created_at, id",
@@ -29,8 +30,17 @@ async def find(
     `text` is an id, a subject, an address, an id at the service, a receipt, or what the apps know their subjects by:
     the name of a buyer, the code of an order.
     """
-    types, ids = await _subjects(tx, text) if text else ([], [])
-    return [dict(row) for row in await tx.fetch(FIND, text, status, before, limit, types, ids)]
+    if not text:
+        return [dict(row) for row in await tx.fetch(LIST, status, before, limit)]
+    types, ids = await _subjects(tx, text)
+    return [dict(row) for row in await tx.fetch(FIND, text, status, before, limit, types, ids, _uuid(text))]
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 async def _subjects(tx: Transaction, text: str) -> tuple[list[str], list[str]]:

@@ -214,7 +214,7 @@ async def test_a_delivery_that_keeps_timing_out_always_shows_its_next_attempt(
     seen: dict[str, datetime | None] = {}
 
     async def next_of(status: str) -> datetime | None:
-        [row] = await deliveries(bench.db, None)
+        [row] = (await deliveries(bench.db, None)).rows
         return row.next_attempt_at if row.status == status else None
 
     async def shown(status: str) -> bool:

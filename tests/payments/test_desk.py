@@ -105,6 +105,11 @@ async def test_operators_find_refund_repeat_and_settle(office: Office) -> None:
         assert shown in page, shown
     assert "broken chair" not in (await office.call(stranger, row))[1]
 
+    for text in ("o-1", "ann@EXAMPLE.org", str(one), str(refund), "dp_1"):
+        found = await office.call(key, f"/dashboard/search?q={text}")
+        assert found[0] == 303, "one hit leads to its page"
+        assert f"/row/{one}" not in (await office.call(stranger, f"/dashboard/search?q={text}"))[1]
+
     form = {"ids": str(one), "amount": "20.00", "amount.currency": "EUR", "reason": "late"}
     status, tried = await office.call(key, f"{PATH}/payments/do/refund", step="try", **form)
     assert "A refund of" in tried

@@ -147,6 +147,7 @@ create table onceward.payment_refunds (
 );
 create index payment_refunds_of_payment on onceward.payment_refunds (payment_id, created_at);
 create index payment_refunds_newest on onceward.payment_refunds (organization_id, created_at, id);
+create index payment_refunds_by_reference on onceward.payment_refunds (organization_id, reference) where reference is not null;
 create index payment_refunds_to_ask on onceward.payment_refunds (ask_at) where ask_at is not null;
 create index payment_refunds_failed on onceward.payment_refunds (created_at) where status = 'failed';
 select onceward.protect('onceward.payment_refunds');
@@ -217,6 +218,7 @@ create table onceward.payment_disputes (
     foreign key (payment_id, organization_id) references onceward.payments (id, organization_id)
 );
 create index payment_disputes_newest on onceward.payment_disputes (organization_id, created_at, id);
+create index payment_disputes_by_reference on onceward.payment_disputes (organization_id, reference);
 create index payment_disputes_to_ask on onceward.payment_disputes (ask_at) where ask_at is not null;
 select onceward.protect('onceward.payment_disputes');
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,7 +27,7 @@ class Hit:
     """A search result: its kind in the tree of consequences, and its id."""
 
     kind: str
-    id: int
+    id: int | UUID
 
 
 Finder = Callable[[View, str], Awaitable[list[Hit]]]

@@ -74,7 +74,7 @@ class Site:
     async def stop(self) -> None:
         """Do nothing: the dashboard has no background task."""
 
-    def path_of(self, kind: str, id: int) -> str:
+    def path_of(self, kind: str, id: int | UUID) -> str:
         """Return the path of the object's own page, or else of its consequences."""
         path = self.contributed.paths.get(kind)
         return f"/dashboard/consequences/{id}" if path is None else f"{path}/{id}"
