@@ -11,9 +11,9 @@ from onceward.cli.progress import interruptible
 from onceward.cli.rendering import StreamedListing
 from onceward.db import Database
 from onceward.testing import until
+from onceward.windows import LAST
 from onceward.work import dead_letters
 from onceward.work.dead_letters import Acted, DeadLetterFilter
-from onceward.work.statements import FIND_DEAD_LETTERS
 from tests.work.test_plans import explain, pages, scans_of
 
 JOBS = DeadLetterFilter(kind="job")
@@ -48,7 +48,8 @@ async def test_a_page_of_dead_letters_does_not_read_the_work_that_waits(db: Data
     )
     await db.execute("analyze onceward.work")
     async with db.acquire() as conn:
-        plan = await explain(conn, FIND_DEAD_LETTERS, None, "job", *[None] * 7, 50, 20_000)
+        given = dict.fromkeys(dead_letters.FIND.names) | {"kind": "job", "upper": LAST, "lower": 0, "limit": 50}
+        plan = await explain(conn, dead_letters.LIST.all, *dead_letters.FIND.values(**given))
     assert "Seq Scan" not in scans_of(plan, "work")
     assert pages(plan) < 200
 
