@@ -69,11 +69,22 @@ def loader(desk: Desk, listing: Listing, detail: Detail) -> Loader:
             "offered": buttons(desk, allowed, row),
             "undo": _undo(desk, listing, view, row),
             "related": await _related(desk, listing, detail, view, id),
-            "documents": await view.conn.fetch(detail.documents, id) if detail.documents else [],
+            "documents": [each for each in await _documents(detail, view, id) if _may_open(desk, view, each["path"])],
             "timeline": [_followed(view, each) for each in await named(view.site.database, moments)],
         }
 
     return load
+
+
+async def _documents(detail: Detail, view: View, id: str) -> list[Any]:
+    return await view.conn.fetch(detail.documents, id) if detail.documents else []
+
+
+def _may_open(desk: Desk, view: View, path: str | None) -> bool:
+    """Return whether a path leads to no list of this desk, or to one that the viewer may see."""
+    below = (path or "").removeprefix(f"{desk.path}/")
+    listing = desk.listings.get(below.partition("/")[0]) if below != path else None
+    return listing is None or sees(desk, view, listing)
 
 
 def _followed(view: View, moment: Moment) -> Moment:

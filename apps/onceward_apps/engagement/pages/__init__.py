@@ -72,10 +72,12 @@ async def load_preview(view: View) -> dict[str, Any]:
 
 async def load_user(view: View) -> dict[str, Any]:
     """Load one user with everything that happened."""
-    if view.organization is None:
+    user = _user(view.text("id"))
+    own = [view.organization] if view.organization is not None else await views.organizations_with(view.conn, user)
+    if len(own) != 1:
         raise Missing("choose an organization to see its users")
     try:
-        seen = await user_history(view.conn, view.organization, _user(view.text("id")))
+        seen = await user_history(view.conn, own[0], user)
     except UnknownUser as error:
         raise Missing(str(error)) from None
     # The pages of the engine are for viewers of the organization.

@@ -193,8 +193,20 @@ async def runs(reader: Reader, organization: UUID | None, *, limit: int = 20) ->
     return rows
 
 
+ORGANIZATIONS_WITH = """
+select o.organization_id from onceward.organizations o
+ where exists (select from engagement.user_profiles p where p.organization_id = o.organization_id and p.user_id = $1)
+ limit 2
+"""
+
+
 async def unreachable(reader: Reader, organization: UUID | None, *, limit: int = 100) -> list[Any]:
     return await reader.fetch(UNREACHABLE, organization, limit)
+
+
+async def organizations_with(reader: Reader, user_id: UUID) -> list[UUID]:
+    """Return up to two organizations that have a user with this id, for an administrator who has chosen none."""
+    return [row["organization_id"] for row in await reader.fetch(ORGANIZATIONS_WITH, user_id)]
 
 
 async def returns(reader: Reader, organization: UUID | None, *, days: int = 180) -> list[Any]:
