@@ -124,13 +124,14 @@ async def test_buttons_of_the_pages_opt_out_and_send_a_test_to_oneself(site: Sit
     assert (await site.call("POST", f"{page}/opt-out", data={"user": "x"}))[0] >= 400
 
 
-async def test_an_administrator_chooses_an_organization_first(site: Site) -> None:
+async def test_an_administrator_of_all_sees_a_user_and_chooses_an_organization_for_the_rest(site: Site) -> None:
     user = await add_user(site, days=20)
     async with site.db.transaction(role="engine") as tx:
         admin = (await create_key(tx, name="a", organization=None, scopes=["admin"], actor="test")).text
     assert (await site.call("GET", f"{URL}/funnel", key=admin))[0] in (400, 403)
     assert "Choose one at the top" in (await site.call("GET", "/dashboard/engagement/preview", key=admin))[1]
-    assert (await site.call("GET", f"/dashboard/engagement/user?id={user}", key=admin))[0] == 404
+    assert (await site.call("GET", f"/dashboard/engagement/user?id={user}", key=admin))[0] == 200, "it has one owner"
+    assert (await site.call("GET", f"/dashboard/engagement/user?id={uuid4()}", key=admin))[0] == 404
     assert (await site.call("GET", "/dashboard/engagement", key=admin))[0] == 200
 
 
