@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -81,8 +82,10 @@ def _escape(text: str) -> str:
 async def to_its_end(conn: Connection, work: Coroutine[Any, Any, Any]) -> None:
     """Wait for a rollback, which goes on if the caller is cancelled once more: the connection must not be used before.
 
-    A server of ASGI applications cancels a request whose client has gone at every `await`, so also here.
+    A server of ASGI applications cancels a request whose client has gone at every `await`, so also here. A rollback
+    that fails after a cancellation does not take its place: whoever cancelled the task waits for its end.
     """
+    undone = sys.exception()
     pooled: Any = conn if hasattr(conn, "take_unfinished") and not is_gone(conn) else None
     rollback = spawn(_after(None if pooled is None else pooled.take_unfinished(), work))
     try:
@@ -90,6 +93,10 @@ async def to_its_end(conn: Connection, work: Coroutine[Any, Any, Any]) -> None:
     except asyncio.CancelledError:
         if pooled is not None and not rollback.done() and not is_gone(conn):
             pooled.note_unfinished(rollback)
+        raise
+    except Exception as error:
+        if isinstance(undone, asyncio.CancelledError):
+            raise asyncio.CancelledError(*undone.args) from error
         raise
 
 

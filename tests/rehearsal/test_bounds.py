@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceward import Engine, Onceward, Tx
-from onceward.db import Database
+from onceward.db import Database, Transaction
 from onceward.rehearsal import RehearsalSettings, find_ids
 from onceward.rehearsal.pace import Busy, Pace
 from onceward.rehearsal.preview import Previews
@@ -17,6 +17,7 @@ from onceward.rehearsal.recorded_work import load
 from onceward.rehearsal.rehearser import Rehearser
 from onceward.rehearsal.row_changes import RowRecorder
 from onceward.rehearsal.series import series
+from onceward.rehearsal.transactions import RehearsalTx
 from tests.rehearsal import kiosk, kiosk_app
 
 OPEN = "select count(*) from pg_stat_activity where application_name = 'onceward-rehearsal' and state like 'idle in%'"
@@ -67,6 +68,32 @@ async def test_the_server_ends_a_rehearsal_whose_process_does_not_answer(
         assert shown.state == "failed"
         assert await other < 1.1
         assert (await rehearser.rehearse(recorded)).id == first  # on a new connection
+
+
+async def test_a_rehearsal_that_is_cancelled_while_its_handler_ends_is_cancelled(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has released the savepoint by then, so the rollback to it fails: the series went on for ever."""
+    engine, organization = await kiosk.prepare(db, kiosk.make_app())
+    event = await kiosk.arrive(db, organization)
+    release = RehearsalTx.commit
+
+    async def cut(self: RehearsalTx, last: str = "", *, then: Transaction | None = None) -> None:
+        await release(self, last, then=then)
+        self._opened = True  # the answer of the server has not been read
+        this = asyncio.current_task()
+        assert this is not None
+        this.cancel()
+        await asyncio.sleep(1)
+
+    async with Rehearser(engine, settings()) as rehearser, db.acquire() as conn:
+        [recorded] = await load(conn, engine.registry, [event])
+        with monkeypatch.context() as patch:
+            patch.setattr(RehearsalTx, "commit", cut)
+            rehearsed = asyncio.create_task(rehearser.rehearse(recorded))
+            await asyncio.wait({rehearsed}, timeout=10)
+            assert rehearsed.cancelled()
+        assert (await rehearser.rehearse(recorded)).state == "caused"
 
 
 def _locked_after_s(url: str, statement: str) -> float:
