@@ -1,4 +1,5 @@
-"""The sale as a pgbench script: the statements that the sale of a webhook runs, in the same order and the same round trips.
+"""The sale as a pgbench script: the statements that the sale of a webhook runs, in the same order and the same round
+trips.
 
 A table holds the values that the app would generate (ids, codes, texts). pgbench reads a colon before a word as a
 variable even inside quotes, so such a colon is written chr(58). Statements that share a round trip are a pipeline here.
@@ -91,7 +92,8 @@ async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -
     rows = {row["checkout_id"]: row for row in await db.fetch(ITEMS, list(checkouts))}
     checkout_rows = await db.fetch(
         "select c.id, c.event_id, c.total_cents, c.currency, p.id as payment_id from ticketing.checkouts c"
-        " join onceward.payments p on p.organization_id = $2 and p.subject_type = $3 and p.subject_id = c.id::text where c.id = any($1)",
+        " join onceward.payments p on p.organization_id = $2 and p.subject_type = $3 and p.subject_id = c.id::text"
+        " where c.id = any($1)",
         list(checkouts),
         organization,
         CHECKOUT,

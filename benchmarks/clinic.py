@@ -1,8 +1,8 @@
 """Measure the clinic: how fast a backlog of provider statuses drains, and how long each provider waits for its answer.
 
-`statuses` compares the drain of WhatsApp statuses (five per message) with plain batch jobs that write one row each: at least
-half of their rate is the budget. The other cases send signed webhooks over HTTP to a process that handles them meanwhile,
-and compare the time to the answer with its budget:
+`statuses` compares the drain of WhatsApp statuses (five per message) with plain batch jobs that write one row each: at
+least half of their rate is the budget. The other cases send signed webhooks over HTTP to a process that handles them
+meanwhile, and compare the time to the answer with its budget:
 
     meta-median   the median of WhatsApp's webhooks, at most 250 ms
     meta-slow     the share of WhatsApp's webhooks above 1 s, less than 1 %
@@ -55,8 +55,10 @@ truncate onceward.messages, onceward.work, onceward.jobs, onceward.attempts, onc
     clinic.outgoing cascade
 """
 MESSAGES = """
-insert into onceward.messages (id, organization_id, key, channel, template, version, recipient, status, reference, sent_at)
-select nextval('onceward.ids'), $1, 'bench:' || n, 'whatsapp', 'clinic.reminder', '1', 'bench', 'success', 'wamid.' || n, now()
+insert into onceward.messages (id, organization_id, key, channel, template, version, recipient, status, reference,
+    sent_at)
+select nextval('onceward.ids'), $1, 'bench:' || n, 'whatsapp', 'clinic.reminder', '1', 'bench', 'success',
+       'wamid.' || n, now()
   from generate_series(1, $2::int) n
 """
 

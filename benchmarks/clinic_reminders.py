@@ -37,7 +37,8 @@ select $1, p.id, s.at, now() - interval '30 days', '24,1',
  cross join generate_series(1, 10) as m (n)
  cross join lateral (
        select case when m.n = 1 and p.number % 5 = 0 then now() + interval '23 hours 59 minutes'
-                   else now() + interval '25 hours' + m.n * interval '5 days' + p.number % 1000 * interval '1 minute' end as at) s
+                   else now() + interval '25 hours' + m.n * interval '5 days' + p.number % 1000 * interval '1 minute'
+                   end as at) s
 """
 
 

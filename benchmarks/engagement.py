@@ -1,9 +1,9 @@
 """Measure the daily and the weekly run of engagement, for ten thousand and for a million users, and their memory.
 
-In `daily-10k` every user gets a goodbye, which is the worst day: each moves, is audited and gets a message. In the cases with
-a million users 5 % are due, and reading one of the tables without an index fails the case. A run ends when its messages
-are queued; sending has a pace of its own. `dashboard-1m` loads the page, `send-1m` queues a message to one user, finds it
-under the names of the specification, and records an answer.
+In `daily-10k` every user gets a goodbye, which is the worst day: each moves, is audited and gets a message. In the
+cases with a million users 5 % are due, and reading one of the tables without an index fails the case. A run ends when
+its messages are queued; sending has a pace of its own. `dashboard-1m` loads the page, `send-1m` queues a message to one
+user, finds it under the names of the specification, and records an answer.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ with users as (
     returning user_id
 )
 insert into engagement.user_engagement_states (organization_id, user_id, last_activity_at)
-select $1, user_id, onceward.now() - case when random() < $3 then interval '15 days' else interval '8 days' * random() end
+select $1, user_id, onceward.now() - case when random() < $3 then interval '15 days' else interval '8 days' * random()
+       end
   from users
 """
 TRANSACTIONS = """
 insert into engagement.transactions (organization_id, user_id, created_at)
 select organization_id, user_id, onceward.now() - interval '6 days' * random()
-  from engagement.user_engagement_states, generate_series(1, 2) where last_activity_at > onceward.now() - interval '7 days'
+  from engagement.user_engagement_states, generate_series(1, 2)
+ where last_activity_at > onceward.now() - interval '7 days'
 """
 CLEAR = """
 truncate engagement.user_profiles, engagement.user_engagement_states, engagement.transactions, engagement.transitions,
@@ -76,7 +78,9 @@ select s.user_id, 'engagement.weekly_review', s.user_id || ':weekly_review:2026-
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
-    """Run the cases. `daily-*` and `weekly-*` are seconds per run, `memory-1m` is MiB that a run adds to the process."""
+    """Run the cases. `daily-*` and `weekly-*` are seconds per run, `memory-1m` is MiB that a run adds to the
+    process.
+    """
     app.use_settings(EngagementSettings())
     db = await Database.open(url, min_size=2, max_size=8)
     try:
@@ -235,7 +239,8 @@ class _House:
 
     async def _anybody(self) -> tuple[UUID, str]:
         row = await self._db.fetchrow(
-            "select user_id, whatsapp_jid from engagement.user_profiles where organization_id = $1 order by user_id limit 1",
+            "select user_id, whatsapp_jid from engagement.user_profiles where organization_id = $1"
+            " order by user_id limit 1",
             self._organization,
         )
         assert row is not None

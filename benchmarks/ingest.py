@@ -1,5 +1,5 @@
-"""Measure received webhooks: signed, unique, 64 connections, one server process, fsync on. A body has about 150 bytes of JSON,
-in `ack-2k` and `ack-20k` about 2 and 20 KB, as from Stripe and GitHub.
+"""Measure received webhooks: signed, unique, 64 connections, one server process, fsync on. A body has about 150 bytes
+of JSON, in `ack-2k` and `ack-20k` about 2 and 20 KB, as from Stripe and GitHub.
 
 If any answer is not 200, the benchmark fails and reports no rate.
 """
@@ -40,7 +40,8 @@ EFFECTS = """
 create table if not exists onceward_bench.effects (
     id bigserial primary key, event_id text not null, at timestamptz not null default clock_timestamp()
 );
-create table if not exists onceward_bench.effects_once (event_id text primary key, at timestamptz not null default clock_timestamp());
+create table if not exists onceward_bench.effects_once (event_id text primary key,
+    at timestamptz not null default clock_timestamp());
 grant usage on schema onceward_bench to onceward_app;
 grant all on onceward_bench.effects to onceward_app;
 grant all on sequence onceward_bench.effects_id_seq to onceward_app;
@@ -50,8 +51,10 @@ INLINE_CLIENTS = 20
 """As many as the server has connections."""
 INLINE = r"""
 \set id random(1, 1000000000000000)
-begin\; set local lock_timeout = 10000\; select onceward.receive_inline(nextval('onceward.ids'), now(), gen_random_uuid(),
-    'aaaaaaaa-0000-4000-8000-000000000000', 'evt_:id', null, 'stripe', 'charge.succeeded', null, true, convert_to(repeat('x', 150), 'UTF8'),
+begin\; set local lock_timeout = 10000\; select onceward.receive_inline(nextval('onceward.ids'), now(),
+    gen_random_uuid(),
+    'aaaaaaaa-0000-4000-8000-000000000000', 'evt_:id', null, 'stripe', 'charge.succeeded', null, true,
+        convert_to(repeat('x', 150), 'UTF8'),
     '{}', repeat('s', 80), null)\; set local lock_timeout = 0\; savepoint handler\; set local role onceward_app\;
     set local onceward.organization = ''\; set local onceward.cause = 'event'\;
     select where current_setting('onceward.stored_event', true) = '0';
@@ -61,7 +64,8 @@ reset role\; set constraints all immediate\;
 """
 
 HISTORY = """
-insert into onceward.webhook_events (id, webhook_id, event_id, provider, type, payload, raw, headers, status, attempts, origin)
+insert into onceward.webhook_events (id, webhook_id, event_id, provider, type, payload, raw, headers, status, attempts,
+    origin)
 select gen_random_uuid(), 'aaaaaaaa-0000-4000-8000-000000000000', 'evt_' || md5(n::text), 'stripe', 'charge.succeeded',
        '{"id": "evt", "type": "charge.succeeded", "data": {"object": {"amount": 4200}}}',
        '\\x7b7d', '{}', 'success', 1, 'http'
@@ -132,7 +136,9 @@ async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
 
 
 def _of_size(kind: str) -> Callable[[Database, Sides, Size], Awaitable[list[Measurement]]]:
-    """Return the measure of bodies of a real size, beside FastAPI and the limit: the same bytes by COPY, committed as often."""
+    """Return the measure of bodies of a real size, beside FastAPI and the limit: the same bytes by COPY, committed as
+    often.
+    """
 
     async def measure(db: Database, sides: Sides, size: Size) -> list[Measurement]:
         most = int(sides.for_s * MOST_LARGE_PER_S[kind])

@@ -1,7 +1,8 @@
-"""Measure webhooks from the first request until the last one is handled: one server process and one worker process share the machine.
+"""Measure webhooks from the first request until the last one is handled: one server process and one worker process
+share the machine.
 
-Every event must cause exactly one row, or the benchmark fails. The promises differ: FastAPI + Celery/Redis may lose an event that it
-has answered (`peers/webhooks_celery.py` says how), the others may not.
+Every event must cause exactly one row, or the benchmark fails. The promises differ: FastAPI + Celery/Redis may lose an
+event that it has answered (`peers/webhooks_celery.py` says how), the others may not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Start one of the servers that `bench ingest` compares, all with the same uvicorn settings.
 
-`python -m benchmarks.ingest_server ours|fastapi_sqlalchemy|empty DATABASE_URL` prints its port and serves until it is stopped.
+`python -m benchmarks.ingest_server ours|fastapi_sqlalchemy|empty DATABASE_URL` prints its port and serves until it is
+stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from onceward.web.protocol import protocol
 TABLE = """
 create schema if not exists onceward_bench;
 create table if not exists onceward_bench.webhook_events (
-    id bigserial primary key, provider text not null, event_id text not null, type text not null, payload jsonb not null,
+    id bigserial primary key, provider text not null, event_id text not null, type text not null,
+        payload jsonb not null,
     status text not null default 'pending', received_at timestamptz not null default now(), unique (provider, event_id)
 )
 """

@@ -43,22 +43,26 @@ with people as (
     select $1, 'bench' || n || '-' || gen_random_uuid() || '@example.org', 'Bench' from generate_series(1, $3::int) n
     returning id
 )
-insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at, enrolled_at, status)
+insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at,
+    enrolled_at, status)
 select $1, id, $2, 49900, 'EUR', onceward.now(), onceward.now() - interval '90 days' * random(),
        case when row_number() over () % 5 = 0 then 'ACTIVE' else 'EXPIRED' end
   from people
 """
 STUDENT = """
 with person as (
-    insert into learning.users (organization_id, email) values ($1, 'bench-' || gen_random_uuid() || '@example.org') returning id
+    insert into learning.users (organization_id, email) values ($1, 'bench-' || gen_random_uuid() || '@example.org')
+ returning id
 ), enrolled as (
     insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at)
     select $1, id, $2, 49900, 'EUR', onceward.now() + interval '60 days' from person returning id
 )
 insert into onceward.payments
-       (organization_id, account_id, subject_type, subject_id, status, amount, currency, title, expires_at, received, charge,
+       (organization_id, account_id, subject_type, subject_id, status, amount, currency, title, expires_at, received,
+           charge,
         decision, paid_at)
-select $1, a.id, 'enrolment', e.id::text, 'paid', 49900, 'EUR', 'Bench', onceward.now(), 49900, $3, 'accepted', onceward.now()
+select $1, a.id, 'enrolment', e.id::text, 'paid', 49900, 'EUR', 'Bench', onceward.now(), 49900, $3, 'accepted',
+       onceward.now()
   from enrolled e, onceward.payment_account('learning', 'stripe', 'learning-stripe') a
 """
 

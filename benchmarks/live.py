@@ -202,7 +202,9 @@ async def fanout(
 
 
 async def write_to_client(engine: Engine, ours: Server, bare: Server, *, writes: int) -> list[Measurement]:
-    """Measure the time from the commit until the client has the new result, with 1,000 groups and a long transaction open."""
+    """Measure the time from the commit until the client has the new result, with 1,000 groups and a long transaction
+    open.
+    """
     arrived: asyncio.Queue[float] = asyncio.Queue()
     watching, listening = Crowd(), Crowd()
     first = Rounds(GROUPS, b"")

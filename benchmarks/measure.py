@@ -59,7 +59,9 @@ class Size(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Medians of the turns. A `ratio` above 1 is better than the baseline; `spread` is (largest - smallest) / median."""
+    """Medians of the turns. A `ratio` above 1 is better than the baseline; `spread` is (largest - smallest) /
+    median.
+    """
 
     bench: str
     case: str
@@ -148,7 +150,8 @@ async def pgbench(
 ) -> float:
     """Return the transactions per second of a pgbench script, run for `for_s` seconds or `transactions` per client.
 
-    The first `warm_up` transactions of each client do not count: a new connection has neither plans nor a catalog cache.
+    The first `warm_up` transactions of each client do not count: a new connection has neither plans nor a catalog
+    cache.
     """
     with tempfile.TemporaryDirectory(prefix="onceward-bench-") as directory:
         file = Path(directory) / "script.sql"
@@ -178,7 +181,9 @@ def _logged(directory: Path) -> list[str]:
 
 
 def _warm_rate(lines: Sequence[str], warm_up: int) -> float:
-    """Return the rate of a pgbench log from the moment when every client is warm until the first client has finished."""
+    """Return the rate of a pgbench log from the moment when every client is warm until the first client has
+    finished.
+    """
     ends: dict[str, list[float]] = {}
     for line in lines:
         client, _number, _duration, _script, seconds, microseconds, *_ = line.split()

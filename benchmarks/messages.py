@@ -89,8 +89,8 @@ async def _queue_case(db: Database, count: int, turns: int) -> Measurement:
 async def _smtp_cases(db: Database, count: int, turns: int) -> list[Measurement]:
     """Measure mails a second. The relay is a sink in its own process, so that its work is not measured.
 
-    The bare loops send mails that were rendered before. They have no database, no lease and no record of what was sent: the loop
-    with our writer is the upper limit. The other loop writes mails with `EmailMessage`, as a user would.
+    The bare loops send mails that were rendered before. They have no database, no lease and no record of what was sent:
+    the loop with our writer is the upper limit. The other loop writes mails with `EmailMessage`, as a user would.
     """
     async with smtp_sink() as sink:
         where = Relay("127.0.0.1", sink.port, encryption="none", max_connections=CONCURRENCY)

@@ -1,8 +1,9 @@
 """Measure how long one organization waits while another one floods the same line: noisy neighbours.
 
-Each case measures the p99 of one thing at a time of the small organization: on an idle system, in the flood, and in the flood with
-fairness off (few of them, because each may take as long as the flood). The flood is there before the first of them, and is filled up for
-as long as they are measured. The target is at most twice the p99 of the idle system plus 50 ms; each case prints whether it is met.
+Each case measures the p99 of one thing at a time of the small organization: on an idle system, in the flood, and in the
+flood with fairness off (few of them, because each may take as long as the flood). The flood is there before the first
+of them, and is filled up for as long as they are measured. The target is at most twice the p99 of the idle system plus
+50 ms; each case prints whether it is met.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ LEFT = "select count(*) from (select from onceward.work where organization_id = 
 LONGEST_S = 600.0
 TEMPLATE = Template("bench", {"en": {"subject": "Order {{ n }}", "text": "Thank you for order {{ n }}."}}, {}, {"n": 1})
 ORGANIZATIONS = (
-    "insert into onceward.organizations (organization_id, slug, name) select o, 'bench-' || o, 'Bench' from unnest($1::uuid[]) o"
-    " on conflict do nothing"
+    "insert into onceward.organizations (organization_id, slug, name) select o, 'bench-' || o, 'Bench'"
+    " from unnest($1::uuid[]) o on conflict do nothing"
 )
 SCHEDULE = (
     "insert into onceward.schedules (name, task, queue, every_s, missed, window_s, most, overlap, decided_until)"
@@ -353,7 +354,9 @@ LINES: dict[str, tuple[Line, tuple[int, int, int]]] = {
     "live": (_connections("select pg_sleep(0.005)", 2000), (1, 1, 1)),
     "pages": (_connections("select pg_sleep(0.5)", 100), (1, 1, 1)),
 }
-"""Each line, and the size of its flood in a full, quick and smoke run (of `webhooks`: how many milliseconds it lasts)."""
+"""Each line, and the size of its flood in a full, quick and smoke run (of `webhooks`: how many milliseconds it
+lasts).
+"""
 CASES = tuple(LINES)
 
 

@@ -107,8 +107,8 @@ class _Bench:
 
     async def register(self, port: int, *, dead: int, healthy: int | None = None) -> None:
         self._organization = await self._db.fetchval(
-            "insert into onceward.organizations (slug, name) values ('bench-' || substr(gen_random_uuid()::text, 1, 8), 'Bench')"
-            " returning organization_id"
+            "insert into onceward.organizations (slug, name) values ('bench-' || substr(gen_random_uuid()::text, 1,"
+            " 8), 'Bench') returning organization_id"
         )
         self._healthy = ENDPOINTS - dead if healthy is None else healthy
         for n in range(dead + self._healthy):

@@ -52,7 +52,8 @@ async def peer(
 ) -> float | None:
     """Return the value of one run, or None if the peer is not installed. `per_call`: jobs in one call of `bulk`.
 
-    `writes` is what each handler of a drain writes in a commit of its own: `insert` or `update`, or `ordered`, which inserts from ordered lanes.
+    `writes` is what each handler of a drain writes in a commit of its own: `insert` or `update`, or `ordered`, which
+    inserts from ordered lanes.
     """
     reading = await read_peer(name, case, url=url, count=count, processes=processes, per_call=per_call, writes=writes)
     return None if reading is None else reading.value

@@ -27,7 +27,8 @@ create table if not exists onceward_bench.rehearsed (id bigint generated always 
 grant all on onceward_bench.rehearsed to public;
 """
 P99 = """
-select coalesce(percentile_cont(0.99) within group (order by extract(epoch from a.finished_at - j.created_at)), 0) * 1000
+select coalesce(percentile_cont(0.99) within group (order by extract(epoch from a.finished_at - j.created_at)),
+       0) * 1000
   from onceward.attempts a join onceward.jobs j on j.id = a.work_id
  where j.id > $1 and a.outcome = 'success'
 """

@@ -1,7 +1,7 @@
 """Measure how long commands and processes take to start, and how much memory an idle process has.
 
-A worker has started when it has run a job that waited for it. Nothing is imported in advance: each turn is a new process.
-Compiled bytecode exists, because each case starts its process once before it measures.
+A worker has started when it has run a job that waited for it. Nothing is imported in advance: each turn is a new
+process. Compiled bytecode exists, because each case starts its process once before it measures.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ async def _worker(url: str, turns: int) -> list[Measurement]:
 
 
 async def _peer_side(name: str, url: str) -> Side | None:
-    """Install the peer and return its turn: a job is enqueued, then a new worker runs it. None if it is not installed."""
+    """Install the peer and return its turn: a job is enqueued, then a new worker runs it. None if it is not
+    installed.
+    """
     program = peer_program(name)
     if program is None:
         return None

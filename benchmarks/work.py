@@ -1,4 +1,6 @@
-"""Compare the work engine with its peers and with PostgreSQL: shipped schema, fsync on, history kept, 150-byte arguments."""
+"""Compare the work engine with its peers and with PostgreSQL: shipped schema, fsync on, history kept, 150-byte
+arguments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Measure how fast workers finish due jobs: in one process or two, with history, a backlog, a blocked lane, transactions."""
+"""Measure how fast workers finish due jobs: in one process or two, with history, a backlog, a blocked lane,
+transactions.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,9 @@ async def _timed_drain(
 async def start_worker(
     url: str, queue: str = "default", *, environment: Mapping[str, str] | None = None
 ) -> asyncio.subprocess.Process:
-    """Start a worker that connects and waits for the start signal, like the peers' workers: the start is not measured."""
+    """Start a worker that connects and waits for the start signal, like the peers' workers: the start is not
+    measured.
+    """
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.work_drain", url, queue),
         stdin=subprocess.PIPE,
@@ -282,7 +286,9 @@ async def _drain_tx(rig: Rig, case: str, job: JobTask[..., None], count: int) ->
 
 
 async def drain_row(rig: Rig) -> list[Measurement]:
-    """Drain jobs that write one row each: the row and the success in one commit. A peer's row has a commit of its own."""
+    """Drain jobs that write one row each: the row and the success in one commit. A peer's row has a commit of its
+    own.
+    """
     return await _drain_writing(rig, "drain-row", "insert", [write.call(body=ARGUMENT)], PGBENCH_INSERTS)
 
 

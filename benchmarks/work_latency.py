@@ -67,7 +67,9 @@ async def _latencies(count: int, call: Callable[[], Awaitable[object]]) -> list[
 
 
 async def latency_across(rig: Rig) -> list[Measurement]:
-    """Measure with an idle worker in another process, as `serve` and `worker` run; one job at a time, in turns with peers."""
+    """Measure with an idle worker in another process, as `serve` and `worker` run; one job at a time, in turns with
+    peers.
+    """
     count = rig.size.pick(500, 200, 10)
     alone: list[Reading] = []
     through_sql: list[Reading] = []

@@ -21,7 +21,9 @@ MANY = 1000
 
 
 async def drain_organizations(rig: Rig) -> list[Measurement]:
-    """Drain jobs of no organization, of one, and of a thousand that were enqueued alternately, each with turns and by time."""
+    """Drain jobs of no organization, of one, and of a thousand that were enqueued alternately, each with turns and by
+    time.
+    """
     count = rig.size.pick(100_000, 40_000, 2000)
     calls: dict[str, Sequence[BoundJob[None]]] = {
         "none": [noop.call(body=ARGUMENT)],
@@ -62,7 +64,9 @@ async def _cost(
 
 
 async def _server(rig: Rig) -> list[psutil.Process]:
-    """Return the processes of PostgreSQL, which must run on this machine. Those that have ended count for their parent."""
+    """Return the processes of PostgreSQL, which must run on this machine. Those that have ended count for their
+    parent.
+    """
     pid: int = await rig.db.fetchval("select pg_backend_pid()")
     postmaster = psutil.Process(pid).parent()
     if postmaster is None:

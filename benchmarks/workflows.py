@@ -115,7 +115,9 @@ class TimedRescuer(Rescuer):
 
 
 async def _recover(db: Database, url: str, size: Size) -> list[Measurement]:
-    """Measure the time from the detection of the dead worker until its workflows have ended, and the detection apart."""
+    """Measure the time from the detection of the dead worker until its workflows have ended, and the detection
+    apart.
+    """
     detections: list[float] = []
     count = size.pick(INTERRUPTED, INTERRUPTED, 5)
 

@@ -1,4 +1,5 @@
-"""Print what an image contains, as a CycloneDX document: `sbom.py python` or `sbom.py debian`. Needs nothing but Python.
+"""Print what an image contains, as a CycloneDX document: `sbom.py python` or `sbom.py debian`. Needs nothing but
+Python.
 
 The same image always gives the same document: it has no time and no serial number.
 """

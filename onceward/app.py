@@ -185,7 +185,8 @@ class Onceward:
         for option, folder in (("migrations", self._own.migrations), ("functions", self._own.functions)):
             if folder is not None and not folder.is_dir():
                 raise NoSuchFolder(
-                    f"app {self.name!r}: {option}: there is no folder {str(folder)!r}, so its SQL would never be applied"
+                    f"app {self.name!r}: {option}: there is no folder {str(folder)!r}, so its SQL would "
+                    f"never be applied"
                 )
         included = tuple(feature for each in self._included for feature in each.features())
         return (*included, replace(self._own, parts=tuple(self._parts)))
@@ -245,8 +246,8 @@ class Onceward:
         events about the same object are handled one after the other. The object is the one that the provider names
         (True), the value at a dotted path in the payload, or the result of a function of the payload. With `batch=25`,
         the handler is `(events: list[Event[...]], tx: Tx)` and gets up to 25 events of one organization in one
-        transaction; if it fails, each event runs alone. With `handles_replies`, the handler obeys STOP, START and HELP in
-        texts of people itself; otherwise the engine does, in the handler's transaction.
+        transaction; if it fails, each event runs alone. With `handles_replies`, the handler obeys STOP, START and HELP
+        in texts of people itself; otherwise the engine does, in the handler's transaction.
         """
 
         def register(function: EventHandler) -> EventHandler:

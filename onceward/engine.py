@@ -200,7 +200,8 @@ class Engine:
         pauses.
 
         After the last attempt nothing was written: `rpc_retry_exhausted` and `job_rollback` are recorded in
-        `system_metrics` with the user and the subject, and the last error is raised. A commit whose outcome is unknown is not tried again.
+        `system_metrics` with the user and the subject, and the last error is raised. A commit whose outcome is unknown
+        is not tried again.
         """
         if attempts < 1:
             raise ValueError(f"attempts must be at least 1, not {attempts}")

@@ -72,8 +72,8 @@ OWNERS = (
     "(array(select o.organization_id from onceward.organizations o where onceward.organization() is null)"
     f" || onceward.organization() || {NOBODY})"
 )
-"""The organizations that the caller may see: the one that the transaction acts for, or else all. Keys are unique per organization, so each index on a key begins with
-it."""
+"""The organizations that the caller may see: the one that the transaction acts for, or else all. Keys are unique per
+organization, so each index on a key begins with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,7 +239,8 @@ def _of_other_distributions() -> Iterator[Installed]:
             loaded = entry.load()
         except Exception as error:
             raise IntegrationError(
-                f"the integration {entry.name!r} ({entry.value}) cannot be loaded: {error}; repair or uninstall its distribution"
+                f"the integration {entry.name!r} ({entry.value}) cannot be loaded: {error}; repair or uninstall its "
+                f"distribution"
             ) from error
         if not isinstance(loaded, Integration):
             raise IntegrationError(

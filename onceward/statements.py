@@ -45,8 +45,8 @@ ANY_ORGANIZATION = re.compile(r"\((\$\w+)::uuid is null or ((?:\w+\.)?organizati
 class Scoped:
     """A statement for all organizations, and the same for one, which can then use an index that begins with it.
 
-    Row-level security alone reads the rows of all: PostgreSQL has no index for `is not distinct from`. A condition that is
-    true for all organizations does not help either, because the plan must be right for both.
+    Row-level security alone reads the rows of all: PostgreSQL has no index for `is not distinct from`. A condition that
+    is true for all organizations does not help either, because the plan must be right for both.
     """
 
     all: str

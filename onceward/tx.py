@@ -111,8 +111,8 @@ class Tx(Transaction):
         """Queue a message. A key is used for one message only, ever. `to` is an address, a ref or a person.
 
         The default `channel` is the template's; "preferred" is the channel that the recipient (a ref) has chosen.
-        `attachments` are files of the file store that go with a mail. A message that was not sent before `expires_at`, or
-        `within` this time from `not_before` (without it: from now), is never sent and ends as `expired`.
+        `attachments` are files of the file store that go with a mail. A message that was not sent before `expires_at`,
+        or `within` this time from `not_before` (without it: from now), is never sent and ends as `expired`.
         """
         if channel == "preferred":
             channel = cast("ChannelName | None", await messages.preferred_channel(self, str(to)))

@@ -22,7 +22,10 @@ RENDERED = ROOT / "deploy" / "kubernetes"
 SIZES = ("small", "medium", "large")
 FOR_KUBECTL = {"migrate": {"afterwards": False}}
 """kubectl knows no order of jobs: who applies the file runs the migration again."""
-HEADER = "# The chart in deploy/helm with values-{size}.yaml and the release name `onceward`. `make chart` writes this file.\n"
+HEADER = (
+    "# The chart in deploy/helm with values-{size}.yaml and the release name `onceward`. `make chart` writes "
+    "this file.\n"
+)
 
 
 def can_render() -> bool:

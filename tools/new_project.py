@@ -146,8 +146,8 @@ class Trial:
                 opened = time.monotonic()
                 print(
                     f"from an empty environment: first webhook handled after {handled - empty:.1f} s and "
-                    f"{len(FIRST_WEBHOOK)} commands ({', '.join(FIRST_WEBHOOK)}), dashboard open after {opened - empty:.1f} s; "
-                    f"{handled - began:.1f} s of it since `onceward dev`"
+                    f"{len(FIRST_WEBHOOK)} commands ({', '.join(FIRST_WEBHOOK)}), dashboard open after "
+                    f"{opened - empty:.1f} s; {handled - began:.1f} s of it since `onceward dev`"
                 )
                 assert opened - empty < FIRST_WEBHOOK_S
                 with (self.project / "shop" / "app.py").open("a") as source:

@@ -41,7 +41,8 @@ ROOT = Path(__file__).parents[1]
 SQL = """
 select format('sql function %s returns %s', p.oid::regprocedure, pg_get_function_result(p.oid)) as line
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace
- where n.nspname in ('onceward', 'webhook') and p.prokind = 'f' and (n.nspname = 'webhook' or has_function_privilege('onceward_producer', p.oid, 'execute'))
+ where n.nspname in ('onceward', 'webhook') and p.prokind = 'f'
+   and (n.nspname = 'webhook' or has_function_privilege('onceward_producer', p.oid, 'execute'))
    and not has_function_privilege('public', p.oid, 'execute')
 """
 

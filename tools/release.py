@@ -187,7 +187,8 @@ def try_installed(folder: Path, version: str, *, dry_run: bool) -> None:
         run(*TOOLS["uv"], "pip", "install", "--quiet", "--python", str(python), *wanted)
         megabytes = sum(path.stat().st_size for path in (folder / "venv").rglob("*") if path.is_file()) / 1e6
         print(
-            f"installed {' and '.join(Path(each).name for each in wanted)} in {time.monotonic() - began:.1f} s: {megabytes:.0f} MB"
+            f"installed {' and '.join(Path(each).name for each in wanted)} in {time.monotonic() - began:.1f} s: "
+            f"{megabytes:.0f} MB"
         )
         if wanted == wheels[:1]:
             report_import_time(python, folder)

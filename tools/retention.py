@@ -33,16 +33,19 @@ from onceward.runtime import FEATURES
 from onceward.work import Retention
 
 FILL = """
-insert into onceward.webhook_events (seq, webhook_id, event_id, provider, type, payload, raw, status, attempts, received_at)
+insert into onceward.webhook_events (seq, webhook_id, event_id, provider, type, payload, raw, status, attempts,
+    received_at)
 select n, '00000000-0000-4000-8000-00000000050a', 'evt_' || md5(n::text), 'stripe', 'charge.succeeded',
        case when n > $3 then jsonb_build_object('id', n, 'note', repeat('x', 120)) end,
        case when n > $3 then convert_to(repeat('x', 150), 'utf8') end,
-       'success', 1, now() - case when n <= $3 then interval '500 days' when n <= 2 * $3 then interval '60 days' else interval '1 day' end
+       'success', 1, now() - case when n <= $3 then interval '500 days' when n <= 2 * $3 then interval '60 days' else
+           interval '1 day' end
   from generate_series($1::bigint, $2::bigint) n
 """
 ATTEMPTS = """
 insert into onceward.attempts (work_id, number, kind, task, outcome, finished_at)
-select n, 1, 'event', 'stripe/charge.succeeded', 'success', now() from generate_series(greatest($1, $3 + 1)::bigint, $2::bigint) n
+select n, 1, 'event', 'stripe/charge.succeeded', 'success', now()
+  from generate_series(greatest($1, $3 + 1)::bigint, $2::bigint) n
 """
 MARK = "insert into onceward.prune_marks (name, through) values ('events:default', $1) on conflict do nothing"
 STEP = 250_000
@@ -140,7 +143,8 @@ async def written(db: Database) -> tuple[int, int, int]:
     """Return how many bytes of log were written, how many events were updated, and how many of these within their page."""
     row = await db.fetchrow(
         """
-        select pg_current_wal_insert_lsn() - '0/0'::pg_lsn as wal, s.n_tup_upd, s.n_tup_hot_upd, pg_stat_force_next_flush()
+        select pg_current_wal_insert_lsn() - '0/0'::pg_lsn as wal, s.n_tup_upd, s.n_tup_hot_upd,
+               pg_stat_force_next_flush()
           from pg_stat_user_tables s where s.relid = 'onceward.webhook_events'::regclass
         """
     )
@@ -163,9 +167,9 @@ async def measure(db: Database, due: int, *, show_plan: bool) -> None:
         await asyncio.sleep(1.5)  # the statistics of the sessions are up to a second old
         wal, updated, in_page = (after - first for after, first in zip(await written(db), before, strict=True))
         print(
-            f"  {name}: {looked / sum(timed.took):,.0f} rows/s; a statement: median {statistics.median(timed.took) * 1000:.0f} ms, "
-            f"longest {max(timed.took) * 1000:.0f} ms, {pages:,} pages read for {len(ids)} rows; "
-            f"{wal / looked:,.0f} bytes of log a row"
+            f"  {name}: {looked / sum(timed.took):,.0f} rows/s; a statement: median "
+            f"{statistics.median(timed.took) * 1000:.0f} ms, longest {max(timed.took) * 1000:.0f} ms, {pages:,} pages "
+            f"read for {len(ids)} rows; {wal / looked:,.0f} bytes of log a row"
             + (f"; {in_page / updated:.0%} of the updates within their page" if updated else ""),
             flush=True,
         )

@@ -237,8 +237,10 @@ async def faults(db: Database, tally: Tally) -> list[str]:
     if events != tally.new:
         problems.append(f"{tally.new} different events were sent, {events} are stored")
     odd = await db.fetchval(
-        "select count(*) from onceward.webhook_events e where (select count(*) from soak_effects s where s.event = e.seq"
-        " and s.kind = 'event') <> 1 or (select count(*) from soak_effects s where s.event = e.seq and s.kind = 'job') <> 1"
+        "select count(*) from onceward.webhook_events e where (select count(*) from soak_effects s"
+        " where s.event = e.seq"
+        " and s.kind = 'event') <> 1 or (select count(*) from soak_effects s where s.event = e.seq"
+        " and s.kind = 'job') <> 1"
     )
     if odd:
         problems.append(f"{odd} events do not have exactly one effect and one job")

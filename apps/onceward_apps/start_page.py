@@ -29,7 +29,9 @@ SHOWN = 400
 ADMINISTRATOR = "admin@localhost"
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'"
+    ),
     "Referrer-Policy": "same-origin",
 }
 FORWARDED = frozenset(

@@ -28,7 +28,10 @@ class Noop:
 
 class Adapter:
     schema = "bench_oban"
-    unfinished = "select exists (select from bench_oban.oban_jobs where state in ('available', 'executing', 'retryable', 'scheduled'))"
+    unfinished = (
+        "select exists (select from bench_oban.oban_jobs where state in ('available', 'executing', 'retryable', "
+        "'scheduled'))"
+    )
 
     def __init__(self, url: str) -> None:
         self.url = url

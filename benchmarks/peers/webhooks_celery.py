@@ -1,8 +1,8 @@
 """FastAPI receives webhooks, Celery handles them through Redis.
 
-A weaker promise than the others': the event is stored and then sent to Redis in a second step, Redis does not wait for its disk, and
-a task is acknowledged before it runs, as both do by default. A crash loses events that were answered with 200.
-`serve URL SECRET REDIS` prints its port; `work URL REDIS` handles tasks until it is stopped.
+A weaker promise than the others': the event is stored and then sent to Redis in a second step, Redis does not wait for
+its disk, and a task is acknowledged before it runs, as both do by default. A crash loses events that were answered with
+200. `serve URL SECRET REDIS` prints its port; `work URL REDIS` handles tasks until it is stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import time
 from contextlib import asynccontextmanager
 from typing import Any
 
-# A file beside this one has the name of a package that is imported here, so its directory must not be on the import path.
+# A file beside this one has the name of a package that is imported here, so its directory must not be on the import
+# path.
 sys.path.pop(0)
 
 import psycopg

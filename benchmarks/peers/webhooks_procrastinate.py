@@ -14,7 +14,8 @@ import time
 from contextlib import asynccontextmanager
 from typing import Any
 
-# A file beside this one has the name of a package that is imported here, so its directory must not be on the import path.
+# A file beside this one has the name of a package that is imported here, so its directory must not be on the import
+# path.
 sys.path.pop(0)
 
 import psycopg_pool
@@ -32,7 +33,10 @@ create table {SCHEMA}.effects (
 );
 """
 STORE = f"insert into {SCHEMA}.events (event_id, payload) values (%s, %s) on conflict do nothing returning id"
-DEFER = "select procrastinate_defer_jobs_v1(array[row('default', 'handle', 0, null, null, %s::jsonb, null)::procrastinate_job_to_defer_v1])"
+DEFER = (
+    "select procrastinate_defer_jobs_v1(array[row('default', 'handle', 0, null, null, %s::jsonb, "
+    "null)::procrastinate_job_to_defer_v1])"
+)
 EFFECT = f"insert into {SCHEMA}.effects (event_id) values (%s)"
 
 

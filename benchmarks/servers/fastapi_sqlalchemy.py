@@ -1,7 +1,7 @@
 """A typical first version: FastAPI, one ORM session and one commit per request.
 
-`/webhooks/stripe` stores the event. `/webhooks/inline` also handles it, with one row as its effect in the same transaction, as
-the handler of our inline source does.
+`/webhooks/stripe` stores the event. `/webhooks/inline` also handles it, with one row as its effect in the same
+transaction, as the handler of our inline source does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The shipped inbox behind the shipped dispatcher, without a worker, which is another process: `python -m benchmarks.servers.ours URL`."""
+"""The shipped inbox behind the shipped dispatcher, without a worker, which is another process: `python -m
+benchmarks.servers.ours URL`.
+"""
 
 from __future__ import annotations
 

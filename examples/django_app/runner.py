@@ -1,4 +1,4 @@
-"""The test runner of Django (`TEST_RUNNER = "runner.Runner"`) that gives the test database Onceward's tables as well."""
+"""The test runner of Django (`TEST_RUNNER = "runner.Runner"`): the test database gets Onceward's tables as well."""
 
 import os
 import subprocess

@@ -7,7 +7,10 @@ from shop import place_order
 from onceward import Engine
 from onceward.testing import drain
 
-TABLE = "create table orders (id int primary key, packed boolean not null default false); grant all on orders to onceward_app"
+TABLE = (
+    "create table orders (id int primary key, packed boolean not null default false); grant all on orders to "
+    "onceward_app"
+)
 
 
 async def test_a_job_exists_if_and_only_if_its_order_exists(

@@ -73,7 +73,8 @@ async def test_a_crash_at_any_moment_changes_nothing(onceward_engine: Engine) ->
 
     async def reset() -> None:
         await onceward_engine.db.execute(
-            "truncate shop.orders, onceward.published, onceward.jobs, onceward.work, onceward.attempts, onceward.claims cascade"
+            "truncate shop.orders, onceward.published, onceward.jobs, onceward.work, onceward.attempts, "
+            "onceward.claims cascade"
         )
 
     await crash_test(onceward_engine, arrange=arrange, observe=observe, reset=reset)

@@ -7,5 +7,7 @@ GROWTH: dict[str, str] = {
     "onceward.capacity_totals": "kept: one row for each group",
     "onceward.capacity_pools": "kept: one row for each pool that an app declares",
     "onceward.capacity_units": "kept: one row for each unit of a pool",
-    "onceward.capacity_claims": "kept: what was taken, which the app settles; expired holds are released by `expired holds`",
+    "onceward.capacity_claims": (
+        "kept: what was taken, which the app settles; expired holds are released by `expired holds`"
+    ),
 }

@@ -67,8 +67,8 @@ def explain(error: BaseException) -> str:
         return f"the schema in the database is missing or older than this version: run `onceward migrate` ({error})"
     if is_lost_session(error):
         return (
-            f"the connection to the database was lost: {str(error) or type(error).__name__}. What was not committed is rolled "
-            "back: run the command again"
+            f"the connection to the database was lost: {str(error) or type(error).__name__}. What was not committed is "
+            "rolled back: run the command again"
         )
     return str(error)
 

@@ -80,7 +80,10 @@ def type_declarations(app: Onceward) -> str:
         "/** The field `data` of a webhook, by its `type`. */\nexport interface EventTypes {\n"
         + "".join(f"{line}\n" for line in events)
         + "}\n",
-        "/** The data of the webhooks that the app handles, by source or sender and type. */\nexport interface Webhooks {\n"
+        (
+            "/** The data of the webhooks that the app handles, by source or sender and type. */\nexport interface "
+            "Webhooks {\n"
+        )
         + "".join(f"{line}\n" for line in webhooks)
         + "}\n",
         "/** Jobs for `POST /api/v1/jobs`, by the name of the task. */\nexport interface Jobs {\n"

@@ -179,8 +179,8 @@ class ConfiguredDatabase:
         settings = self.settings
         if settings.migration_url is None and settings.pgbouncer:
             raise MigrationError(
-                "the schema must be changed, which is not possible through PgBouncer, because the lock of the migration "
-                "belongs to one session: set ONCEWARD_MIGRATION_URL to the URL of PostgreSQL itself"
+                "the schema must be changed, which is not possible through PgBouncer, because the lock of the "
+                "migration belongs to one session: set ONCEWARD_MIGRATION_URL to the URL of PostgreSQL itself"
             )
         url = self.database.url if settings.migration_url is None else settings.migration_url.get_secret_value()
         direct = await Database.open(url, min_size=0, max_size=1)

@@ -139,6 +139,7 @@ def _changed(file: FunctionFile, before: list[str], after: list[str]) -> str:
     new = ", ".join(each for each in after if each not in before)
     return (
         f"{file} changes the arguments of a function: the database has {', '.join(before)}, the file creates {new}. "
-        "PostgreSQL would keep both, and processes with the old code may still call the old one: give the changed function a "
-        "new name, and drop the old one in a later migration. `onceward db reset` empties a development database"
+        "PostgreSQL would keep both, and processes with the old code may still call the old one: give the changed "
+        "function a new name, and drop the old one in a later migration. `onceward db reset` empties a "
+        "development database"
     )

@@ -16,7 +16,8 @@ JOIN = (
     "select 1 where case"
     " when current_setting('onceward.cause', true) is distinct from {0} or current_user <> 'onceward_app'"
     " then onceward.refuse_join({0})"
-    " else set_config('onceward.cause', {1}, true) is null or set_config('onceward.organization', {2}, true) is null end"
+    " else set_config('onceward.cause', {1}, true) is null or set_config('onceward.organization', {2}, "
+    "true) is null end"
 )
 """Returns no row, because what it answers is read as the answer of the handler's own statement."""
 PREPARE = "prepare {} (text, text, text) as " + JOIN.format("$1", "$2", "$3")
@@ -26,8 +27,8 @@ SWALLOWED = (
     " Do not catch the error, or run the statement in a savepoint"
 )
 ENDED = (
-    "A handler must not commit, roll back or change the role: what it wrote may be lost or committed without its outcome."
-    " Use `tx.savepoint` to undo a part, and raise an exception to undo everything"
+    "A handler must not commit, roll back or change the role: what it wrote may be lost or committed without its"
+    " outcome. Use `tx.savepoint` to undo a part, and raise an exception to undo everything"
 )
 REFUSALS = {"OW007": TransactionEnded, "OW008": RoleChanged}
 """The SQLSTATEs of onceward.check_transaction and onceward.refuse_join."""

@@ -95,8 +95,9 @@ class LockWaits:
             waited_s = time.monotonic() - started
             if waited_s + pause_s > self.patience.give_up_after_s:
                 raise LockNotAcquired(
-                    f"{name} did not get its locks within {waited_s:.0f} s (ONCEWARD_MIGRATION_WAIT_S), and nothing of it was "
-                    f"applied; in the way: {'; '.join(blockers) or 'unknown'}. End these sessions and migrate again"
+                    f"{name} did not get its locks within {waited_s:.0f} s (ONCEWARD_MIGRATION_WAIT_S), and nothing of "
+                    f"it was applied; in the way: {'; '.join(blockers) or 'unknown'}. End these sessions and "
+                    f"migrate again"
                 ) from failure
             log.warning(
                 "migration.waiting",

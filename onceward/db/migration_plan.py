@@ -74,8 +74,8 @@ def _refuse_gaps(line: Migrations, rows: Mapping[int, Any]) -> None:
     for number, row in rows.items():
         if number not in numbers and number < max(numbers, default=0):
             raise MissingFile(
-                f"the file of {line.owner} migration {number:04d}_{row['name']} is missing, and the database has it since "
-                f"{row['applied_at']:%Y-%m-%d %H:%M}: restore the file from version control; {RESET}"
+                f"the file of {line.owner} migration {number:04d}_{row['name']} is missing, and the database has it "
+                f"since {row['applied_at']:%Y-%m-%d %H:%M}: restore the file from version control; {RESET}"
             )
 
 
@@ -103,18 +103,19 @@ def _refuse_unknown(
     name = f"{line.owner} migration {newest:04d}_{rows[newest]['name']}"
     if has_new_files:
         raise MissingFile(
-            f"the database has {name}, and this code has no such file but other changes: the file was deleted, or another "
-            f"branch applied it. Restore the file from version control; {RESET}"
+            f"the database has {name}, and this code has no such file but other changes: the file was deleted, or "
+            f"another branch applied it. Restore the file from version control; {RESET}"
         )
     for number in sorted(set(rows) - {each.number for each in migrations}):
         requires, name = rows[number]["requires"], f"{line.owner} migration {number:04d}_{rows[number]['name']}"
         if requires is None:
             raise NewerSchema(
-                f"the database has {name}, and this code has no such file. If the database was migrated by a newer version, "
-                f"deploy that version or restore an older dump. If the file was deleted, restore it from version control; {RESET}"
+                f"the database has {name}, and this code has no such file. If the database was migrated by a newer "
+                f"version, deploy that version or restore an older dump. If the file was deleted, restore it from "
+                f"version control; {RESET}"
             )
         if requires > len(migrations):
             raise NewerSchema(
-                f"the database has {name}, which needs code with {requires:04d}; this code has {len(migrations):04d}: deploy a "
-                "version that has it"
+                f"the database has {name}, which needs code with {requires:04d}; this code has {len(migrations):04d}: "
+                "deploy a version that has it"
             )

@@ -92,8 +92,8 @@ async def _without_deferred(conn: asyncpg.Connection[Any], owner: OwnerPlan) -> 
         needed = [each for each in owner.migrations[position:] if not each.contracts]
         if needed:
             raise MigrationError(
-                f"{needed[0]} comes after {migration}, which these processes do not tolerate: {names}. Stop them, or upgrade "
-                f"them first to a version with {migration.owner} migration {migration.requires:04d}"
+                f"{needed[0]} comes after {migration}, which these processes do not tolerate: {names}. Stop them, or "
+                f"upgrade them first to a version with {migration.owner} migration {migration.requires:04d}"
             )
         log.warning("migration.deferred", migration=str(migration), processes=len(older), needed_by=names)
         return replace(owner, migrations=owner.migrations[:position])

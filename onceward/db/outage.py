@@ -18,7 +18,10 @@ from onceward.db.errors import OUTAGE
 log = structlog.get_logger(__name__)
 
 REPEAT_S = 30.0
-HINT = "nothing is lost and everything retries: check that the server runs and is reachable, for example with onceward doctor"
+HINT = (
+    "nothing is lost and everything retries: check that the server runs and is reachable, for example with "
+    "onceward doctor"
+)
 
 FULL_FOR_S = 5.0
 """A full server refuses one connection and accepts the next. The outage ends after this time without a refusal."""

@@ -171,8 +171,8 @@ class Database:
                 pass
         if self._servers.role_refused:
             raise RoleRefused(
-                f"{self._servers.role_refused}: `onceward migrate` creates and grants the role, if its login may do so; `onceward doctor` prints the"
-                " statements for an administrator"
+                f"{self._servers.role_refused}: `onceward migrate` creates and grants the role, if its login may do"
+                " so; `onceward doctor` prints the statements for an administrator"
             )
 
     async def close(self) -> None:

@@ -66,5 +66,6 @@ async def store_privileges(conn: asyncpg.Connection[Any]) -> None:
         await conn.execute("set local search_path = ''")
         await conn.execute("delete from onceward.privileges")
         await conn.execute(
-            f"insert into onceward.privileges (key, statement) select distinct on (key) key, statement from ({CURRENT}) c"
+            f"insert into onceward.privileges (key, statement) select distinct on (key) key, statement"
+            f" from ({CURRENT}) c"
         )

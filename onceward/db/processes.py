@@ -35,8 +35,8 @@ NOTE = named(read_statement("db", "note_process"))
 OLDER = read_statement("db", "older_processes")
 REQUIRED = "select owner, max(requires) as requires from onceward.migrations where requires > 0 group by owner"
 LIST = (
-    "select service, host, pid, version, knows, failing, started_at, seen_at, seen_at > clock_timestamp() - make_interval(secs => $1) "
-    "as running from onceward.processes order by host, pid"
+    "select service, host, pid, version, knows, failing, started_at, seen_at, seen_at > clock_timestamp() - "
+    "make_interval(secs => $1) as running from onceward.processes order by host, pid"
 )
 
 

@@ -44,8 +44,8 @@ async def drop_everything(conn: asyncpg.Connection[Any], lines: Sequence[Migrati
                 await conn.execute(row[0])
     except asyncpg.LockNotAvailableError as error:
         raise MigrationError(
-            f"nothing was dropped: another session has used the tables for {LOCK_TIMEOUT_S} s; stop all processes that use the "
-            "database, and try again"
+            f"nothing was dropped: another session has used the tables for {LOCK_TIMEOUT_S} s; stop all processes that "
+            "use the database, and try again"
         ) from error
 
 

@@ -43,8 +43,8 @@ async def prepare_login(conn: asyncpg.Connection[Any], url: str) -> None:
             await conn.execute(statement)
         except asyncpg.PostgresError as error:
             raise MigrationError(
-                f"the login {login} of ONCEWARD_DATABASE_URL lacks roles, and this login cannot grant them: {error}; as an"
-                f" administrator of the server, run: {'; '.join(statements[number:])};"
+                f"the login {login} of ONCEWARD_DATABASE_URL lacks roles, and this login cannot grant them: {error};"
+                f" as an administrator of the server, run: {'; '.join(statements[number:])};"
             ) from error
 
 
@@ -62,7 +62,8 @@ async def _create(conn: asyncpg.Connection[Any], login: str, password: str | Non
         return  # another node has created it meanwhile
     except asyncpg.PostgresError as error:
         raise MigrationError(
-            f"the login {login} of ONCEWARD_DATABASE_URL does not exist, and this login cannot create it: {error}; {advice}"
+            f"the login {login} of ONCEWARD_DATABASE_URL does not exist,"
+            f" and this login cannot create it: {error}; {advice}"
         ) from error
 
 

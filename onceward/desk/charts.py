@@ -93,7 +93,8 @@ def _days(chart: Chart, labels: Sequence[str], values: Sequence[float]) -> Marku
     ]
     return Markup(
         '<div class="days-chart"><span class="top">{top}</span>'
-        '<svg class="bars" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}: highest {top}">{}</svg>'
+        '<svg class="bars" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}: highest '
+        '{top}">{}</svg>'
         "<span>{}</span><span>{}</span></div>"
     ).format(WIDTH, HEIGHT, chart.title, Markup("").join(bars), labels[0], labels[-1], top=chart.shown(top))
 

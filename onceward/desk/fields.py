@@ -141,7 +141,8 @@ def _input(name: str, annotation: Any, metadata: Sequence[Any]) -> tuple[Input, 
         if annotation.__name__ == "EmailStr":
             return "email", ()
     raise WrongDesk(
-        f"field {name}: no input for {annotation}; use text, numbers, Money, dates, choices, list[str], Translations or Upload"
+        f"field {name}: no input for {annotation}; use text, numbers, Money, dates, choices, list[str], "
+        f"Translations or Upload"
     )
 
 

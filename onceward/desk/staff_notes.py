@@ -64,7 +64,8 @@ async def save_view(site: Site, identity: Identity, given: Mapping[str, str]) ->
     query = urlencode([(key, value) for key, value in parse_qsl(given.get("query", "")[:2000]) if key != "after"])
     async with site.engine.transaction(organization=organization) as tx:
         await tx.execute(
-            "insert into onceward.desk_views (organization_id, listing, name, query, created_by) values ($1, $2, $3, $4, $5)"
+            "insert into onceward.desk_views (organization_id, listing, name, query, created_by)"
+            " values ($1, $2, $3, $4, $5)"
             " on conflict (organization_id, listing, name) do update set query = excluded.query",
             organization,
             f"{desk.name}.{listing.name}",

@@ -253,7 +253,10 @@ async def check_overdue_handlers(patient: Patient) -> Finding:
     if not rows:
         return Finding("handlers", "ok", "no handler runs longer than its timeout")
     text = ", ".join(f"{row['count']} of {row['task']} (first: {row['first_id']})" for row in rows)
-    remedy = "the log names their lines (`handler.overdue`); restart the worker to end them, and let the functions end in time"
+    remedy = (
+        "the log names their lines (`handler.overdue`); restart the worker to end them, and let the "
+        "functions end in time"
+    )
     return Finding("handlers", "warn", f"handlers exceed their timeout and cannot be stopped: {text}", remedy)
 
 

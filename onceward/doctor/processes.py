@@ -24,8 +24,8 @@ async def check_loops(conn: Connection) -> Finding:
     ]
     if failing:
         remedy = (
-            "look for `loop.failed` or `loop.hung` in the log of the process: it has the stack. The process is not ready; "
-            "restart it if the loop hangs"
+            "look for `loop.failed` or `loop.hung` in the log of the process: it has the stack. The process is not "
+            "ready; restart it if the loop hangs"
         )
         return Finding("loops", "fail", f"these loops keep failing or hang: {'; '.join(failing[:5])}", remedy)
     return Finding("loops", "ok", f"all background loops of {len(running)} processes work")

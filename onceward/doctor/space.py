@@ -22,7 +22,10 @@ async def check_vacuum(conn: Connection) -> Finding:
     behind = [table for table in tables if table.dead_rows > MANY_DEAD and table.dead_share > 0.2]
     if behind:
         text = ", ".join(f"{table.name} ({table.dead_rows} dead rows)" for table in behind[:5])
-        remedy = "look for old transactions (the next check), raise autovacuum_vacuum_cost_limit, or run `onceward db compact`"
+        remedy = (
+            "look for old transactions (the next check), raise autovacuum_vacuum_cost_limit, or run "
+            "`onceward db compact`"
+        )
         return Finding("vacuum", "warn", f"autovacuum is behind: {text}", remedy)
     late = [
         table.name
@@ -40,7 +43,10 @@ async def check_old_snapshots(conn: Connection) -> Finding:
     holders = await space.snapshot_holders(conn, older_than_s=OLD_SNAPSHOT_S)
     if holders:
         text = ", ".join(f"{each.kind} {each.name}, {_age(each.age_s)}" for each in holders[:5])
-        remedy = "end it (`select pg_terminate_backend(pid)`, `rollback prepared`, `pg_drop_replication_slot`), and set idle_in_transaction_session_timeout"
+        remedy = (
+            "end it (`select pg_terminate_backend(pid)`, `rollback prepared`, `pg_drop_replication_slot`), and"
+            " set idle_in_transaction_session_timeout"
+        )
         return Finding("old snapshots", "warn", f"dead rows cannot be removed because of {text}", remedy)
     return Finding("old snapshots", "ok", "no transaction is older than 15 minutes")
 

@@ -104,8 +104,8 @@ class Catalog:
             if len(several) > 1 and task_name(source, type) not in self._tasks:
                 names = sorted(several)
                 raise ConfigError(
-                    f"source {source!r}: the apps {' and '.join(names)} handle {provider} events of type {type}, and the"
-                    f" source names none of them: run `onceward sources assign {source} {names[0]}`, or set"
+                    f"source {source!r}: the apps {' and '.join(names)} handle {provider} events of type {type}, and"
+                    f" the source names none of them: run `onceward sources assign {source} {names[0]}`, or set"
                     f" {variable_of(source)}_APP={names[0]} if the source comes from the environment",
                     field="app",
                 )

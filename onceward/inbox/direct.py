@@ -49,7 +49,9 @@ Take = Callable[[Source, Intake], Awaitable[Answer]]
 
 
 class DirectDeclined(StrEnum):
-    """Why the direct path left a request to the ASGI path. Each value is a label of `onceward_webhook_direct_declined_total`."""
+    """Why the direct path left a request to the ASGI path. Each value is a label of
+    `onceward_webhook_direct_declined_total`.
+    """
 
     UNKNOWN_SOURCE = "unknown_source"
     """The address names no source that this node knows. The ASGI path asks the database again."""

@@ -32,7 +32,8 @@ FIND_DEAD = named(FIRST + DEAD_TEXT)
 UNFINISHED = frozenset({"pending", "processing", "dead_letter"})
 
 WINDOW = """
-select e.seq as id from onceward.webhook_events e where e.seq < $1 and e.seq >= $2 order by e.seq desc offset $3 - 1 limit 1
+select e.seq as id from onceward.webhook_events e where e.seq < $1 and e.seq >= $2 order by e.seq desc offset $3 - 1
+ limit 1
 """
 UNFINISHED_WINDOW = """
 select w.id from onceward.work w where w.id < $1 and w.id >= $2 order by w.id desc offset $3 - 1 limit 1

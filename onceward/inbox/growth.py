@@ -4,7 +4,10 @@ from __future__ import annotations
 
 GROWTH: dict[str, str] = {
     "onceward.sources": "kept: configuration",
-    "onceward.webhook_events": "bodies are stripped by `old events` after ONCEWARD_RETENTION_DAYS (or those of the source), the rest is kept for ever as the dedupe key, or deleted after ONCEWARD_DEDUPE_DAYS; dead letters stay",
+    "onceward.webhook_events": (
+        "bodies are stripped by `old events` after ONCEWARD_RETENTION_DAYS (or those of the source), the rest is kept "
+        "for ever as the dedupe key, or deleted after ONCEWARD_DEDUPE_DAYS; dead letters stay"
+    ),
     "onceward.webhook_transmissions": "kept for ever, or deleted by `old events` after ONCEWARD_DEDUPE_DAYS",
     "onceward.webhook_counts": "deleted by `webhook counts` every 5 s",
     "onceward.webhook_rejects": "a ring of 5,000 slots",

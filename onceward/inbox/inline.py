@@ -2,7 +2,7 @@
 
 insert event ──▶ savepoint ──▶ handler ──▶ mark ──▶ commit ──▶ 200 with the result
      │                            ├ fails: roll back to the savepoint, leave the event to workers, commit ──▶ 500
-     │                            └ ends the transaction: keep the event as a dead letter, in a transaction of its own ──▶ 500
+     │                            └ ends the transaction: keep the event as a dead letter, in another one ──▶ 500
      └ duplicate: wait on the unique key for a concurrent request, then answer with the first result or run the event
 
 Requests that wait share the transaction of another one (`inline_groups.py`). Workers never see a half-handled event. A

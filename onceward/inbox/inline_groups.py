@@ -5,8 +5,8 @@ request A: insert ──▶ handler ──▶ pass the transaction on ───�
 request B: waits ───────────────▶ insert ──▶ handler ──▶ nobody waits: commit ──▶ answer
 
 A request that finds a free place begins at once and commits at once: without other requests nothing changes. Only
-requests that wait for a place join, and customers take turns: organizations, or sources without one. If one fails, all is rolled back, and each request runs again in a transaction of
-its own: only the failure of that run counts.
+requests that wait for a place join, and customers take turns: organizations, or sources without one. If one fails, all
+is rolled back, and each request runs again in a transaction of its own: only the failure of that run counts.
 """
 
 from __future__ import annotations

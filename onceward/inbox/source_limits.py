@@ -14,7 +14,8 @@ from onceward.webhooks.provider import ConfigError
 
 REJECTED = read_statement("inbox", "count_rejected")
 SET = """
-update onceward.sources set requests_per_s = $2, requests_at_once = $3, changed_at = clock_timestamp() where webhook_id = $1
+update onceward.sources set requests_per_s = $2, requests_at_once = $3, changed_at = clock_timestamp()
+ where webhook_id = $1
 """
 
 

@@ -111,8 +111,8 @@ def require_name(name: str, actor: str | Identity, handled: Collection[str]) -> 
         return
     if name in handled or name.startswith(PAYMENTS):
         raise NotAllowed(
-            f"source {name!r}: handlers of an app use this name, so only an administrator of the instance may manage it;"
-            " choose another name"
+            f"source {name!r}: handlers of an app use this name, so only an administrator of the instance may manage"
+            " it; choose another name"
         )
 
 
@@ -139,7 +139,8 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
     # A provider that fetches certificates needs no secret. Any other must allow unsigned requests explicitly.
     if not secrets and not source.provider.fetches and not getattr(source.config.settings, "allow_unsigned", False):
         raise ConfigError(
-            f"source {new.name!r} has no secret, so no request from {source.provider.title} could be verified: give one",
+            f"source {new.name!r} has no secret, so no request from {source.provider.title} could be "
+            f"verified: give one",
             field="secrets",
         )
     sealed, options = seal(box, webhook_id, secrets, new.options)
@@ -241,7 +242,8 @@ async def rotate(
     if len(secrets) > MOST_SECRETS:
         # A request that does not verify is checked against every one of them.
         raise ConfigError(
-            f"source {name!r} would have {len(secrets)} valid secrets; the maximum is {MOST_SECRETS}: use a shorter overlap",
+            f"source {name!r} would have {len(secrets)} valid secrets; the maximum is {MOST_SECRETS}: use a "
+            f"shorter overlap",
             field="overlap_s",
         )
     build(dict(row), secrets, hidden)
@@ -322,8 +324,8 @@ async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:
             field="source",
         )
     await tx.execute(
-        "update onceward.sources set deleted_at = onceward.now(), secrets = null, options = '{}', changed_at = clock_timestamp()"
-        " where webhook_id = $1",
+        "update onceward.sources set deleted_at = onceward.now(), secrets = null, options = '{}',"
+        " changed_at = clock_timestamp() where webhook_id = $1",
         source.webhook_id,
     )
     await record(
@@ -353,7 +355,8 @@ async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | 
     source = await find(tx, name)
     await tx.execute(
         "update onceward.sources set paused_by = $2, changed_at = clock_timestamp(),"
-        " paused_at = case when $2::text is not null then coalesce(paused_at, onceward.now()) end where webhook_id = $1",
+        " paused_at = case when $2::text is not null then coalesce(paused_at, onceward.now()) end where "
+        "webhook_id = $1",
         source.webhook_id,
         who,
     )

@@ -7,6 +7,7 @@ from onceward.feature import SqlState
 SQLSTATES = (
     SqlState(
         "OW005",
-        "An external program cannot claim or finish the event: it is not waiting, or its source is not in mode external.",
+        "An external program cannot claim or finish the event: it is not waiting, or its source is not in "
+        "mode external.",
     ),
 )

@@ -37,7 +37,8 @@ def checked_currency(currency: str) -> str:
 def checked_code(code: str) -> str:
     if not _CODE.fullmatch(code):
         raise InvalidEntry(
-            f"account code {code!r} must have 1 to 100 characters: letters, digits and _ . : / -, with a letter or digit first"
+            f"account code {code!r} must have 1 to 100 characters: letters, digits and _ . : / -, with a letter "
+            f"or digit first"
         )
     return code
 

@@ -14,7 +14,8 @@ ABOVE_LIMIT = read_statement("limits", "check_global_limit")
 async def check_work_holds_one_slot_a_key(conn: Connection) -> Sequence[str]:
     """An unfinished item of work holds at most one slot under a key."""
     rows = await conn.fetch(
-        "select s.key, s.work_id, count(*) as slots from onceward.limit_slots s join onceward.work w on w.id = s.work_id"
+        "select s.key, s.work_id, count(*) as slots from onceward.limit_slots s"
+        " join onceward.work w on w.id = s.work_id"
         " group by 1, 2, s.organization_id having count(*) > 1 limit 100"
     )
     return [f"work {row['work_id']} holds {row['slots']} slots under {row['key']}" for row in rows]

@@ -237,7 +237,8 @@ class Service:
             connection.drop(id)
         elif len(connection.interests) >= self.options.max_subscriptions_per_connection:
             raise TooMuch(
-                f"a connection may have at most {self.options.max_subscriptions_per_connection} subscriptions; drop some"
+                f"a connection may have at most {self.options.max_subscriptions_per_connection} "
+                f"subscriptions; drop some"
             )
 
     # -- recheck permissions

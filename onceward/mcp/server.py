@@ -52,7 +52,8 @@ class Installation:
                 return tools_of(await response.json(), replays=replays)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise NotReachable(
-                f"{address} cannot be read ({type(error).__name__}): start it with `onceward serve`, or set ONCEWARD_MCP_URL"
+                f"{address} cannot be read ({type(error).__name__}): start it with `onceward serve`, or set "
+                f"ONCEWARD_MCP_URL"
             ) from error
 
     async def call(self, tool: ToolOperation, arguments: Mapping[str, Any]) -> tuple[str, bool]:
@@ -68,7 +69,10 @@ class Installation:
         except (aiohttp.ClientError, TimeoutError) as error:
             return f"{self._url} gave no answer ({type(error).__name__}). {_after_lost(tool)}", True
         if len(text) > LONGEST_ANSWER:
-            text = f"{text[:LONGEST_ANSWER]}\n(cut after {LONGEST_ANSWER} characters: ask for fewer rows with `limit` or a filter)"
+            text = (
+                f"{text[:LONGEST_ANSWER]}\n(cut after {LONGEST_ANSWER} characters: ask for fewer rows with `limit` "
+                f"or a filter)"
+            )
         return text, failed
 
 

@@ -13,5 +13,8 @@ class McpSettings(FeatureSettings):
     url: str = Field("http://127.0.0.1:8400", description="The installation that `onceward mcp` asks.")
     api_key: SecretStr | None = Field(
         None,
-        description="The API key with which `onceward mcp` asks (`onceward keys add`): the assistant may do what this key may do.",
+        description=(
+            "The API key with which `onceward mcp` asks (`onceward keys add`): the assistant may do what "
+            "this key may do."
+        ),
     )

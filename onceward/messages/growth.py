@@ -9,8 +9,12 @@ GROWTH: dict[str, str] = {
     "onceward.recipients": "kept: people, until they are erased",
     "onceward.opt_outs": "kept for ever: the will of a person",
     "onceward.consents": "kept for ever: the proof of what a person decided; a repeated decision adds no row",
-    "onceward.notifications": "deleted by `old notifications` after ONCEWARD_RETENTION_DAYS; those with a key stay, against duplicates",
-    "onceward.messages": "stripped by `old messages` after ONCEWARD_RETENTION_DAYS; the key stays, so that no message is sent twice",
+    "onceward.notifications": (
+        "deleted by `old notifications` after ONCEWARD_RETENTION_DAYS; those with a key stay, against duplicates"
+    ),
+    "onceward.messages": (
+        "stripped by `old messages` after ONCEWARD_RETENTION_DAYS; the key stays, so that no message is sent twice"
+    ),
     "onceward.senders": "kept: configuration",
     "onceward.preference_links": "deleted by `old notifications` ONCEWARD_RETENTION_DAYS after they expired",
     "onceward.digest_choices": "kept: the will of a person, until it is erased",

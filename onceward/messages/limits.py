@@ -31,7 +31,10 @@ BULK_PATIENCE_S = 1.0
 """How long the line of bulk sends before an urgent one may be."""
 
 CLOCK = "select extract(epoch from clock_timestamp())::float8"
-RESERVE = "select wait_s, reserved, extract(epoch from clock_timestamp())::float8 as clock from onceward.reserve_send($1, $2, $3)"
+RESERVE = (
+    "select wait_s, reserved, extract(epoch from clock_timestamp())::float8 as clock"
+    " from onceward.reserve_send($1, $2, $3)"
+)
 
 Scope = Literal["channel", "sender", "recipient"]
 

@@ -33,7 +33,8 @@ select d.id, d.organization_id, d.domain, d.selector, d.sender, d.created_at, d.
  order by d.created_at
 """
 ADD = """
-insert into onceward.mail_domains (id, organization_id, domain, selector, sender, private_key) values ($1, $2, $3, $4, $5, $6)
+insert into onceward.mail_domains (id, organization_id, domain, selector, sender, private_key)
+values ($1, $2, $3, $4, $5, $6)
 on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), domain) do nothing returning true
 """
 VERIFIED = "update onceward.mail_domains set verified_at = case when $2 then onceward.now() end where id = $1"

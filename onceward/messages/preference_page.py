@@ -39,7 +39,8 @@ update onceward.preference_links set revoked_at = onceward.now()
 """
 OPEN = read_statement("messages", "open_preference_link")
 OPT_OUTS = """
-select channel, category from onceward.opt_outs where organization_id is not distinct from $1 and recipient = any($2::text[])
+select channel, category from onceward.opt_outs where organization_id is not distinct from $1
+   and recipient = any($2::text[])
 """
 PRUNE = "delete from onceward.preference_links where expires_at < onceward.now() - $1::interval"
 

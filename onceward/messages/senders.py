@@ -70,8 +70,8 @@ async def prove(services: Services, organization: UUID, kind: SenderKind, identi
     """Ask the service whether the organization's own account has the number. Raises `SenderNotProven`."""
     if not await services.has_own_account(kind, organization):
         raise SenderNotProven(
-            f"the organization has no {kind} account of its own, so nothing proves that {identifier} is its number: set its"
-            f" secrets {kind}.*, or ask an administrator of the instance to assign the number"
+            f"the organization has no {kind} account of its own, so nothing proves that {identifier} is its number:"
+            f" set its secrets {kind}.*, or ask an administrator of the instance to assign the number"
         )
     try:
         if kind == "whatsapp":

@@ -34,7 +34,10 @@ class MessagesSettings(FeatureSettings):
 
     admin_emails: Words = Field(
         default=(),
-        description="Recipients of alerts: dead letters, failed runs and other problems. Those of an organization go to its owners.",
+        description=(
+            "Recipients of alerts: dead letters, failed runs and other problems. Those of an organization go "
+            "to its owners."
+        ),
     )
     fraud_emails: Words = Field(
         default=(), description="Recipients of alerts about wrong amounts or currencies; empty: admins."

@@ -46,8 +46,10 @@ update onceward.account_troubles set probe_at = clock_timestamp(), checked_at = 
  where id = $1 returning organization_id, channel, template, language
 """
 LIST = """
-select id, organization_id, channel, template, language, reason, advice, since, probes, probe_at from onceward.account_troubles
- where ($1::text is null or channel = $1) and (not $2 or organization_id is not distinct from $3) order by since, id limit 1000
+select id, organization_id, channel, template, language, reason, advice, since, probes, probe_at
+  from onceward.account_troubles
+ where ($1::text is null or channel = $1) and (not $2 or organization_id is not distinct from $3) order by since, id
+ limit 1000
 """
 
 

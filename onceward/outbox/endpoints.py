@@ -30,13 +30,18 @@ MOST_DIRECT = 500
 LONGEST_OVERLAP = timedelta(days=30)
 
 COLUMNS = """
-e.endpoint_id, e.organization_id, e.url, e.description, e.events, e.channels, e.metadata, e.owner, e.active, e.disabled_at,
-e.disabled_reason, e.max_in_flight, e.rate_per_s, e.ordered, e.retry_waits_s, e.ed25519, e.created_at, e.headers,
+e.endpoint_id, e.organization_id, e.url, e.description, e.events, e.channels, e.metadata, e.owner, e.active,
+e.disabled_at, e.disabled_reason, e.max_in_flight, e.rate_per_s, e.ordered, e.retry_waits_s, e.ed25519, e.created_at,
+e.headers,
 coalesce((select s.succeeded from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id), 0) as succeeded,
 coalesce((select s.failed from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id), 0) as failed,
-(select s.last_triggered_at from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id) as last_triggered_at
+(select s.last_triggered_at from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id)
+    as last_triggered_at
 """
-OWN = "coalesce(e.organization_id, '00000000-0000-0000-0000-000000000000') = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')"
+OWN = (
+    "coalesce(e.organization_id, '00000000-0000-0000-0000-000000000000')"
+    " = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')"
+)
 MOST_LISTED = 1000
 AFTER = """
 (e.created_at, e.endpoint_id) > (
@@ -50,9 +55,11 @@ COUNT = f"select count(*) from onceward.endpoints e where e.deleted_at is null a
 ONE = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and e.endpoint_id = $2 and {OWN}"
 INSERT = named(f"""
 insert into onceward.endpoints as e
-    (endpoint_id, organization_id, url, description, events, channels, headers, metadata, owner, max_in_flight, rate_per_s,
+    (endpoint_id, organization_id, url, description, events, channels, headers, metadata, owner, max_in_flight,
+        rate_per_s,
      ordered, retry_waits_s, ed25519)
-values ($endpoint_id, $organization, $url, $description, $events, $channels, $headers, $metadata, $owner, $max_in_flight,
+values ($endpoint_id, $organization, $url, $description, $events, $channels, $headers, $metadata, $owner,
+    $max_in_flight,
         $rate_per_s, $ordered, $retry_waits_s, $ed25519)
 returning {COLUMNS}
 """)
@@ -62,8 +69,8 @@ COUNT_DIRECT = f"select count(*) from onceward.endpoints e where e.deleted_at is
 CHANGE = named(f"""
 update onceward.endpoints e
    set url = $url, description = $description, events = $events, channels = $channels, headers = $headers,
-       metadata = $metadata, owner = $owner, max_in_flight = $max_in_flight, rate_per_s = $rate_per_s, ordered = $ordered,
-       retry_waits_s = $retry_waits_s, ed25519 = $ed25519, version = nextval('onceward.ids')
+       metadata = $metadata, owner = $owner, max_in_flight = $max_in_flight, rate_per_s = $rate_per_s,
+       ordered = $ordered, retry_waits_s = $retry_waits_s, ed25519 = $ed25519, version = nextval('onceward.ids')
  where e.endpoint_id = $endpoint_id
 returning {COLUMNS}
 """)
@@ -303,8 +310,8 @@ class Endpoints:
             await _find(tx, organization, endpoint_id, lock=True)
             await tx.execute("select onceward.disable_endpoint($1, 'deleted')", endpoint_id)
             await tx.execute(
-                "update onceward.endpoints set deleted_at = onceward.now(), headers = null, disabled_reason = 'deleted',"
-                " version = nextval('onceward.ids') where endpoint_id = $1",
+                "update onceward.endpoints set deleted_at = onceward.now(), headers = null,"
+                " disabled_reason = 'deleted', version = nextval('onceward.ids') where endpoint_id = $1",
                 endpoint_id,
             )
             await tx.execute("delete from onceward.endpoint_secrets where endpoint_id = $1", endpoint_id)

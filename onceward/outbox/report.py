@@ -1,8 +1,8 @@
 """What the deliverer reports about one attempt. The worker stores it; SQL reads it to update the delivery and its
 endpoint.
 
-`finish_deliveries.sql` reads the reports of successes, the SQL function `onceward.settled_delivery` those of failures. A
-test compares the keys that they read with the fields of this class.
+`finish_deliveries.sql` reads the reports of successes, the SQL function `onceward.settled_delivery` those of failures.
+A test compares the keys that they read with the fields of this class.
 """
 
 from __future__ import annotations

@@ -30,14 +30,15 @@ WHY_NOT = {
 }
 
 COLUMNS = """
-id, organization_id, endpoint_id, verb, types, statuses, since, until, missing, rate_per_s, state, matched, resent, skipped,
-created_by, created_at, finished_at
+id, organization_id, endpoint_id, verb, types, statuses, since, until, missing, rate_per_s, state, matched, resent,
+skipped, created_by, created_at, finished_at
 """
 MATCHED = scoped(read_statement("outbox", "count_matching_deliveries"))
 START = named(f"""
 insert into onceward.resends
     (organization_id, endpoint_id, verb, since, until, types, statuses, missing, rate_per_s, matched, created_by)
-values ($organization, $endpoint_id, $verb, $since, $until, $types, $statuses, $missing, $rate_per_s, $matched, $created_by)
+values ($organization, $endpoint_id, $verb, $since, $until, $types, $statuses, $missing, $rate_per_s, $matched,
+    $created_by)
 returning {COLUMNS}
 """)
 NEXT = read_statement("outbox", "take_resend")

@@ -37,8 +37,9 @@ async def service_for(services: Services, row: Row) -> PaymentService:
         return service_class(name).connect(None)
     if owner is None and connected is None and await services.has_own_account(name, row["organization_id"]):
         raise PaymentError(
-            f"organization {row['organization_id']} has an account of its own at {name}, but its payments use the installation's"
-            f" account {row['account_name']!r}: add an account {row['account_name']!r} of the organization"
+            f"organization {row['organization_id']} has an account of its own at {name}, but its payments use the"
+            f" installation's account {row['account_name']!r}: add an account {row['account_name']!r} of the "
+            f"organization"
         )
     client = await services.get(name, None if connected is not None else owner)
     return service_class(name).connect(client, connected_account=connected)

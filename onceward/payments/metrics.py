@@ -19,7 +19,8 @@ REFUNDS_OLDEST = gauge(
 )
 NOT_CLOSED = gauge(
     "onceward_payments_not_closed",
-    "Payments whose time ended an hour ago and that are neither paid nor ended: the service does not answer, or `on_paid` raises.",
+    "Payments whose time ended an hour ago and that are neither paid nor ended: the service does not answer, or "
+    "`on_paid` raises.",
 )
 DIFFERENCES = gauge(
     "onceward_payment_differences", "Differences that `payments check` found and that are not resolved."
@@ -28,7 +29,8 @@ DIFFERENCES = gauge(
 MEASURE = read_statement("payments", "measure_open")
 COUNT_NOT_CLOSED = """
 select count(*) from (select from onceward.payments
- where close_at < onceward.now() - interval '1 hour' and closed_at is null and status in ('created', 'open') limit 10000) p
+ where close_at < onceward.now() - interval '1 hour' and closed_at is null and status in ('created', 'open')
+ limit 10000) p
 """
 COUNT_DIFFERENCES = """
 select count(*) from (select from onceward.payment_differences where resolved_at is null limit 10000) d

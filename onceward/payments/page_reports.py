@@ -212,7 +212,8 @@ async def _known(tx: Any, subject: Subject, row: Row, report: PaymentReport) -> 
 async def _second(tx: Any, row: Row, charge: str, names: Sequence[str]) -> Row:
     """Return a payment of its own for a second charge: an older page of the same payment was paid as well."""
     known = await tx.fetchval(
-        "select id from onceward.payments where organization_id = $1 and subject_type = $2 and subject_id = $3 and charge = $4",
+        "select id from onceward.payments where organization_id = $1 and subject_type = $2 and subject_id = $3"
+        " and charge = $4",
         row["organization_id"],
         row["subject_type"],
         row["subject_id"],
@@ -274,8 +275,8 @@ def _shares(subject: Subject, row: Row, answer: Accept | Return) -> Sequence[Sha
     total = sum(each.amount for each in answer.shares)
     if total != row["received"]:
         raise Permanent(
-            f"on_paid({subject.type!r}) accepted payment {row['id']} with shares of {total}, but {row['received']} was paid:"
-            " the shares must add up"
+            f"on_paid({subject.type!r}) accepted payment {row['id']} with shares of {total}, but {row['received']} was"
+            " paid: the shares must add up"
         )
     return answer.shares
 

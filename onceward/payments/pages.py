@@ -49,8 +49,10 @@ union all select paid_at, 'Paid, and ' || decision || coalesce(': ' || decided_r
  where id = $1::uuid and paid_at is not null
 union all select ended_at, 'Ended without money' || coalesce(': ' || failure, ''), '' from onceward.payments
  where id = $1::uuid and ended_at is not null
-union all select created_at, 'Refund requested: ' || reason, requested_by from onceward.payment_refunds where payment_id = $1::uuid
-union all select done_at, 'Refund ' || status, '' from onceward.payment_refunds where payment_id = $1::uuid and done_at is not null
+union all select created_at, 'Refund requested: ' || reason, requested_by from onceward.payment_refunds
+where payment_id = $1::uuid
+union all select done_at, 'Refund ' || status, '' from onceward.payment_refunds where payment_id = $1::uuid
+and done_at is not null
 union all select created_at, 'Dispute opened: ' || reason, '' from onceward.payment_disputes where payment_id = $1::uuid
 union all select decided_at, 'Dispute ' || status, '' from onceward.payment_disputes
  where payment_id = $1::uuid and decided_at is not null
@@ -260,7 +262,10 @@ desk.figure(
 desk.figure(
     DeskFigure(
         title="Open disputes",
-        sql=f"select count(*) from onceward.payment_disputes where {OWN} and status in ('open', 'inquiry') and ask_at is not null",
+        sql=(
+            f"select count(*) from onceward.payment_disputes where {OWN} and status in ('open', 'inquiry')"
+            f" and ask_at is not null"
+        ),
         listing="disputes",
         query="status=open",
         warn_above=0,

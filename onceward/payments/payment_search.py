@@ -18,7 +18,9 @@ SHOWN = {
     "plan": "select * from onceward.payment_plans where payment_id = $1",
     "names": "select name from onceward.payment_names where payment_id = $1 order by name",
     "shares": "select code, amount, drawn from onceward.payment_shares where payment_id = $1 order by number",
-    "journals": "select journal_id, kind, cash, created_at from onceward.payment_journals where payment_id = $1 order by 1",
+    "journals": (
+        "select journal_id, kind, cash, created_at from onceward.payment_journals where payment_id = $1 order by 1"
+    ),
 }
 
 

@@ -68,7 +68,8 @@ def books_of(subjects: Mapping[str, Subject]) -> Books | None:
             f"cash={cash!r}, bank={bank!r}, service_fees={fees!r}" for cash, bank, fees in sorted(differing)
         )
         raise BooksDiffer(
-            f"several apps keep books of payments with different accounts ({named}), so nobody knows where a payout of the"
-            " service belongs: give app.payments.books(Books(...)) of all of them the same cash, bank and service_fees"
+            f"several apps keep books of payments with different accounts ({named}), so nobody knows where a payout of"
+            " the service belongs: give app.payments.books(Books(...)) of all of them the same cash, bank and "
+            "service_fees"
         )
     return kept[0] if kept else None

@@ -23,7 +23,10 @@ Row = Any
 ALMOST_OVER = timedelta(minutes=5)
 LONGEST_S = 400 * 86400.0
 
-SUPERSEDE = "update onceward.payments set superseded_at = onceward.now(), close_at = least(close_at, onceward.now()) where id = $1"
+SUPERSEDE = (
+    "update onceward.payments set superseded_at = onceward.now(), close_at = least(close_at, onceward.now())"
+    " where id = $1"
+)
 CLOSE_NOW = "update onceward.payments set close_at = least(close_at, onceward.now()) where id = $1"
 KEEP_RECEIPT = """
 update onceward.payments set receipt = case when erased_at is null then $4 end
@@ -112,7 +115,8 @@ class TxPayments:
     ) -> Page | None:
         if older["status"] == "processing":
             raise PaymentPending(
-                f"{older['subject_type']} {older['subject_id']} is being paid: if payment {older['id']} fails, it can be paid again"
+                f"{older['subject_type']} {older['subject_id']} is being paid: if payment {older['id']} fails, it can "
+                f"be paid again"
             )
         is_same = (
             older["account_id"] == account["id"]

@@ -44,7 +44,9 @@ class ClockWatch:
             log.warning(
                 "clock.differs",
                 ahead_s=round(ahead_s, 1),
-                hint="synchronise the clocks of this machine and of the database server (NTP): signed times are refused",
+                hint=(
+                    "synchronise the clocks of this machine and of the database server (NTP): signed times are refused"
+                ),
             )
             self._logged_s, self._logged_at = ahead_s, now
         elif was_logged and not differs:

@@ -88,7 +88,8 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
             boxed(f"Log in as {process.login_account} (this link works once, for 24 hours):", process.login_url)
         elif process.web is not None:
             say(
-                "to log in: `onceward users login-link ADDRESS`, or `onceward users add ADDRESS --admin` for the first person"
+                "to log in: `onceward users login-link ADDRESS`, or `onceward users add ADDRESS --admin` for the "
+                "first person"
             )
         spare_collector()
 

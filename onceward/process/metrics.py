@@ -21,7 +21,8 @@ DATABASE_BYTES = gauge("onceward_database_bytes", "The size of the database with
 TABLE_BYTES = gauge("onceward_table_bytes", "The size of a table with its indexes: the 20 largest tables.", ["table"])
 DISK_FREE = gauge(
     "onceward_disk_free_bytes",
-    "Free space of the disk of the database server. Set only if the server runs on this machine and the process may know its directory.",
+    "Free space of the disk of the database server. Set only if the server runs on this machine and the process may "
+    "know its directory.",
 )
 DISK_TOTAL = gauge(
     "onceward_disk_total_bytes", "Size of the disk of the database server, where it is known; otherwise 0."

@@ -320,8 +320,8 @@ class Process:
         missing = await self._opening.missing_privileges()
         if missing and not self.settings.auto_migrate:
             raise MigrationError(
-                f"{len(missing)} privileges or policies are missing, for example `{missing[0]}`, perhaps because the database was "
-                "restored on a server without our roles: run `onceward migrate`, which creates them again"
+                f"{len(missing)} privileges or policies are missing, for example `{missing[0]}`, perhaps because the "
+                "database was restored on a server without our roles: run `onceward migrate`, which creates them again"
             )
         applied = await self._opening.migrate() if (pending or missing) and self.settings.auto_migrate else []
         await self.database.act_as_engine()

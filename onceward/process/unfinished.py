@@ -26,7 +26,8 @@ async def refuse_during_restore(db: Database) -> None:
     pid = await db.fetchval(RESTORING)
     if pid is not None:
         raise CommandUnfinished(
-            f"`onceward db restore` is replacing the data: wait until it has ended, or undo it with `select pg_terminate_backend({pid})`"
+            f"`onceward db restore` is replacing the data: wait until it has ended,"
+            f" or undo it with `select pg_terminate_backend({pid})`"
         )
 
 

@@ -54,8 +54,8 @@ def _unseen(summary: Summary) -> str:
         return ""
     share = round(100 * done / summary.rehearsed)
     return (
-        f" {done} ({share} %) were already done: what their handlers do in the first run was not compared. Waiting work,"
-        " or a copy of the database from before, shows that."
+        f" {done} ({share} %) were already done: what their handlers do in the first run was not compared. Waiting"
+        " work, or a copy of the database from before, shows that."
     )
 
 

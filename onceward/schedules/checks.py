@@ -15,8 +15,8 @@ OVERDUE = read_statement("schedules", "overdue_schedules")
 async def overdue_schedules(conn: Connection) -> Sequence[str]:
     """Return a line for each schedule whose run has been due for 5 minutes: no live scheduler knows the schedule."""
     return [
-        f"schedule {row['name']} has been due for {row['age_s'] / 60:.0f} min and got no run: start a scheduler of its app, "
-        f"or pause it if the app has it no more (`onceward cron pause {row['name']}`)"
+        f"schedule {row['name']} has been due for {row['age_s'] / 60:.0f} min and got no run: start a scheduler of its "
+        f"app, or pause it if the app has it no more (`onceward cron pause {row['name']}`)"
         for row in await conn.fetch(OVERDUE, OVERDUE_S)
     ]
 

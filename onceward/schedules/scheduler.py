@@ -153,8 +153,8 @@ async def write_run(
 async def report_failure(tx: Transaction, schedule: str, run: int, error: Mapping[str, Any]) -> None:
     """Write a notice to the administrators in the caller's transaction."""
     await tx.execute(
-        "select onceward.notify('CRON_FAILURE', coalesce((select severity from onceward.schedules where name = $1), 'error'),"
-        " $2, $3, p_group => $4)",
+        "select onceward.notify('CRON_FAILURE', coalesce((select severity from onceward.schedules"
+        " where name = $1), 'error'), $2, $3, p_group => $4)",
         schedule,
         f"Schedule {schedule} failed",
         {"schedule": schedule, "run": run, "error": error.get("type"), "message": str(error.get("message", ""))[:500]},

@@ -102,6 +102,6 @@ def _explain(declared: Integration, missing: AccountField, owner: UUID | None) -
             f"run `onceward secrets set {owner} {secret}`"
         )
     return (
-        f"{prefix_of(declared.name)}{missing.name.upper()} is not set: set it to use {declared.title} for every organization, or "
-        f"run `onceward secrets set ORG {secret}` for one organization"
+        f"{prefix_of(declared.name)}{missing.name.upper()} is not set: set it to use {declared.title} for every "
+        f"organization, or run `onceward secrets set ORG {secret}` for one organization"
     )

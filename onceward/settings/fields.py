@@ -65,8 +65,8 @@ class Settings(EnvironmentModel):
     blocked_limit_s: float = Field(
         default=60.0,
         ge=0,
-        description="End the process when its event loop is blocked, or when overdue handlers hold all slots of a queue, for this "
-        "many seconds, so that other workers take over; 0: never.",
+        description="End the process when its event loop is blocked, or when overdue handlers hold all slots of a "
+        "queue, for this many seconds, so that other workers take over; 0: never.",
     )
 
     # -- Database ----------------------------------------------------------------------------------
@@ -86,8 +86,9 @@ class Settings(EnvironmentModel):
     connections_max: int | None = Field(
         default=None,
         ge=10,
-        description="Maximum number of database connections of all processes of this installation together, which share "
-        "them (docs/scaling.md#connections). If not set: what the server allows, less 10 for commands and operators.",
+        description="Maximum number of database connections of all processes of this installation together, which "
+        "share them (docs/scaling.md#connections). If not set: what the server allows, less 10 for commands "
+        "and operators.",
     )
     database_wait_s: float = Field(
         default=60.0,
@@ -101,18 +102,21 @@ class Settings(EnvironmentModel):
     )
     migration_url: OptionalSecret = Field(
         default=None,
-        description="URL of the same database for `onceward migrate`: with the login that owns the tables, and without PgBouncer. "
-        "If not set, the database URL is used for migrations too.",
+        description="URL of the same database for `onceward migrate`: with the login that owns the tables, and without "
+        "PgBouncer. If not set, the database URL is used for migrations too.",
     )
     auto_migrate: bool = Field(
         default=True,
-        description="Apply pending migrations at start; if false, refuse to start while a migration is pending that this version "
-        "needs (docs/upgrading.md).",
+        description="Apply pending migrations at start; if false, refuse to start while a migration is pending that "
+        "this version needs (docs/upgrading.md).",
     )
     migration_lock_timeout_ms: int = Field(
         default=500,
         ge=10,
-        description="Milliseconds that a migration waits for a lock before it rolls back, lets the traffic pass and tries again.",
+        description=(
+            "Milliseconds that a migration waits for a lock before it rolls back, lets the traffic pass and "
+            "tries again."
+        ),
     )
     migration_wait_s: float = Field(
         default=600.0, ge=0, description="Seconds after which a migration that does not get its locks gives up."
@@ -129,9 +133,9 @@ class Settings(EnvironmentModel):
     )
     trusted_proxies: Words = Field(
         default=("127.0.0.1",),
-        description="Addresses and networks of the proxies whose `X-Forwarded-*` headers are trusted: `10.0.3.7,10.4.0.0/16`. The client is "
-        "the last address in `X-Forwarded-For` that is not in this list. `*` trusts everybody, and is refused unless `environment` is set to "
-        "`development`.",
+        description="Addresses and networks of the proxies whose `X-Forwarded-*` headers are trusted: "
+        "`10.0.3.7,10.4.0.0/16`. The client is the last address in `X-Forwarded-For` that is not in this list. `*` "
+        "trusts everybody, and is refused unless `environment` is set to `development`.",
     )
 
     # -- Services ----------------------------------------------------------------------------------
@@ -143,8 +147,8 @@ class Settings(EnvironmentModel):
     # -- Files -------------------------------------------------------------------------------------
     files_url: str | None = Field(
         default=None,
-        description="Storage for the files of apps: `s3://bucket/prefix` (credentials from `AWS_*`) or `file:///folder`; "
-        "if not set, a folder in the data directory.",
+        description="Storage for the files of apps: `s3://bucket/prefix` (credentials from `AWS_*`) or "
+        "`file:///folder`; if not set, a folder in the data directory.",
     )
 
     # -- Outside -----------------------------------------------------------------------------------
@@ -238,8 +242,8 @@ class Settings(EnvironmentModel):
         # The default of the environment is not enough: who forgot to set it may be in production.
         if everybody and not (self.environment == "development" and "environment" in self.model_fields_set):
             raise ValueError(
-                f"ONCEWARD_TRUSTED_PROXIES={everybody[0]} lets every client choose the address that limits and logs see: list the "
-                "addresses or networks of your proxies (docs/security.md#behind-a-reverse-proxy), or set "
+                f"ONCEWARD_TRUSTED_PROXIES={everybody[0]} lets every client choose the address that limits and logs "
+                "see: list the addresses or networks of your proxies (docs/security.md#behind-a-reverse-proxy), or set "
                 "ONCEWARD_ENVIRONMENT=development"
             )
         return self

@@ -38,5 +38,6 @@ class FrozenClock:
 
     async def _define(self, body: str) -> None:
         await self._db.execute(
-            f"create or replace function onceward.now() returns timestamptz language sql stable parallel safe as $${body}$$"
+            f"create or replace function onceward.now() returns timestamptz language sql stable parallel safe "
+            f"as $${body}$$"
         )

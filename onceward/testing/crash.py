@@ -85,9 +85,11 @@ async def _drained(engine: Engine, counter: _Counter) -> None:
 async def give_back(engine: Engine) -> None:
     """Release the work of a dead worker as a rescue does, without waiting for missed heartbeats."""
     await engine.db.execute(
-        "update onceward.work set lease = null, claimed_at = null, slot = null, parent_slot = null where lease is not null"
+        "update onceward.work set lease = null, claimed_at = null, slot = null, parent_slot = null"
+        " where lease is not null"
     )
     await engine.db.execute(
-        "update onceward.work set sort_at = least(sort_at, onceward.now()) where dead_reason is null and sort_at < 'infinity'"
+        "update onceward.work set sort_at = least(sort_at, onceward.now()) where dead_reason is null"
+        " and sort_at < 'infinity'"
     )
     await engine.db.execute("delete from onceward.claims")

@@ -146,7 +146,8 @@ class TestDatabases:
         name = f"test_{uuid.uuid4().hex[:12]}"
         await self._run(
             f"create database {name} template {self._template} strategy {self._strategy}",
-            f"revoke temporary on database {name} from public",  # as roles.sql does; a copy has the rights of a new database
+            # As roles.sql does: a copy has the rights of a new database.
+            f"revoke temporary on database {name} from public",
         )
         return with_database(self.server_url, name)
 

@@ -49,9 +49,9 @@ async def payments_test(
 ) -> list[str]:
     """Run each case in each way, and return their names. Raise AssertionError at the first that ends otherwise.
 
-    `open` creates something new of your app and returns the page on which it is paid, at the account of this name; without
-    a name at the first account at a service that the app declares. `observe` returns what your app has for that payment; it must not
-    contain ids or times. The engine must not be running jobs by itself.
+    `open` creates something new of your app and returns the page on which it is paid, at the account of this name;
+    without a name at the first account at a service that the app declares. `observe` returns what your app has for that
+    payment; it must not contain ids or times. The engine must not be running jobs by itself.
     """
     accounts = app.registry.payments.accounts
     simulated = [each for each in accounts.values() if not is_by_hand(each.service)]

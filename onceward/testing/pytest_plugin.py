@@ -39,7 +39,8 @@ def onceward_app(pytestconfig: pytest.Config) -> Onceward:
     module, colon, name = reference.partition(":")
     if not colon:
         raise pytest.UsageError(
-            'no app to test: set onceward_app = "module:name" in the pytest settings, or define a fixture `onceward_app`'
+            'no app to test: set onceward_app = "module:name" in the pytest settings, or define a fixture '
+            "`onceward_app`"
         )
     return getattr(importlib.import_module(module), name)
 

@@ -221,8 +221,8 @@ async def find(
     # The last conditions tell PostgreSQL the types of parameters that the statement may not use otherwise.
     statement = (
         f"select t.ctid::text as found_row, {eraser.waits} as found_waits, {eraser.key} as found_key,"
-        f" array_remove(array[null::text{names}], null) as found_names, {'to_jsonb(t)' if values else 'null::jsonb'} as found_values, {columns}"
-        f" from {eraser.table} t where {eraser.scope} and ({candidate})"
+        f" array_remove(array[null::text{names}], null) as found_names, {'to_jsonb(t)' if values else 'null::jsonb'}"
+        f" as found_values, {columns} from {eraser.table} t where {eraser.scope} and ({candidate})"
         " and ($1::uuid is null or true) and $2::text[] is not null and $3::text[] is not null"
         + (" for update of t" if lock else "")
     )

@@ -59,7 +59,8 @@ ERASERS: tuple[Eraser, ...] = (
         columns={"email": "whole", "user_id": "whole", "name": "text"},
         erase=close_accounts,
         # Members of the organization; for the instance, all accounts that are not erased yet.
-        scope="(exists (select from onceward.memberships o where o.user_id = t.user_id and o.organization_id = $1::uuid)"
+        scope="(exists (select from onceward.memberships o where o.user_id = t.user_id and o.organization_id = "
+        "$1::uuid)"
         " or $1::uuid is null and t.email <> 'erased-' || t.user_id || '@invalid')",
         key="t.user_id",
         names=("email", "user_id"),

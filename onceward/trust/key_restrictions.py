@@ -61,8 +61,8 @@ def _networks(given: Iterable[str]) -> tuple[str, ...]:
             networks.add(str(ipaddress.ip_network(text)))
         except ValueError:
             raise TrustError(
-                f"addresses {text[:60]!r}: write an address like 203.0.113.7 or a network like 203.0.113.0/24, whose last"
-                " part is zero"
+                f"addresses {text[:60]!r}: write an address like 203.0.113.7 or a network like 203.0.113.0/24, whose"
+                " last part is zero"
             ) from None
     if len(networks) > MOST:
         raise TrustError(f"addresses: give at most {MOST}, not {len(networks)}")

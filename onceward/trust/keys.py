@@ -33,8 +33,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 GRANTABLE = ("viewer", "operator", "owner", "admin", *PERMISSIONS)
 
 COLUMNS = (
-    "key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, owner_id, created_at, expires_at,"
-    " revoked_at, last_used_at"
+    "key_id, organization_id, name, prefix, scopes, apps, sources, addresses, created_by, owner_id, created_at,"
+    " expires_at, revoked_at, last_used_at"
 )
 
 FIND = read_statement("trust", "find_keys")
@@ -101,7 +101,8 @@ async def create_key(
         raise TrustError(f"scopes {', '.join(unknown) or '(none)'} must be one or more of {', '.join(GRANTABLE)}")
     if ("admin" in requested) != (organization is None):
         raise TrustError(
-            f"scopes {', '.join(requested)}: a key of the whole instance needs the scope admin, a key of an organization cannot have it"
+            f"scopes {', '.join(requested)}: a key of the whole instance needs the scope admin, a key of an "
+            f"organization cannot have it"
         )
     if not name.strip() or len(name) > 200:
         raise TrustError(f"name must have 1-200 characters, but has {len(name)}")

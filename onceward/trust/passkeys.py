@@ -117,7 +117,8 @@ async def add_passkey(
         raise PasskeyRefused(f"the passkey was not accepted ({type(error).__name__}): try again") from error
     factor_id = await tx.fetchval(
         f"insert into {TABLE} (user_id, kind, name, confirmed_at, credential_id, public_key, sign_count)"
-        " values ($1, 'passkey', $2, onceward.now(), $3, $4, $5) on conflict (credential_id) do nothing returning factor_id",
+        " values ($1, 'passkey', $2, onceward.now(), $3, $4, $5) on conflict (credential_id) do nothing "
+        "returning factor_id",
         actor.member,
         factor_name(name, "Passkey"),
         made.credential_id,

@@ -24,8 +24,8 @@ MARK = "erased:"
 """Prefix of the value that replaces a reference. The hash of the reference follows."""
 
 MEMBERS = """
-actor attendee attendeeid buyer buyerid changedby clientreferenceid contact contactid createdby customer customerid email
-from guest guestid holder holderid member memberid owner ownerid patient patientid person personid phone recipient
+actor attendee attendeeid buyer buyerid changedby clientreferenceid contact contactid createdby customer customerid
+email from guest guestid holder holderid member memberid owner ownerid patient patientid person personid phone recipient
 recipientid ref requestedby student studentid sub subject to user userid username waid whatsapp
 """
 PERSON_MEMBERS = frozenset(MEMBERS.split())

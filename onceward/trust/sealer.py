@@ -66,7 +66,8 @@ class Sealer:
         hashes = b"".join(by_id.get(one, MISSING) for one in ids)
         link = link_hash(key, previous, key_id, number, ids, hashes)
         await conn.execute(
-            "insert into onceward.audit_seals (number, key_id, ids, hashes, previous, hash) values ($1, $2, $3, $4, $5, $6)",
+            "insert into onceward.audit_seals (number, key_id, ids, hashes, previous, hash)"
+            " values ($1, $2, $3, $4, $5, $6)",
             number,
             key_id,
             ids,
@@ -84,8 +85,8 @@ class Sealer:
         stored = await conn.fetchval("select hash from onceward.audit_seals where number = $1", self._last.number)
         if stored != self._last.hash:
             raise ChainRewritten(
-                f"the audit chain no longer has the link {self._last} that this process has made: run `onceward audit verify"
-                f" --full --head {self._last}`; after a restore of the database, restart the process"
+                f"the audit chain no longer has the link {self._last} that this process has made: run `onceward audit"
+                f" verify --full --head {self._last}`; after a restore of the database, restart the process"
             )
 
     async def _seal_pending(self) -> None:

@@ -14,39 +14,45 @@ class TrustSettings(FeatureSettings):
 
     secret_key: OptionalSecret = Field(
         default=None,
-        description="Keys for stored secrets, separated by commas: the first encrypts, all decrypt. If not set, a key is "
-        "created in the data directory.",
+        description="Keys for stored secrets, separated by commas: the first encrypts, all decrypt. If not set, a key "
+        "is created in the data directory.",
     )
     secret_key_file: OptionalText = Field(
         default=None,
-        description="File with these keys, for example one that an agent of a key service keeps; instead of ONCEWARD_SECRET_KEY.",
+        description=(
+            "File with these keys, for example one that an agent of a key service keeps; instead of "
+            "ONCEWARD_SECRET_KEY."
+        ),
     )
     secret_key_command: OptionalText = Field(
         default=None,
-        description="Command that prints these keys, for example the client of a key service; instead of ONCEWARD_SECRET_KEY. "
-        "It runs without a shell when a process starts.",
+        description="Command that prints these keys, for example the client of a key service; instead of "
+        "ONCEWARD_SECRET_KEY. It runs without a shell when a process starts.",
     )
     audit_anchor_url: OptionalText = Field(
         default=None,
-        description="Where the newest link of the audit chain is stored as well: `s3://bucket/prefix` or `file:///folder`, best "
-        "where administrators of the database cannot write.",
+        description="Where the newest link of the audit chain is stored as well: `s3://bucket/prefix` or "
+        "`file:///folder`, best where administrators of the database cannot write.",
     )
     session_hours: int = Field(default=12, ge=1, description="Hours that a dashboard session lasts.")
     session_idle_minutes: int = Field(
         default=60,
         ge=0,
-        description="Minutes without a request after which a dashboard session ends; 0 means never. Updates of an open page "
-        "do not count.",
+        description="Minutes without a request after which a dashboard session ends; 0 means never. Updates of an open "
+        "page do not count.",
     )
     reauthentication_minutes: int = Field(
         default=30,
         ge=1,
-        description="Minutes after a sign-in during which a session may create keys, secrets and exports; after that it must "
-        "confirm its identity first.",
+        description="Minutes after a sign-in during which a session may create keys, secrets "
+        "and exports; after that it must confirm its identity first.",
     )
     second_factor: Literal["optional", "admins", "required"] = Field(
         default="optional",
-        description="Who must sign in to the dashboard with a second factor. An organization can require it for its members too.",
+        description=(
+            "Who must sign in to the dashboard with a second factor. An organization can require it for its "
+            "members too."
+        ),
     )
     oidc_issuer: str | None = Field(
         default=None, description="URL of the OpenID Connect provider for signing in to the dashboard."
@@ -60,8 +66,8 @@ class TrustSettings(FeatureSettings):
     )
     oidc_has_second_factor: bool = Field(
         default=False,
-        description="The provider asks everybody for a second factor, so the dashboard does not ask again. A token whose "
-        "`amr` says so counts in any case.",
+        description="The provider asks everybody for a second factor, so the dashboard does not ask again. A token "
+        "whose `amr` says so counts in any case.",
     )
 
     @model_validator(mode="after")

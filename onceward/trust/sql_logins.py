@@ -65,7 +65,8 @@ async def add_login(
             await tx.execute(f"grant {ROLE_OF[right]} to {login}")
     except asyncpg.InsufficientPrivilegeError as error:
         raise LoginRefused(
-            f"this login may not create the role {login}: {error}; use a login with CREATEROLE as ONCEWARD_MIGRATION_URL"
+            f"this login may not create the role {login}: {error}; use a login with CREATEROLE as "
+            f"ONCEWARD_MIGRATION_URL"
         ) from error
     await tx.execute("insert into onceward.sql_logins (login, organization_id) values ($1, $2)", login, organization)
     await _record(tx, "sql_login.added", login, organization, actor)

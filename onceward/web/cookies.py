@@ -25,8 +25,8 @@ def require_private_transport(connection: HTTPConnection) -> None:
     """Raise `NotAllowed` if a secret in the response could be read on the network."""
     if not is_secure(connection) and not session_cookie.is_loopback(connection.headers):
         raise NotAllowed(
-            "nobody can sign in over plain http, because others on the network could read the session: open this page over"
-            " https, or on the machine itself at http://127.0.0.1. Behind a proxy that handles https, set"
+            "nobody can sign in over plain http, because others on the network could read the session: open this page"
+            " over https, or on the machine itself at http://127.0.0.1. Behind a proxy that handles https, set"
             " ONCEWARD_PUBLIC_URL to its https:// URL, or ONCEWARD_TRUSTED_PROXIES to its address and let it send"
             " X-Forwarded-Proto"
         )

@@ -19,7 +19,9 @@ from onceward.web.openapi import operations
 
 PATH = "/api/v1/docs"
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "Referrer-Policy": "same-origin",
     "X-Frame-Options": "DENY",
 }
@@ -27,7 +29,8 @@ HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>HTTP API - Onceward</title><link rel="stylesheet" href="/dashboard/static/now/style.css"></head>
 <body><main><h1>HTTP API</h1>
-<p>For programs: <a href="/api/v1/openapi.json">openapi.json</a>. Requests send an API key or a token: <code>Authorization: Bearer ...</code></p>
+<p>For programs: <a href="/api/v1/openapi.json">openapi.json</a>. Requests send an API key or a token:
+<code>Authorization: Bearer ...</code></p>
 """
 
 
@@ -60,7 +63,10 @@ def render(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _operation(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:
-    yield f"<details><summary><code>{method.upper()} {escape(path)}</code> {escape(operation.get('summary', ''))}</summary>"
+    yield (
+        f"<details><summary><code>{method.upper()} {escape(path)}</code> "
+        f"{escape(operation.get('summary', ''))}</summary>"
+    )
     if description := operation.get("description"):
         yield f"<p>{escape(description)}</p>"
     fields = [

@@ -4,8 +4,8 @@ Differences from uvicorn's protocol:
 
 - The size of the request head, the number of headers and the length of the URL are limited; see `edge.py` for these and
   the time limits.
-- An `Upgrade` that does not open a WebSocket is ignored, as RFC 9110 allows. Otherwise the parser would drop the body and
-  read later bytes as a new request.
+- An `Upgrade` that does not open a WebSocket is ignored, as RFC 9110 allows. Otherwise the parser would drop the body
+  and read later bytes as a new request.
 - After the first invalid byte the server reads nothing more. Complete requests before it get their responses.
 - A client that closes its sending side after its request still gets its response.
 - Trailers are dropped, because the checks of headers have not seen them.

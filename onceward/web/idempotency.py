@@ -6,10 +6,11 @@ hours: another caller with the same key, even of the same organization, gets not
 does not block it.
 
 - The same key with another query or body is refused (409).
-- The same key while the first request runs is refused (409, Retry-After). If the process stopped before it answered, the
-  key stays refused: the effect may have happened, so the caller has to look it up.
+- The same key while the first request runs is refused (409, Retry-After). If the process stopped before it answered,
+  the key stays refused: the effect may have happened, so the caller has to look it up.
 - A response that says that nothing happened (4xx, or 503 with Retry-After) releases the key.
-- Secrets in a response are not stored: a route names their members with `withholds`, and a repeated request gets null instead.
+- Secrets in a response are not stored: a route names their members with `withholds`, and a repeated request gets null
+  instead.
 """
 
 from __future__ import annotations
@@ -191,8 +192,8 @@ def _hash(*parts: bytes) -> bytes:
 def _still_running() -> Problem:
     return Problem(
         409,
-        "a request with this Idempotency-Key is running, or its process stopped before it answered: try again, and if this "
-        "stays so, look up the result before you use a new key",
+        "a request with this Idempotency-Key is running, or its process stopped before it answered: try again, and if "
+        "this stays so, look up the result before you use a new key",
         kind="key-in-use",
         headers={"Retry-After": "1"},
     )

@@ -106,7 +106,7 @@ def install(api: FastAPI) -> None:
 
 
 def _credentials(api: FastAPI) -> dict[tuple[str, str], str]:
-    """Return what each operation requires, by method and path. Routes that do not say it need a credential in a header."""
+    """Return what each operation requires, by method and path. Routes that do not say it need a credential."""
     found: dict[tuple[str, str], str] = {}
     for route in api.routes:
         if getattr(route, "include_in_schema", False):
@@ -217,7 +217,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def possible_errors(method: str, operation: dict[str, Any], credential: str, schemas: dict[str, Any]) -> list[str]:
-    """Return the error statuses that follow from what the operation takes. A route declares others with `responses=`."""
+    """Return the error statuses that follow from what the operation takes. `responses=` of a route declares others."""
     parameters: list[dict[str, Any]] = operation.get("parameters", [])
     has_body = "requestBody" in operation
     possible = {

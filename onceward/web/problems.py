@@ -118,7 +118,8 @@ def too_slow() -> Problem:
     """Return the problem of a request whose statement took longer than the limit."""
     return Problem(
         503,
-        "a query took longer than the limit of requests (ONCEWARD_HTTP_STATEMENT_TIMEOUT_S): ask for less, for example a shorter time",
+        "a query took longer than the limit of requests (ONCEWARD_HTTP_STATEMENT_TIMEOUT_S): ask for less, for example "
+        "a shorter time",
         title="The query took too long",
     )
 

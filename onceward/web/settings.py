@@ -18,7 +18,10 @@ class WebSettings(FeatureSettings):
         default=None,
         ge=0,
         le=65535,
-        description="Port on which `worker` and `scheduler` answer `/healthz`, `/readyz` and `/metrics`; if not set, they open no port.",
+        description=(
+            "Port on which `worker` and `scheduler` answer `/healthz`, `/readyz` and `/metrics`; if not set, they "
+            "open no port."
+        ),
     )
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024, description="Maximum size of a request body, in bytes.")
     http_head_timeout_s: float = Field(
@@ -53,13 +56,15 @@ class WebSettings(FeatureSettings):
     http_statement_timeout_s: float = Field(
         default=30.0,
         ge=1,
-        description="Seconds after which PostgreSQL ends a statement of an API request or a page; the answer is then 503.",
+        description=(
+            "Seconds after which PostgreSQL ends a statement of an API request or a page; the answer is then 503."
+        ),
     )
     cors_origins: Words = Field(default=(), description="Web origins from which browsers may call the API.")
     metrics_token: OptionalSecret = Field(
         default=None,
-        description="Token that a request for `/metrics` must send (`Authorization: Bearer ...`). If not set, the web port shows metrics to "
-        "this machine only, and the health port to everybody who reaches it.",
+        description="Token that a request for `/metrics` must send (`Authorization: Bearer ...`). If not set, the web "
+        "port shows metrics to this machine only, and the health port to everybody who reaches it.",
     )
     access_log: bool = Field(default=True, description="Log one line per request, without the query string.")
     jwt_algorithm: Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"] = Field(

@@ -32,8 +32,8 @@ async def request_transaction(
     """Open a transaction for an organization. An error of the class `refusals` becomes the response that `problem`
     makes of it.
 
-    `needed` is the text of the 400 for a caller without an organization. Without it, such a caller may read, and gets the 400
-    for a row or a feature that needs an organization.
+    `needed` is the text of the 400 for a caller without an organization. Without it, such a caller may read, and gets
+    the 400 for a row or a feature that needs an organization.
     """
     if organization is None and needed is not None:
         raise Problem(400, needed)

@@ -141,8 +141,8 @@ def _verified(sender: Sender) -> Iterator[str]:
     if sender.published_addresses:
         yield ""
         yield from _filled(
-            f"{sender.title} publishes its IP addresses: {sender.published_addresses}. The option `addresses` of a source"
-            " accepts no others."
+            f"{sender.title} publishes its IP addresses: {sender.published_addresses}. The option `addresses` of a"
+            " source accepts no others."
         )
     if sender.notes:
         yield ""

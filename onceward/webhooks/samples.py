@@ -4,9 +4,10 @@ them.
 `samples/<type>.json` in the folder of an integration is one payload as the sender sends it. What a file name cannot
 contain is written as in a URL: `orders%2Fcreate.json`. In what `Sample.make` returns,
 
-- the event id, and each word of 14 or more letters and digits that has both, is another one of the same form: the same word
-  becomes the same new word everywhere in the payload;
-- a time within 60 days of `REFERENCE_TIME` keeps its distance to now: write the samples as if they were sent at that moment.
+- the event id, and each word of 14 or more letters and digits that has both, is another one of the same form: the same
+  word becomes the same new word everywhere in the payload;
+- a time within 60 days of `REFERENCE_TIME` keeps its distance to now: write the samples as if they were sent at that
+  moment.
 """
 
 from __future__ import annotations

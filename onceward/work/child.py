@@ -43,8 +43,8 @@ class NoDatabase:
 
     def __getattr__(self, _name: str) -> NoReturn:
         raise TypeError(
-            "a job with process=True has no database: job.checkpoint, job.cursor and job.transaction are not available; "
-            "return the result, and write it in an on_end hook"
+            "a job with process=True has no database: job.checkpoint, job.cursor "
+            "and job.transaction are not available; return the result, and write it in an on_end hook"
         )
 
 

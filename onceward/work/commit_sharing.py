@@ -28,7 +28,8 @@ log = structlog.get_logger(__name__)
 
 ROLLED_BACK = LightCounter(
     "onceward_shared_rollbacks_total",
-    "Groups of handlers that were rolled back and ran again, by the task of the cause and the reason: failed, lock, slow, statement or commit.",
+    "Groups of handlers that were rolled back and ran again, by the task of the cause and the reason: failed, lock, "
+    "slow, statement or commit.",
     ["task", "reason"],
 )
 

@@ -4,8 +4,9 @@ Handlers that lock the same rows gain nothing from many large transactions at on
 rows that it has locked until its group commits, and two that lock rows in different orders stop each other. Two ways
 are better, and which one depends on how many rows there are: small groups, which hold few rows for a short time, or one
 large group at a time, which saves commits. While handlers wait, both are tried for a moment, and the faster one stays.
-Work whose group may not begin yet waits outside the slots (`held_back.py`). With one group at a time the next one begins when the commit of the one before begins: a group that commits locks
-nothing more, so waiting for it is short and safe.
+Work whose group may not begin yet waits outside the slots (`held_back.py`). With one group at a time the next one
+begins when the commit of the one before begins: a group that commits locks nothing more, so waiting for it is short
+and safe.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ log = structlog.get_logger(__name__)
 
 LIMITED = LightCounter(
     "onceward_shared_limits_total",
-    "Times that the groups of a task were limited because their handlers waited for each other's row locks, by way: small (few members) or few (few groups at once).",
+    "Times that the groups of a task were limited because their handlers waited for each other's row locks, by way: "
+    "small (few members) or few (few groups at once).",
     ["task", "way"],
 )
 

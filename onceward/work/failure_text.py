@@ -28,7 +28,8 @@ PRIVATE = (
     (re.compile(r"[^\s'\"<>(,;:=]+@[^\s'\">),;]+"), REMOVED),  # an email address
     (
         re.compile(
-            r"(?i)\b([\w-]*(?:secret|passw(?:or)?d|token|api[_-]?key|authorization|cookie|signature)[\w-]*['\"]?\s*[:=]\s*)"
+            r"(?i)\b([\w-]*(?:secret|passw(?:or)?d|token|api[_-]?key|authorization|cookie|signature)"
+            r"[\w-]*['\"]?\s*[:=]\s*)"
             r"(?:(?:bearer|basic)\s+)?\S+"
         ),
         rf"\1{REMOVED}",

@@ -33,8 +33,8 @@ FEATURE = Feature(
             at="r.created_at",
             names=(
                 AlsoKnownAs(
-                    "r.id = any(array(select w.id from onceward.work w where w.unique_key = $1 and w.dead_reason is null"
-                    f" and coalesce(w.organization_id, {NOBODY}) = any({OWNERS})))"
+                    "r.id = any(array(select w.id from onceward.work w where w.unique_key = $1"
+                    f" and w.dead_reason is null and coalesce(w.organization_id, {NOBODY}) = any({OWNERS})))"
                 ),
             ),
         ),

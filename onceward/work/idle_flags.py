@@ -4,8 +4,9 @@ The flag is an exclusive advisory lock of the session that listens. `onceward.wa
 shared, until the end of its transaction:
 
 - It does not get the lock: a worker is idle, and the transaction notifies all workers at its commit.
-- It gets the lock: no worker is idle. A worker cannot set the flag before this transaction has ended, and after it has set the
-  flag it looks for work once more before it sleeps. So it finds the rows of every transaction that did not notify it.
+- It gets the lock: no worker is idle. A worker cannot set the flag before this transaction has ended, and after it has
+  set the flag it looks for work once more before it sleeps. So it finds the rows of every transaction that did not
+  notify it.
 
 One worker of a queue holds the flag for all workers: a NOTIFY reaches every listener. When the holder is busy it clears
 the flag and notifies the others, so that an idle one sets it. If the holder dies, the others notice at their next poll.

@@ -263,5 +263,6 @@ def _check_storable(name: str, options: dict[str, Any]) -> None:
         for text in values:
             if isinstance(text, str) and not is_storable(text):
                 raise ValueError(
-                    f"{name}: {option} {text[:40]!r} contains NUL or half of a surrogate pair, which PostgreSQL cannot store"
+                    f"{name}: {option} {text[:40]!r} contains NUL or half of a surrogate pair, which PostgreSQL "
+                    f"cannot store"
                 )

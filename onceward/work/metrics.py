@@ -30,7 +30,8 @@ SHARED = LightCounter(
 )
 SHARED_COMMITS = LightCounter(
     "onceward_shared_commits_total",
-    "Commits that several handlers shared. A commit counts for each task in proportion to its members, so the quotient of the two is the size of its groups.",
+    "Commits that several handlers shared. A commit counts for each task in proportion to its members, so the quotient "
+    "of the two is the size of its groups.",
     ["queue", "task"],
 )
 
@@ -65,20 +66,22 @@ OLDEST = gauge("onceward_queue_oldest_due_seconds", "Time that the oldest due wo
 WAITING_LONGEST = 10
 ORGANIZATION_OLDEST = gauge(
     "onceward_organization_oldest_due_seconds",
-    "Time that the oldest due work of an organization has waited outside lanes, for the 10 that wait longest. Empty: no organization.",
+    "Time that the oldest due work of an organization has waited outside lanes, for the 10 that wait longest. Empty: "
+    "no organization.",
     ["queue", "organization"],
 )
 OVERDUE = gauge(
     "onceward_handlers_overdue",
-    "Handlers that exceed their timeout and cannot be stopped: functions in threads, and coroutines that swallow a cancellation.",
+    "Handlers that exceed their timeout and cannot be stopped: functions in threads, and coroutines that swallow a "
+    "cancellation.",
     ["task"],
 )
 
 
 STRANDED = gauge(
     "onceward_work_stranded",
-    "Work that has been due for 5 minutes, or claimed for an hour without progress, although nothing paused it, by reason. "
-    "A lower bound: the oldest work of each queue and some lanes are examined.",
+    "Work that has been due for 5 minutes, or claimed for an hour without progress, although nothing paused it, by "
+    "reason. A lower bound: the oldest work of each queue and some lanes are examined.",
     ["queue", "kind", "reason"],
 )
 

@@ -90,7 +90,8 @@ class Child:
                     str(os.getpid()),
                     stdin=asyncio.subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
-                    start_new_session=True,  # a Ctrl-C is meant for the worker; and a kill ends what the function started
+                    # A Ctrl-C is meant for the worker; and a kill ends what the function started.
+                    start_new_session=True,
                 )
             except BaseException:
                 ours.close()

@@ -25,7 +25,8 @@ select kind, task, count(*) as count, min(id) as first_id, max(id) as last_id
 
 
 NOTED = """
-select id, service, host, pid, seen_at from onceward.processes where seen_at > clock_timestamp() - make_interval(secs => $1)
+select id, service, host, pid, seen_at from onceward.processes
+ where seen_at > clock_timestamp() - make_interval(secs => $1)
 """
 
 

@@ -128,7 +128,10 @@ class Rescuer:
             await conn.execute("set local role none")  # only the login itself may end its sessions
             cut = await conn.fetch(CUT_STUCK_SESSIONS, self._stuck_s)
         for row in cut:
-            hint = "a process stopped in the middle of a statement with rows locked: is its machine paused or out of memory?"
+            hint = (
+                "a process stopped in the middle of a statement with rows locked: is its machine paused or "
+                "out of memory?"
+            )
             log.warning("database.session_cut", pid=row["pid"], stuck_s=round(row["stuck_s"], 1), hint=hint)
 
     async def _rescue(self, conn: Connection, worker: int, beat: int | None) -> list[Rescued] | None:

@@ -36,7 +36,8 @@ DONE = read_statement("work", "examined_again")
 def deletion(table: str, *, finished: str = "true") -> str:
     """Return a statement that deletes the old rows of a table for which the SQL `finished` over the row `r` holds."""
     return (
-        f"with gone as (delete from {table} r where r.id = any($2::bigint[]) and r.created_at < onceward.now() - $1::interval"
+        f"with gone as (delete from {table} r where r.id = any($2::bigint[])"
+        f" and r.created_at < onceward.now() - $1::interval"
         f" and ({finished}) returning r.id) select r.id from {table} r where r.id = any($2::bigint[])"
         " and not exists (select from gone where gone.id = r.id)"
     )
@@ -88,8 +89,8 @@ class Retention:
         """Return the statement that lists the rows after an id: is each old, and from when?"""
         return (
             f"select r.{self.id} as id, r.{self.at} < onceward.now() - $1::interval as is_old,"
-            f" r.{self.at} > onceward.now() + interval '1 day' as is_ahead, r.{self.at} + $1::interval as old_at, {self.only} as is_ours"
-            f" from {self.table} r where r.{self.id} > $2 order by r.{self.id} limit $3"
+            f" r.{self.at} > onceward.now() + interval '1 day' as is_ahead, r.{self.at} + $1::interval as old_at,"
+            f" {self.only} as is_ours from {self.table} r where r.{self.id} > $2 order by r.{self.id} limit $3"
         )
 
     @property

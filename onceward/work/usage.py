@@ -27,8 +27,8 @@ MOST_KEPT = 10_000
 SLUGS = "select organization_id, slug from onceward.organizations where organization_id = any($1::uuid[])"
 USED = gauge(
     "onceward_organization_used_seconds",
-    "Seconds of handlers (`work`) and of database connections for requests and live queries (`connections`) that an organization used in this "
-    "process in the last 15 seconds, for the 10 that used most. Empty: no organization.",
+    "Seconds of handlers (`work`) and of database connections for requests and live queries (`connections`) that an "
+    "organization used in this process in the last 15 seconds, for the 10 that used most. Empty: no organization.",
     ["of", "organization"],
 )
 

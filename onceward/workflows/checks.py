@@ -17,7 +17,10 @@ async def check_unfinished_have_work(conn: Connection) -> Sequence[str]:
     """A workflow has a row in `work` exactly as long as it is unfinished."""
     rows = await conn.fetch(UNFINISHED_WITHOUT_WORK)
     return [
-        f"workflow {row['id']} ({row['name']}) is {row['state']}, but {'has a' if row['work'] else 'has no'} row in onceward.work"
+        (
+            f"workflow {row['id']} ({row['name']}) is {row['state']}, but {'has a' if row['work'] else 'has no'} row "
+            f"in onceward.work"
+        )
         for row in rows
     ]
 

@@ -32,8 +32,10 @@ COLUMNS = """
 FIND = f"""
 select {COLUMNS}
   from onceward.workflows f left join onceward.work w on w.id = f.id
- where ($1::text is null or f.name = $1) and ($2::text is null or f.state = $2) and ($3::uuid is null or f.organization_id = $3)
-   and ($4::jsonb is null or f.attributes @> $4) and ($5::text is null or f.key = $5) and ($6::bigint is null or f.id < $6)
+ where ($1::text is null or f.name = $1) and ($2::text is null or f.state = $2)
+   and ($3::uuid is null or f.organization_id = $3)
+   and ($4::jsonb is null or f.attributes @> $4) and ($5::text is null or f.key = $5)
+   and ($6::bigint is null or f.id < $6)
  order by f.id desc limit $7
 """
 SHOW = f"""
@@ -114,7 +116,8 @@ async def retry(
             await tx.fetchrow(REOPEN, id)
             await tx.execute(
                 "insert into onceward.work (id, organization_id, line, kind, task, queue, sort_at)"
-                " values ($1, $2, onceward.line_of($2, null), 'workflow', 'workflow:' || $3, 'workflows', onceward.now())",
+                " values ($1, $2, onceward.line_of($2, null), 'workflow', 'workflow:' || $3, 'workflows', "
+                "onceward.now())",
                 id,
                 flow["organization_id"],
                 flow["name"],

@@ -150,7 +150,8 @@ class WorkflowRun:
             full = f"{name}:{key}"
         if len(full) > MAX_KEY or "\x00" in full or not _is_text(full):
             raise ValueError(
-                f"step {name!r}: key must have at most {MAX_KEY - len(name)} characters, none of them NUL or a surrogate"
+                f"step {name!r}: key must have at most {MAX_KEY - len(name)} characters, none of them NUL "
+                f"or a surrogate"
             )
         if full in self._keys:
             raise ValueError(f"step {name}: key {key!r} is already used in this workflow: give every step a unique key")
@@ -163,9 +164,9 @@ class WorkflowRun:
 
     def _diverged(self, difference: str) -> WorkflowDiverged:
         return WorkflowDiverged(
-            f"workflow {self.task.name} {self.work.id} at step {self._position}: {difference}. The workflow started with code "
-            f"version {self.history.version}, this worker has {self.task.version}: deploy code that asks for the "
-            "recorded steps (guard changes with wf.patched) and retry the workflow, or fork it"
+            f"workflow {self.task.name} {self.work.id} at step {self._position}: {difference}. The workflow started "
+            f"with code version {self.history.version}, this worker has {self.task.version}: deploy code that asks for "
+            "the recorded steps (guard changes with wf.patched) and retry the workflow, or fork it"
         )
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -277,7 +278,8 @@ class WorkflowRun:
         gate("workflow-before-continue")
         with interrupting():
             new: int | None = await self.host.db.fetchval(
-                "select onceward.workflow_continue($1, $2, $3, clock_timestamp() - make_interval(secs => $4), $5, $6, $7, $8)",
+                "select onceward.workflow_continue($1, $2, $3, clock_timestamp() - make_interval(secs => $4), "
+                "$5, $6, $7, $8)",
                 self.work.id,
                 self.work.lease,
                 self.host.worker,
@@ -337,8 +339,8 @@ class WorkflowRun:
                 await call.carry_out(recorded)
             except StepFailed as failed:
                 raise CompensationFailed(
-                    f"compensation {call.place.key} of workflow {self.work.id} failed after {failed.attempts} attempts: "
-                    f"{failed.type}: {failed.message}"
+                    f"compensation {call.place.key} of workflow {self.work.id} failed after {failed.attempts} "
+                    f"attempts: {failed.type}: {failed.message}"
                 ) from failed
         await self._finish(ending, error=error)
 

@@ -9,6 +9,7 @@ HISTORY_LACKS_STEP = "OW006"
 SQLSTATES = (
     SqlState(
         HISTORY_LACKS_STEP,
-        "The history of a workflow lacks a step that the run had recorded: a failover lost it. The workflow runs again from its history.",
+        "The history of a workflow lacks a step that the run had recorded: a failover lost it. The workflow runs again "
+        "from its history.",
     ),
 )

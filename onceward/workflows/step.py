@@ -228,6 +228,6 @@ def recording(
     return (
         f"select onceward.workflow_record_or_fail({id}, {lease}, {place.position}, {quote(place.kind)}, "
         f"{quote(place.key)}, {quote(place.name)}, {quote(state)}, {attempts}, "
-        f"{'null' if result is None else quote(result)}::json, {'null' if ref is None else ref}, '{started.isoformat()}', "
-        f"'{relied_on.positions_text}', '{relied_on.finished_text}')"
+        f"{'null' if result is None else quote(result)}::json, {'null' if ref is None else ref}, "
+        f"'{started.isoformat()}', '{relied_on.positions_text}', '{relied_on.finished_text}')"
     )

@@ -21,7 +21,8 @@ async def serve(folder: Path) -> None:
         assert isinstance(system.servers, Replicated)
         for member in system.servers.cluster.members:
             print(
-                f"{member.name}: PostgreSQL on port {member.port}, Patroni at http://127.0.0.1:{member.api_port}/cluster"
+                f"{member.name}: PostgreSQL on port {member.port}, Patroni at "
+                f"http://127.0.0.1:{member.api_port}/cluster"
             )
         for node in system.nodes:
             address = f" at {node.url}" if node.kind == "web" else ""

@@ -18,7 +18,10 @@ EFFECTS = """
 select kind, ref, position, started, id as ended from chaos.effects order by id
 """
 WAITING = "select kind || ' ' || task || ' ' || id as work from onceward.work where dead_reason is null order by id"
-DEAD = "select kind || ' ' || task || ' ' || id || ': ' || dead_reason as work from onceward.work where dead_reason is not null and task <> 'poisoned' order by id"
+DEAD = (
+    "select kind || ' ' || task || ' ' || id || ': ' || dead_reason as work from onceward.work"
+    " where dead_reason is not null and task <> 'poisoned' order by id"
+)
 POISONED = """
 select (j.args ->> 'n')::bigint as ref from onceward.jobs j join onceward.work w on w.id = j.id
  where w.task = 'poisoned' and w.dead_reason is not null
@@ -29,7 +32,10 @@ select f.id from onceward.workflows f left join onceward.workflow_steps s on s.w
 having count(s.position) < 4 or count(s.position) <> max(s.position) + 1
 """
 MESSAGES = "select (data ->> 'n')::bigint as ref, status from onceward.messages where template = 'receipt'"
-RUNS = "select extract(epoch from due_at)::bigint as due_s from onceward.runs where schedule = 'tick' and status = 'success'"
+RUNS = (
+    "select extract(epoch from due_at)::bigint as due_s from onceward.runs where schedule = 'tick'"
+    " and status = 'success'"
+)
 
 
 async def prepare(url: str) -> None:

@@ -39,7 +39,8 @@ def print_report(outcome: Outcome, *, took_s: float) -> None:
         f"requests {len(history.requests)}, answers {dict(statuses)}; events acknowledged {len(history.acknowledged)}"
     )
     print(
-        f"effects {len(history.effects)}, outside calls {len(history.calls)}, deliveries {len(history.deliveries)}, mails {len(history.mails)}"
+        f"effects {len(history.effects)}, outside calls {len(history.calls)}, deliveries {len(history.deliveries)}, "
+        f"mails {len(history.mails)}"
     )
     unknown = sum(message.status == "unknown" for message in history.messages)
     print(f"messages of unknown outcome {unknown}; drained {outcome.drained_after_s:.1f} s after the load ended")

@@ -64,7 +64,8 @@ class Upgrade:
         while self.load.acknowledged < before + self.shape.acknowledged_between_steps:
             if time.monotonic() > began + PASSES_WITHIN_S:
                 raise Stalled(
-                    f"{where}: only {self.load.acknowledged - before} webhooks were acknowledged in {PASSES_WITHIN_S:.0f} s"
+                    f"{where}: only {self.load.acknowledged - before} webhooks were acknowledged in "
+                    f"{PASSES_WITHIN_S:.0f} s"
                 )
             await asyncio.sleep(0.02)
         self.say(f"{where}: {self.load.acknowledged - before} webhooks in {time.monotonic() - began:.1f} s")

@@ -9,7 +9,8 @@ HISTORY = """
 select format('appointment %s is %s, but its history ends with %s', a.id, a.status, coalesce(h.to_status, 'nothing'))
   from clinic.appointments a
   left join lateral (select h.to_status from clinic.appointment_history h
-                      where h.organization_id = a.organization_id and h.appointment_id = a.id order by h.id desc limit 1) h on true
+                      where h.organization_id = a.organization_id and h.appointment_id = a.id order by h.id desc
+                      limit 1) h on true
  where h.to_status is distinct from a.status
 limit $1
 """
@@ -17,7 +18,8 @@ PAID = """
 select format('appointment %s is %s without a payment that says so', a.id, a.payment_status)
   from clinic.appointments a
  where a.payment_status in ('paid', 'review', 'partially_refunded', 'disputed', 'charged_back')
-   and not exists (select from onceward.payments p where p.organization_id = a.organization_id and p.subject_type = 'appointment'
+   and not exists (select from onceward.payments p where p.organization_id = a.organization_id
+                      and p.subject_type = 'appointment'
                       and p.subject_id = a.id::text and p.decision = 'accepted')
 union all
 select format('payment %s was kept, but appointment %s is %s', p.id, a.id, a.payment_status)
@@ -36,7 +38,8 @@ limit $1
 REPLIES = """
 select format('the reply to %s of organization %s has no message', r.event_id, r.organization_id)
   from clinic.replies r
- where not exists (select from clinic.outgoing o where o.message_id = r.message_id and o.organization_id = r.organization_id)
+ where not exists (select from clinic.outgoing o where o.message_id = r.message_id
+                      and o.organization_id = r.organization_id)
 limit $1
 """
 ROOMS = """

@@ -1,10 +1,11 @@
 """A simulation for the demo: a clinic with simulated Stripe, WhatsApp and Daily, a laboratory, and patients who come
 and go.
 
-`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no external
-service. Besides the normal path (booked, paid, confirmed, met, recorded) it shows failures: a card that is declined, a
-second payment that is refunded, a cancellation with its refund, a message that waits for an answer, a recording that
-fails, and a webhook of the laboratory that fails until an operator repairs the patient's data and replays it.
+`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no
+external service. Besides the normal path (booked, paid, confirmed, met, recorded) it shows failures: a card that is
+declined, a second payment that is refunded, a cancellation with its refund, a message that waits for an answer, a
+recording that fails, and a webhook of the laboratory that fails until an operator repairs the patient's data
+and replays it.
 """
 
 from __future__ import annotations

@@ -112,7 +112,10 @@ async def cancel(tx: Tx, act: Act[ReasonForm]) -> str:
 )
 async def restore(tx: Tx, act: Act[BaseModel]) -> str:
     row = await cancellation_undo.restore(tx, UUID(act.id), actor=act.by.actor)
-    return f"The appointment stands again, and the patient gets a message. Payment: {PAYMENT[row['payment_status']].lower()}."
+    return (
+        f"The appointment stands again, and the patient gets a message. Payment: "
+        f"{PAYMENT[row['payment_status']].lower()}."
+    )
 
 
 @desk.action(APPOINTMENTS, "Write to the patient", model=AnswerForm, roles=STAFF, causes=("mail",))

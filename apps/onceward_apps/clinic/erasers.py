@@ -20,25 +20,30 @@ with rooms as (
       from rooms where p.organization_id = rooms.organization_id and p.room_name = rooms.room_name
 )
 -- Daily keeps the file itself: the schedule of lost callbacks deletes it there.
-update clinic.recordings c set s3_key = null, error = null, status = case c.status when 'deleted' then 'deleted' else 'deleting' end
+update clinic.recordings c set s3_key = null, error = null, status = case c.status when 'deleted' then 'deleted'
+    else 'deleting' end
   from rooms where c.organization_id = rooms.organization_id and c.room_name = rooms.room_name
 """
 FORGET_TEXTS = """
 update clinic.inbound_messages i set text = '', patient_id = null
-  from clinic.patients t where t.ctid = any($1::text[]::tid[]) and i.organization_id = t.organization_id and i.patient_id = t.id
+  from clinic.patients t where t.ctid = any($1::text[]::tid[]) and i.organization_id = t.organization_id
+   and i.patient_id = t.id
 """
 FORGET_SENT = """
 update clinic.outgoing o set patient_id = null
-  from clinic.patients t where t.ctid = any($1::text[]::tid[]) and o.organization_id = t.organization_id and o.patient_id = t.id
+  from clinic.patients t where t.ctid = any($1::text[]::tid[]) and o.organization_id = t.organization_id
+   and o.patient_id = t.id
 """
 FORGET_PATIENTS = """
 update clinic.patients t
-   set id = gen_random_uuid(), name = 'erased', reference = null, phone = null, whatsapp = null, email = null, locale = null, erased_at = onceward.now()
+   set id = gen_random_uuid(), name = 'erased', reference = null, phone = null, whatsapp = null, email = null,
+       locale = null, erased_at = onceward.now()
  where t.ctid = any($1::text[]::tid[])
 """
 FORGET_LINKS = """
 update clinic.appointments a set payment_url = null, cancellation_reason = null
-  from clinic.patients t where t.ctid = any($1::text[]::tid[]) and a.organization_id = t.organization_id and a.patient_id = t.id
+  from clinic.patients t where t.ctid = any($1::text[]::tid[]) and a.organization_id = t.organization_id
+   and a.patient_id = t.id
 """
 
 
@@ -140,8 +145,10 @@ ERASERS: tuple[Eraser, ...] = (
         },
         erase=forget_patients,
         # A patient with an appointment ahead is still needed: cancel the appointment first.
-        waits="exists (select from clinic.appointments a where a.organization_id = t.organization_id and a.patient_id = t.id"
-        " and a.status in ('scheduled', 'confirmed', 'in_progress') and a.starts_at > onceward.now() - interval '1 day')",
+        waits="exists (select from clinic.appointments a where a.organization_id = t.organization_id and a.patient_id "
+        "= t.id"
+        " and a.status in ('scheduled', 'confirmed', 'in_progress')"
+        " and a.starts_at > onceward.now() - interval '1 day')",
         names=("id", "reference", "phone", "whatsapp", "email"),
     ),
     Eraser(

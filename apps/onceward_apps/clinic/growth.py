@@ -15,5 +15,8 @@ GROWTH: dict[str, str] = {
     "clinic.rooms": "kept: one row for each video room, so one for each appointment with video",
     "clinic.meetings": "kept: one row for each meeting in a room",
     "clinic.room_participants": "kept: one row for each person in a meeting; an erasure removes the names",
-    "clinic.recordings": "kept: one row for each recording, also after the file was deleted; an error that came before its recording is deleted when the recording takes it over",
+    "clinic.recordings": (
+        "kept: one row for each recording, also after the file was deleted; an error that came before its recording is "
+        "deleted when the recording takes it over"
+    ),
 }

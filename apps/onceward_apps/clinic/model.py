@@ -4,7 +4,7 @@ An appointment:
 
     scheduled ──confirm──▶ confirmed          both ──meeting_started──▶ in_progress ──meeting_ended──▶ completed
         ▲                      │              both ──cancel──▶ cancelled      both ──no_show──▶ no_show
-        └──────reschedule──────┘              completed, no_show ──meeting_started──▶ in_progress (they came back, or late)
+        └──────reschedule──────┘              completed, no_show ──meeting_started──▶ in_progress (they came late)
         └───────────────────────restore, by staff────────────────────────────────── cancelled
 
 Every other trigger is refused or, if a webhook brings it, changes nothing.

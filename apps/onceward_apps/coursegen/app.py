@@ -51,7 +51,9 @@ class CoursegenSettings(FeatureSettings):
     )
     prices: str = Field(
         "",
-        description="Prices of models in US dollars for a million input and output tokens, such as `openai/gpt-x=2.5:10`.",
+        description=(
+            "Prices of models in US dollars for a million input and output tokens, such as `openai/gpt-x=2.5:10`."
+        ),
     )
     input_usd_per_million: float = Field(
         0.15, ge=0, description="Price of a million input tokens of all other models, in US dollars."

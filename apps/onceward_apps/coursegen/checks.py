@@ -39,7 +39,8 @@ PROGRESS = """
 select format('course %s shows %s %% and its steps give %s %%', c.id, c.generation_progress ->> 'percentage', x.least)
   from coursegen.courses c
  cross join lateral (
-     select coalesce(max(case s.value ->> 'status' when 'completed' then s.n * 20 when 'in_progress' then s.n * 20 - 10 end), 0) as least
+     select coalesce(max(case s.value ->> 'status' when 'completed' then s.n * 20 when 'in_progress' then s.n * 20 - 10
+            end), 0) as least
        from jsonb_array_elements(c.generation_progress -> 'steps') with ordinality s (value, n)) x
  where jsonb_typeof(c.generation_progress -> 'steps') = 'array'
    and (c.generation_progress ->> 'percentage')::int < x.least
@@ -47,7 +48,8 @@ limit $1
 """
 COSTS = """
 -- The sums by month and tier are the sums of the calls.
-select format('organization %s, %s, %s: the sum is %s, its calls cost %s', x.organization_id, x.month, x.tier, x.summed, x.called)
+select format('organization %s, %s, %s: the sum is %s, its calls cost %s', x.organization_id, x.month, x.tier, x.summed,
+       x.called)
   from (select coalesce(t.organization_id, c.organization_id) as organization_id, coalesce(t.month, c.month) as month,
                coalesce(t.tier, c.tier) as tier, coalesce(t.cost_micros, 0) as summed, coalesce(c.cost, 0) as called
           from coursegen.tier_costs t
@@ -76,7 +78,8 @@ select format('call %s of course %s is open, and its job %s has ended', l.reques
 limit $1
 """
 PAID_ONCE = """
--- A lesson that is a checkpoint was paid for once since it was last asked for again: no two complete answers in one job.
+-- A lesson that is a checkpoint was paid for once since it was last asked for again: no two complete answers in one
+-- job.
 select format('course %s, attempt %s: job %s paid %s times for %s', course_id, attempt, job_id, count(*), item)
   from coursegen.llm_calls where state = 'done' and item not like '%:repair' and error is null
  group by course_id, attempt, job_id, item having count(*) > 1

@@ -14,7 +14,8 @@ from onceward_apps.coursegen import texts
 
 STYLE = (
     "body{font:1rem/1.6 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#1c1c1c}"
-    "pre{background:#f4f4f4;padding:1rem;overflow:auto}details{margin:.5rem 0}h1,h2{line-height:1.2}img{max-width:100%;height:auto}"
+    "pre{background:#f4f4f4;padding:1rem;overflow:auto}details{margin:.5rem "
+    "0}h1,h2{line-height:1.2}img{max-width:100%;height:auto}"
 )
 WRITTEN_AT = (1980, 1, 1, 0, 0, 0)
 """The time of every file in a package, so that the same course gives the same bytes."""
@@ -115,8 +116,8 @@ def _manifest(course: Mapping[str, Any]) -> str:
         for each in course["lessons"]
     )
     resources = "".join(
-        f'<resource identifier="resource-{each["position"]}" type="webcontent" adlcp:scormtype="sco" href="{_file(each)}">'
-        f'<file href="{_file(each)}"/><file href="scorm.js"/></resource>'
+        f'<resource identifier="resource-{each["position"]}" type="webcontent" adlcp:scormtype="sco" '
+        f'href="{_file(each)}"><file href="{_file(each)}"/><file href="scorm.js"/></resource>'
         for each in course["lessons"]
     )
     return (

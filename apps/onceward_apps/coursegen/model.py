@@ -6,8 +6,9 @@ course  draft ──generate──▶ queued ──slot──▶ generating ─�
           │                   └──────cancel──────┴────────▶ cancelled
           │
           └ never again.      failed, cancelled ──resume──▶ queued    finished lessons are kept
-                              completed ──restart, rewrite a lesson──▶ queued    a new version, beside the one that is shown;
-                                                                      if it is not finished, the course is completed as before
+                              completed ──restart, rewrite a lesson──▶ queued    a new version, beside the one
+                                                              that is shown; if it is not finished, the course is
+                                                              completed as before
 step    pending ──▶ in_progress ──▶ completed;  in_progress ──▶ failed ──▶ in_progress
 call    started ──▶ done | failed | stopped (by us: budget, time, cancel) | lost (the process died)
 """

@@ -12,8 +12,14 @@ WORDS: dict[str, dict[Locale, str]] = {
     "sources": {"ru": "Источники", "en": "Sources"},
     "sources_add": {"ru": "Источники (по желанию)", "en": "Sources (optional)"},
     "sources_help": {
-        "ru": "Тексты, из которых берутся факты. Первая строка — название, вторая может быть ссылкой, строка --- отделяет следующий источник.",
-        "en": "Texts from which the facts are taken. The first line is the title, the second may be a link; a line with --- begins the next source.",
+        "ru": (
+            "Тексты, из которых берутся факты. Первая строка — название, вторая может быть ссылкой, строка --- "
+            "отделяет следующий источник."
+        ),
+        "en": (
+            "Texts from which the facts are taken. The first line is the title, the second may be a link; a line with "
+            "--- begins the next source."
+        ),
     },
     "pictures": {"ru": "Рисунок к каждому уроку", "en": "A drawing for each lesson"},
     "language": {"ru": "Язык", "en": "Language"},

@@ -85,8 +85,8 @@ def repair(messages: Sequence[ChatMessage], answer: str, problem: str) -> list[C
 def go_on(messages: Sequence[ChatMessage], written: str) -> list[ChatMessage]:
     """Return the conversation that asks for the rest of a text that reached the limit of tokens."""
     ask = (
-        "Your text reached its limit of length. Continue exactly where it ends, in the middle of the sentence if need be."
-        " Repeat nothing and explain nothing."
+        "Your text reached its limit of length. Continue exactly where it ends, in the middle of the sentence if need"
+        " be. Repeat nothing and explain nothing."
     )
     return [*messages, ChatMessage("assistant", written.rstrip()), ChatMessage("user", ask)]
 
@@ -100,12 +100,18 @@ def _with_sources(task: str, course: Any) -> str:
 
 
 def outline(course: Any) -> list[ChatMessage]:
-    task = f"Plan the course in exactly {course['lesson_count']} lessons. Give each a title and a summary of two sentences."
+    task = (
+        f"Plan the course in exactly {course['lesson_count']} lessons. Give each a title and a summary of "
+        f"two sentences."
+    )
     return conversation(_with_sources(task, course), **_about(course), **sources.for_the_model(course))
 
 
 def lesson(course: Any, outline_titles: Sequence[str], title: str, summary: str, number: int) -> list[ChatMessage]:
-    task = f"Write lesson {number} in full: an introduction, the subject with examples, a short summary. 600 to 1200 words."
+    task = (
+        f"Write lesson {number} in full: an introduction, the subject with examples, a short summary. 600 "
+        f"to 1200 words."
+    )
     return conversation(
         _with_sources(task, course),
         **_about(course),
@@ -117,8 +123,9 @@ def lesson(course: Any, outline_titles: Sequence[str], title: str, summary: str,
 
 def picture(course: Any, title: str, content: str) -> list[ChatMessage]:
     task = (
-        "Draw one diagram that explains the main idea of this lesson, as SVG with viewBox='0 0 800 450': shapes, lines and"
-        " short texts of at least 18 units. No script, style, link or image. `alt` says in one sentence what it shows."
+        "Draw one diagram that explains the main idea of this lesson, as SVG with viewBox='0 0 800 450': shapes, lines"
+        " and short texts of at least 18 units. No script, style, link or image. `alt` says in one sentence "
+        "what it shows."
     )
     return conversation(task, **_about(course), lesson={"title": title, "content": content[:6000]})
 

@@ -12,14 +12,14 @@ from typing import Any
 import orjson
 
 PARAGRAPHS = (
-    "Start with the reason. Every rule of this subject answers a question that somebody once had to ask in the middle of"
-    " the night, and the rule is easier to remember with the question beside it.",
+    "Start with the reason. Every rule of this subject answers a question that somebody once had to ask in the middle"
+    " of the night, and the rule is easier to remember with the question beside it.",
     "An example says more than a definition. Take the smallest case that still shows the problem, write it down, and"
     " change one thing at a time. What stays the same is the idea; what changes is the detail.",
     "Most mistakes come from a boundary: the first item, the last one, none at all, two at the same moment. Look at"
     " these four before you look anywhere else.",
-    "Now try it yourself. Close this page, explain the idea in three sentences to somebody who has not read it, and come"
-    " back to the sentence that you could not finish.",
+    "Now try it yourself. Close this page, explain the idea in three sentences to somebody who has not read it, and"
+    " come back to the sentence that you could not finish.",
 )
 
 
@@ -78,7 +78,10 @@ def _lesson(asked: dict[str, Any]) -> str:
     order = sorted(range(len(PARAGRAPHS)), key=lambda n: mark[n])
     first, *others = (PARAGRAPHS[n] for n in order)
     body = "\n\n".join(others)
-    return f"{first}\n\n### {title}, step by step\n\n{body}\n\n- Name the case.\n- Change one thing.\n- Say what **stayed**.\n"
+    return (
+        f"{first}\n\n### {title}, step by step\n\n{body}\n\n- Name the case.\n- Change one thing.\n- Say what "
+        f"**stayed**.\n"
+    )
 
 
 def _picture(asked: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,10 @@ TEXTS: dict[str, dict[Locale, str]] = {
         "en": "The course generation could not be started. Try again later.",
     },
     "error.user_limit": {
-        "ru": "Слишком много курсов генерируется одновременно: {current_jobs} из {user_limit}. Дождитесь завершения одного из них.",
+        "ru": (
+            "Слишком много курсов генерируется одновременно: {current_jobs} из {user_limit}. Дождитесь завершения "
+            "одного из них."
+        ),
         "en": "You are generating {current_jobs} of {user_limit} courses at the same time. Wait until one is finished.",
     },
     "error.global_limit": {

@@ -39,7 +39,10 @@ class EngagementSettings(FeatureSettings):
     )
     phone_number_ids: str = Field(
         default="",
-        description="Comma-separated WhatsApp phone_number_ids of this app; messages to other numbers are ignored, except STOP. Empty: all.",
+        description=(
+            "Comma-separated WhatsApp phone_number_ids of this app; messages to other numbers are ignored, except "
+            "STOP. Empty: all."
+        ),
     )
     batch_size: int = Field(default=1000, ge=1, le=5000, description="Users that a run handles in one transaction.")
 

@@ -13,11 +13,13 @@ limit $1
 """
 
 GOODBYES = """
-select format('user %s of organization %s waits for an answer to the goodbye %s, which does not exist', s.user_id, s.organization_id, s.goodbye_key)
+select format('user %s of organization %s waits for an answer to the goodbye %s, which does not exist', s.user_id,
+       s.organization_id, s.goodbye_key)
   from engagement.user_engagement_states s
  where s.state = 'goodbye_sent' and s.goodbye_key is not null
    and not exists (select from onceward.messages m
-                    where coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = s.organization_id and m.key = s.goodbye_key)
+                    where coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = s.organization_id
+                      and m.key = s.goodbye_key)
 limit $1
 """
 
@@ -34,17 +36,20 @@ limit $1
 
 HISTORY = """
 -- The last transition of a user led to the state of the user.
-select format('user %s of organization %s is %s, but the last transition led to %s', s.user_id, s.organization_id, s.state, t.to_state)
+select format('user %s of organization %s is %s, but the last transition led to %s', s.user_id, s.organization_id,
+       s.state, t.to_state)
   from engagement.user_engagement_states s
  cross join lateral (select t.to_state from engagement.transitions t
-                      where t.organization_id = s.organization_id and t.user_id = s.user_id order by t.id desc limit 1) t
+                      where t.organization_id = s.organization_id and t.user_id = s.user_id order by t.id desc limit 1)
+                          t
  where t.to_state <> s.state
 limit $1
 """
 
 OVERDUE = """
 -- The daily run makes users dormant; three days later something is wrong with it.
-select format('user %s of organization %s should be dormant since %s', s.user_id, s.organization_id, coalesce(s.goodbye_expires_at, s.remind_at))
+select format('user %s of organization %s should be dormant since %s', s.user_id, s.organization_id,
+       coalesce(s.goodbye_expires_at, s.remind_at))
   from engagement.user_engagement_states s join engagement.user_profiles p using (organization_id, user_id)
  where coalesce(s.goodbye_expires_at, s.remind_at) < onceward.now() - interval '3 days' and not p.reengagement_opt_out
 limit $1

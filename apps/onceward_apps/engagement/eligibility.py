@@ -145,7 +145,8 @@ def explain(row: Row, now: datetime, configured: EngagementSettings) -> list[str
             reasons.append("Unreachable: no goodbye until there is new activity or a new number.")
         case "active" if row["goodbye_retry_at"] is not None and row["goodbye_retry_at"] > now:
             reasons.append(
-                f"The last goodbye could not be sent; the next try is after {row['goodbye_retry_at']:%Y-%m-%d %H:%M} UTC."
+                f"The last goodbye could not be sent; the next try is after "
+                f"{row['goodbye_retry_at']:%Y-%m-%d %H:%M} UTC."
             )
         case "active" if due > now:
             reasons.append(f"Without activity the goodbye is due at {due:%Y-%m-%d %H:%M} UTC.")

@@ -9,7 +9,8 @@ PAYMENTS = """
 select format('payment %s of %s was accepted, but there is no enrolment', p.id, p.subject_id)
   from onceward.payments p
  where p.subject_type = 'enrolment' and p.decision = 'accepted'
-   and not exists (select from learning.enrollments e where e.id::text = p.subject_id and e.organization_id = p.organization_id)
+   and not exists (select from learning.enrollments e where e.id::text = p.subject_id
+                      and e.organization_id = p.organization_id)
 union all
 select format('enrolment %s: %s was paid, but its payments are %s', e.id, e.amount_paid, coalesce(sum(p.received), 0))
   from learning.enrollments e
@@ -20,7 +21,8 @@ union all
 select format('payment %s bought an extension, but there is none', p.id)
   from onceward.payments p
  where p.subject_type = 'extension' and p.decision = 'accepted'
-   and not exists (select from learning.access_extensions x where x.payment_id = p.id and x.organization_id = p.organization_id)
+   and not exists (select from learning.access_extensions x where x.payment_id = p.id
+                      and x.organization_id = p.organization_id)
 limit $1
 """
 PLACES = """
@@ -75,7 +77,8 @@ limit $1
 CANCELLED = """
 select format('cohort %s is CANCELLED since %s, but enrolment %s is %s', c.id, c.cancelled_at, e.id, e.status)
   from learning.cohorts c join learning.enrollments e on e.cohort_id = c.id
- where c.status = 'CANCELLED' and e.status in ('ACTIVE', 'EXPIRED') and c.cancelled_at < onceward.now() - interval '1 day'
+ where c.status = 'CANCELLED' and e.status in ('ACTIVE', 'EXPIRED')
+   and c.cancelled_at < onceward.now() - interval '1 day'
 union all
 select format('cohort %s is CANCELLED, but people wait for it', c.id)
   from learning.cohorts c
@@ -87,7 +90,8 @@ limit $1
 HISTORY = """
 select format('cohort %s is %s, the last change in its history is to %s', c.id, c.status, h.to_status)
   from learning.cohorts c
-  left join lateral (select to_status from learning.cohort_status_history s where s.cohort_id = c.id order by s.id desc limit 1) h
+  left join lateral (select to_status from learning.cohort_status_history s where s.cohort_id = c.id order by s.id desc
+                      limit 1) h
     on true
  where c.status <> coalesce(h.to_status, 'DRAFT')
 limit $1

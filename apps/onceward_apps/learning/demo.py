@@ -1,8 +1,8 @@
 """A simulation for the demo: a school with cohorts, and students who buy, book, study, chat, fail to pay and answer
 surveys.
 
-`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no external
-service. A restart uses the organization and cohorts that exist already.
+`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no
+external service. A restart uses the organization and cohorts that exist already.
 """
 
 from __future__ import annotations

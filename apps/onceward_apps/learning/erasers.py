@@ -9,7 +9,10 @@ from onceward.db import Transaction
 from onceward.trust import Eraser
 from onceward.trust.erase import Found, Person
 
-OF_STUDENTS = "from learning.users t where t.ctid = any($1::text[]::tid[]) and x.organization_id = t.organization_id and x.user_id = t.id"
+OF_STUDENTS = (
+    "from learning.users t where t.ctid = any($1::text[]::tid[]) and x.organization_id = t.organization_id"
+    " and x.user_id = t.id"
+)
 OF_ENROLLMENTS = """
   from learning.users t
   join learning.enrollments e on e.organization_id = t.organization_id and e.user_id = t.id
@@ -26,11 +29,12 @@ FORGET = (
          join learning.submissions s on s.organization_id = e.organization_id and s.enrollment_id = e.id
         where t.ctid = any($1::text[]::tid[]) and x.organization_id = s.organization_id and x.submission_id = s.id""",
     f"update learning.activity_log x set details = '{{}}' {OF_STUDENTS}",
-    f"update learning.enrollments x set student_profile = '{{}}', feedback = null, onboarding_progress = '{{}}' {OF_STUDENTS}",
+    f"update learning.enrollments x set student_profile = '{{}}', feedback = null, onboarding_progress = '{{}}' "
+    f"{OF_STUDENTS}",
     f"delete from learning.sign_in_links x using {OF_STUDENTS.removeprefix('from ')}",
     f"delete from learning.student_sessions x using {OF_STUDENTS.removeprefix('from ')}",
-    "update learning.users t set email = 'erased-' || t.id || '@invalid.example', name = '', avatar = null, erased_at = onceward.now()"
-    " where t.ctid = any($1::text[]::tid[])",
+    "update learning.users t set email = 'erased-' || t.id || '@invalid.example', name = '', avatar = null, erased_at"
+    " = onceward.now() where t.ctid = any($1::text[]::tid[])",
 )
 """What a student wrote and what was written about them, then the student. Enrolments and money stay, without a name."""
 

@@ -35,7 +35,9 @@ GROWTH: dict[str, str] = {
     "learning.chat_reactions": "kept: a few rows for each message; deleted when the student takes the reaction back",
     "learning.chat_reads": "kept: one row for each student and cohort",
     "learning.sign_in_links": "deleted by `learning.old_records` 30 days after they expire",
-    "learning.student_sessions": "deleted when the student signs out, or by `learning.old_records` 30 days after they expire",
+    "learning.student_sessions": (
+        "deleted when the student signs out, or by `learning.old_records` 30 days after they expire"
+    ),
     "learning.activity_log": "deleted by `learning.old_records` after 400 days; the daily metrics keep the counts",
     "learning.page_views": "deleted by `learning.old_records` after 30 days; the daily metrics keep the counts",
     "learning.daily_metrics": "kept: one row for each organization and day",

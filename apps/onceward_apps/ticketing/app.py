@@ -35,8 +35,8 @@ class TicketingSettings(FeatureSettings):
     )
     apple_pass_pem: SecretStr | None = Field(
         default=None,
-        description="For Apple Wallet: private key and certificate of the pass type, and Apple's intermediate certificate,"
-        " one after the other in PEM form.",
+        description="For Apple Wallet: private key and certificate of the pass type, and Apple's intermediate"
+        " certificate, one after the other in PEM form.",
     )
     google_wallet_issuer: str | None = Field(
         default=None, pattern=r"^\d{1,30}$", description="For Google Wallet: the issuer id."

@@ -77,7 +77,8 @@ PAYMENTS = """
 select format('payment %s was accepted for %s, which another payment or none has bought', p.id, p.subject_id)
   from onceward.payments p
  where p.subject_type = 'checkout' and p.decision = 'accepted'
-   and not exists (select from ticketing.checkouts c where c.id::text = p.subject_id and c.organization_id = p.organization_id
+   and not exists (select from ticketing.checkouts c where c.id::text = p.subject_id
+                      and c.organization_id = p.organization_id
                       and c.payment_id = p.id and c.status in ('completed', 'refunded') and c.total_cents = p.received)
 union all
 select format('checkout %s is %s and costs %s, no payment bought it', c.id, c.status, c.total_cents)

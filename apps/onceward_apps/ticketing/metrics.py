@@ -20,5 +20,6 @@ REFUSED = counter(
 HOLDS_REFUSED = counter("ticketing_holds_refused_total", "Holds refused because one client address exceeded its limit.")
 LET_IN_WRONGLY = counter(
     "ticketing_let_in_wrongly_total",
-    "Guests whom a device without a network let in although their ticket did not admit, for example because it was used.",
+    "Guests whom a device without a network let in although their ticket did not admit, for example because "
+    "it was used.",
 )

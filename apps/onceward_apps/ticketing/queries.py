@@ -34,7 +34,8 @@ select t.section_id::text as section, p.capacity - p.held - p.sold as free
 """
 STATUS = "select status, onceward.clock() as now from ticketing.events where id = $1"
 ORDER = """
-select c.status, c.link_version, c.expires_at, c.refunded_cents, c.total_cents, e.status = 'cancelled' as event_cancelled
+select c.status, c.link_version, c.expires_at, c.refunded_cents, c.total_cents,
+       e.status = 'cancelled' as event_cancelled
   from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
 """
 TICKETS = f"""

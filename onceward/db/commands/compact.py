@@ -34,7 +34,10 @@ def compact(
         typer.Option(
             "--full",
             metavar="TABLE",
-            help="Rewrite this table (VACUUM FULL): returns its free space to the disk, but nobody can read or write the table meanwhile. Can be repeated.",
+            help=(
+                "Rewrite this table (VACUUM FULL): returns its free space to the disk, but nobody can read or write "
+                "the table meanwhile. Can be repeated."
+            ),
         ),
     ] = None,
     lock_timeout_s: Annotated[

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     no_args_is_help=True,
-    help="Move, inspect or reset the data: `dump`, `restore`, `upgrade`, `psql`, `status`, `processes`, `reset`, `compact`.",
+    help=(
+        "Move, inspect or reset the data: `dump`, `restore`, `upgrade`, `psql`, `status`, `processes`, "
+        "`reset`, `compact`."
+    ),
 )
 
 
@@ -95,8 +98,8 @@ async def _refuse_while_running(db: Database) -> None:
     running = await running_processes(db)
     if running:
         raise CommandFailed(
-            f"processes run on this database: {'; '.join(map(str, running))}. Stop them first (one that was killed counts for a "
-            "minute), and run `onceward after-restore` afterwards"
+            f"processes run on this database: {'; '.join(map(str, running))}. Stop them first (one that was killed "
+            "counts for a minute), and run `onceward after-restore` afterwards"
         )
 
 
@@ -123,7 +126,8 @@ def upgrade(
         say(f"nothing to do: PostgreSQL {upgraded.after} wrote the data")
     else:
         say(
-            f"upgraded from PostgreSQL {upgraded.before} to {upgraded.after}; the old data are in {upgraded.old_data}: remove them when you no longer need them"
+            f"upgraded from PostgreSQL {upgraded.before} to {upgraded.after}; the old data are in {upgraded.old_data}: "
+            f"remove them when you no longer need them"
         )
 
 

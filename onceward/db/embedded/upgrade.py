@@ -40,7 +40,8 @@ def upgrade(data_dir: Path, *, old_programs: Path | None = None, fsync: bool = T
             return Upgraded(None, MAJOR, None)
         if not before.isdigit() or int(before) > int(MAJOR):
             raise OtherVersion(
-                f"{server.cluster} was written by PostgreSQL {before}, this version has only {MAJOR}: use the version of Onceward that wrote it"
+                f"{server.cluster} was written by PostgreSQL {before}, this version has only {MAJOR}: use the version "
+                f"of Onceward that wrote it"
             )
         old = account.reach(old_programs or _find_programs(before))
         cluster = server.cluster.resolve()
@@ -72,7 +73,8 @@ def _find_programs(major: str) -> Path:
         if f"(PostgreSQL) {major}." in version.stdout:
             return programs
     raise EmbeddedError(
-        f"the programs of PostgreSQL {major}, which wrote the data, are not installed: `apt install postgresql-{major}`, "
+        f"the programs of PostgreSQL {major}, which wrote the data, are not installed: `apt install "
+        f"postgresql-{major}`, "
         "or pass their directory: onceward db upgrade --old-programs <directory>"
     )
 
@@ -83,7 +85,8 @@ def _require_room(cluster: Path) -> None:
     needed = used + 256 * MIB
     if free < needed:
         raise NoDiskSpace(
-            f"the upgrade copies the data and needs {needed // MIB} MiB at {cluster.parent}, which has {free // MIB} MiB left: free some space"
+            f"the upgrade copies the data and needs {needed // MIB} MiB at {cluster.parent}, which has {free // MIB} "
+            f"MiB left: free some space"
         )
 
 

@@ -196,7 +196,8 @@ async def _forward(
             known = catalog.get(event.source)
             if body is None or known is None:
                 say(
-                    f"{event.seq} {event.type}: not forwarded, its {'body is not stored' if body is None else 'source is unknown'}"
+                    f"{event.seq} {event.type}: not forwarded, its "
+                    f"{'body is not stored' if body is None else 'source is unknown'}"
                 )
                 continue
             signed = sign(known.config, body, type=event.type, path=urlsplit(to).path, event_id=event.event_id)

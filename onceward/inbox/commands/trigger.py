@@ -120,7 +120,8 @@ def _config(provider: str, name: str, secret: str | None, url: str | None) -> So
                 return replace(source.config, secrets=(secret,))
             if source is None:
                 raise CommandFailed(
-                    f"there is no usable source {name!r}: run `onceward sources add {name} --provider {provider}`, or give --secret"
+                    f"there is no usable source {name!r}: run `onceward sources add {name} --provider {provider}`, or "
+                    f"give --secret"
                 )
             if source.provider.name != provider:
                 raise CommandFailed(f"source {name!r} has provider {source.provider.name}, not {provider}", Exit.USAGE)

@@ -183,7 +183,10 @@ async def _bounded(db: Database, identity: Identity) -> AsyncGenerator[Transacti
             await tx.execute(f"set local statement_timeout = '{LOOK_WITHIN_S}s'")
             yield tx
     except asyncpg.QueryCanceledError:
-        why = f"the database needed more than {LOOK_WITHIN_S} s although the search is bounded: it is overloaded; try again"
+        why = (
+            f"the database needed more than {LOOK_WITHIN_S} s although the search is bounded: it is "
+            f"overloaded; try again"
+        )
         raise Problem(503, why, headers={"Retry-After": "5"}) from None
 
 

@@ -130,7 +130,8 @@ class WebPush:
 
 
 def encrypt(subscription: Subscription, payload: bytes) -> bytes:
-    from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]  # imported late, because it loads its own HTTP client
+    # Imported late, because it loads its own HTTP client.
+    from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]
 
     pusher = WebPusher(
         {

@@ -55,8 +55,8 @@ class WhatsAppChannel:
         approval = read_approval(letter.template.options)
         if approval is None:
             return Refused(
-                f"the 24-hour window is closed: add [whatsapp] with the name of an approved template to template.toml of "
-                f"{letter.template.name!r}",
+                f"the 24-hour window is closed: add [whatsapp] with the name of an approved template to template.toml "
+                f"of {letter.template.name!r}",
                 permanent=True,
             )
         return await self._whatsapp.send_template(

@@ -97,8 +97,8 @@ async def _check(
             whose, whatsapp = await _client(services, db, organization)
             if whatsapp.business_account_id is None:
                 raise CommandFailed(
-                    "the id of the WhatsApp Business Account is not set: set ONCEWARD_WHATSAPP_BUSINESS_ACCOUNT_ID, or the"
-                    " organization's secret whatsapp.business_account_id"
+                    "the id of the WhatsApp Business Account is not set: set ONCEWARD_WHATSAPP_BUSINESS_ACCOUNT_ID, or"
+                    " the organization's secret whatsapp.business_account_id"
                 )
             account = WhatsAppAccount(whatsapp, whatsapp.business_account_id)
             try:

@@ -38,7 +38,10 @@ ERRORS = ErrorTable(
     },
     template={
         132001: "Create the template in this language, or wait until Meta has approved it: compare name and language.",
-        132015: "Meta paused the template because of low quality: edit it in WhatsApp Manager, or wait until the pause ends.",
+        132015: (
+            "Meta paused the template because of low quality: edit it in WhatsApp Manager, or wait until "
+            "the pause ends."
+        ),
         132016: "Meta disabled the template for good: create a new one and name it in template.toml.",
         132068: "The flow of the template is blocked: repair the flow in WhatsApp Manager.",
     },

@@ -24,7 +24,10 @@ MESSAGES = Listing(
     message="r.reason",
     states=(*UNFINISHED, "success", "cancelled", "expired", "unknown"),
     facets={"label": "r.template = {0}", "about": "r.channel = {0}"},
-    body="r.data as payload, r.recipient, r.address, r.locale, r.scheduled_for, r.expires_at, r.sent_at, r.category, r.version, r.reason",
+    body=(
+        "r.data as payload, r.recipient, r.address, r.locale, r.scheduled_for, r.expires_at, r.sent_at, r.category, "
+        "r.version, r.reason"
+    ),
     empty="Send one from a handler: await tx.send('order-confirmation', to=user, key=..., data={...}).",
     columns=("Template", "Key", "Created"),
     about_title="Channel",

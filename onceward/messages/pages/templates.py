@@ -21,7 +21,10 @@ from onceward.web.dashboard.site import Site
 from onceward.web.exposure import exposed
 from onceward.work import PayloadInvalid
 
-MAIL_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; frame-ancestors 'self'; base-uri 'none'"
+MAIL_POLICY = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; frame-ancestors 'self'; "
+    "base-uri 'none'"
+)
 """A previewed mail may use inline styles and load images; it may not run scripts."""
 
 

@@ -23,7 +23,10 @@ COLUMNS = ("endpoint_id", "url", "events", "active", "disabled_reason", "organiz
 
 group = typer.Typer(
     no_args_is_help=True,
-    help="Outbound webhooks: `add`, `ls`, `show`, `set`, `rotate`, `disable`, `enable`, `rm`, `test`, `recover`, `types`.",
+    help=(
+        "Outbound webhooks: `add`, `ls`, `show`, `set`, `rotate`, `disable`, `enable`, `rm`, `test`, "
+        "`recover`, `types`."
+    ),
 )
 Organization = Annotated[
     str | None, typer.Option("--organization", "-o", help="Slug or id. Default: the platform itself.")

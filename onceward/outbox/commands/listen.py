@@ -68,7 +68,8 @@ class ListenReceiver:
         again = f" (arrived {self.seen[message_id]} times)" if self.seen[message_id] > 1 else ""
         verdict = "not verified" if self._config is None else problem or "signature valid"
         say(
-            f"{time.strftime('%H:%M:%S')}  {request.headers.get('X-Webhook-Event', '?')}  {message_id}{again}  {verdict}"
+            f"{time.strftime('%H:%M:%S')}  {request.headers.get('X-Webhook-Event', '?')}  "
+            f"{message_id}{again}  {verdict}"
         )
         say(f"          {body.decode('utf-8', 'replace')}")
         if problem is not None:
@@ -112,7 +113,8 @@ async def _serve(receiver: ListenReceiver, port: int, *, once: bool) -> None:
         site = web.TCPSite(runner, "127.0.0.1", port)
         await site.start()
         say(
-            f"listening on http://127.0.0.1:{runner.addresses[0][1]}/ (set ONCEWARD_ALLOW_LOOPBACK_ENDPOINTS=true to send here)"
+            f"listening on http://127.0.0.1:{runner.addresses[0][1]}/ (set ONCEWARD_ALLOW_LOOPBACK_ENDPOINTS=true "
+            f"to send here)"
         )
         await ended.wait()
     except OSError as error:

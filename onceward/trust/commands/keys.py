@@ -43,8 +43,8 @@ def add(
         list[str] | None,
         typer.Option(
             "--scope",
-            help="viewer, operator or owner, or a single permission: publish, message, enqueue, replay, refund, scan; admin for the"
-            " whole instance. May be repeated. Default: viewer.",
+            help="viewer, operator or owner, or a single permission: publish, message, enqueue, replay, refund, scan;"
+            " admin for the whole instance. May be repeated. Default: viewer.",
         ),
     ] = None,
     app: Annotated[list[str] | None, typer.Option("--app", help="Limit the key to this app. May be repeated.")] = None,

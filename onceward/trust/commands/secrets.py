@@ -120,7 +120,8 @@ def rotate() -> None:
     changed, others = run(work())
     if others:
         raise CommandFailed(
-            f"{changed} secrets were encrypted again, but the database also has tables of {', '.join(others)}, which this "
-            "command does not know: keep the old keys, set ONCEWARD_APP to the app that has these tables, and run it again"
+            f"{changed} secrets were encrypted again, but the database also has tables of {', '.join(others)}, which "
+            "this command does not know: keep the old keys, set ONCEWARD_APP to the app that has these tables, and "
+            "run it again"
         )
     say(f"{changed} secrets were encrypted again; the first key now encrypts all secrets")

@@ -41,7 +41,8 @@ class Hmac(Signed):
         super().__post_init__()
         if self.keyed == ("{secret}" in self.template):
             raise ConfigError(
-                f"option signed is {self.signed!r}: {{secret}} belongs to a plain hash, and an HMAC does not contain it (option keyed)"
+                f"option signed is {self.signed!r}: {{secret}} belongs to a plain hash, and an HMAC does not contain "
+                f"it (option keyed)"
             )
         if self.algorithm == "named" and self.prefix:
             raise ConfigError("option prefix: with the algorithm named, the prefix is the name of the algorithm")

@@ -246,7 +246,8 @@ class Signed:
                 raise ConfigError(f"option signed is {self.signed!r}: give the option {options} for {token}")
             if present and token not in self.template:
                 raise ConfigError(
-                    f"option signed is {self.signed!r}: without {token}, the signature would not protect it; add it or remove {options}"
+                    f"option signed is {self.signed!r}: without {token}, the signature would not protect it; add it or "
+                    f"remove {options}"
                 )
         if self.body_is_signed != self.template.covers_body:
             raise ConfigError(

@@ -98,7 +98,8 @@ async def _tail(task: str | None, as_json: bool) -> None:
                 else:
                     error = f" {row['error']}" if row["error"] else ""
                     say(
-                        f"{since:%H:%M:%S.%f} {row['kind']} {row['id']} {row['task']} {row['outcome']}{error} {row['ms']} ms"
+                        f"{since:%H:%M:%S.%f} {row['kind']} {row['id']} {row['task']} {row['outcome']}{error} "
+                        f"{row['ms']} ms"
                     )
             await asyncio.sleep(0.5)
 

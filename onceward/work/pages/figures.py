@@ -19,7 +19,8 @@ LONG_S, SHORT_S = 300, 30
 
 DEPTH = f"""
 with sample as materialized (
-    select w.lease is not null as running, w.dead_reason is not null as dead, w.sort_at <= onceward.now() as due, w.sort_at,
+    select w.lease is not null as running, w.dead_reason is not null as dead, w.sort_at <= onceward.now() as due,
+           w.sort_at,
            w.attempts
       from onceward.work w
      where w.queue <> 'unhandled'  -- set aside on purpose: no worker claims these
@@ -32,7 +33,8 @@ select count(*) filter (where due and not running and not dead) as due,
        count(*) filter (where running) as running,
        count(*) filter (where dead) as dead,
        count(*) > {SAMPLE} as more,
-       extract(epoch from onceward.now() - min(sort_at) filter (where due and not running and not dead))::float8 as oldest_s
+       extract(epoch from onceward.now() - min(sort_at) filter (where due and not running and not dead))::float8
+           as oldest_s
   from sample
 """
 
@@ -58,7 +60,10 @@ select count(*) from (
 """)
 
 PAUSED = "select q.name from onceward.queues q where q.paused_at is not null order by q.name limit 20"
-PARKED = "select q.name, q.parked_for from onceward.queues q where q.parked_until > clock_timestamp() order by q.name limit 20"
+PARKED = (
+    "select q.name, q.parked_for from onceward.queues q where q.parked_until > clock_timestamp()"
+    " order by q.name limit 20"
+)
 
 WORKERS = read_statement("work", "page_worker_counts")
 

@@ -33,8 +33,14 @@ left join lateral (
 ) last on true"""
 
 CONDITIONS = {
-    "pending": "w.dead_reason is null and w.lease is null and w.attempts = 0 and w.sort_at <= onceward.now() + interval '1 second'",
-    "scheduled": "w.dead_reason is null and w.lease is null and w.attempts = 0 and w.sort_at > onceward.now() + interval '1 second'",
+    "pending": (
+        "w.dead_reason is null and w.lease is null and w.attempts = 0"
+        " and w.sort_at <= onceward.now() + interval '1 second'"
+    ),
+    "scheduled": (
+        "w.dead_reason is null and w.lease is null and w.attempts = 0"
+        " and w.sort_at > onceward.now() + interval '1 second'"
+    ),
     "retrying": "w.dead_reason is null and w.lease is null and w.attempts > 0",
     "processing": "w.lease is not null",
     "dead_letter": "w.dead_reason is not null",
@@ -109,7 +115,8 @@ class Listing:
 select * from (
     select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key,
            {self.at} as at, r.organization_id, case when w.id is null then ({ended})::text else {WAITING} end as state,
-           coalesce({attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, ({message})::text as message, w.queue,
+           coalesce({attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts,
+               ({message})::text as message, w.queue,
            case when w.lease is null and w.dead_reason is null then w.sort_at end as due_at
       from {self.table} r
       {join} onceward.work w on w.id = r.{self.id}
@@ -139,10 +146,13 @@ select * from (
     def one(self) -> str:
         """Return the query for one row by its id ($1), with its body."""
         return f"""
-select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key, {self.at} as at,
+select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key,
+       {self.at} as at,
        r.organization_id, r.caused_by, case when w.id is null then ({self.ended})::text else {WAITING} end as state,
-       coalesce({self.attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, w.queue, w.lane, w.unique_key, w.crashes, w.claimed_at,
-       w.dead_reason, w.dead_at, w.cancel, case when w.lease is null and w.dead_reason is null then w.sort_at end as due_at,
+       coalesce({self.attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, w.queue, w.lane,
+           w.unique_key, w.crashes, w.claimed_at,
+       w.dead_reason, w.dead_at, w.cancel, case when w.lease is null
+       and w.dead_reason is null then w.sort_at end as due_at,
        {self.body}
   from {self.table} r
   left join onceward.work w on w.id = r.{self.id}

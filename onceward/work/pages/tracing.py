@@ -105,8 +105,8 @@ def as_text(branch: Branch) -> str:
         times = f"  x{each.times}" if each.times > 1 else ""
         took = took_s(each.node)
         out.append(
-            f"{lead}{mark}{each.node.kind} {each.node.label}  #{each.node.id}{times}  [{words(each.node.state or 'recorded')}]"
-            + (f"  {seconds(took)}" if took is not None else "")
+            f"{lead}{mark}{each.node.kind} {each.node.label}  #{each.node.id}{times}  "
+            f"[{words(each.node.state or 'recorded')}]" + (f"  {seconds(took)}" if took is not None else "")
         )
         for at, child in enumerate(each.children):
             last = at == len(each.children) - 1

@@ -122,8 +122,8 @@ async def list_dead_letters(
     """List dead letters of every kind, newest first. `before` is the last id of the previous page.
 
     A request examines about 8,000 dead letters at most, and 400 with the filter `error`. If there may be more matches,
-    the header `Link` has the URL of the next page with `rel="next"`; a page can have fewer dead letters than `limit`, or
-    none, and still have a next page.
+    the header `Link` has the URL of the next page with `rel="next"`; a page can have fewer dead letters than `limit`,
+    or none, and still have a next page.
     """
     criteria = DeadLetterFilter(
         kind=kind,

@@ -28,7 +28,8 @@ update clinic.appointments
  where id = $1 returning *
 """
 NOTE = """
-insert into clinic.appointment_history (appointment_id, from_status, to_status, trigger, actor) values ($1, $2, $3, $4, $5)
+insert into clinic.appointment_history (appointment_id, from_status, to_status, trigger, actor)
+values ($1, $2, $3, $4, $5)
 """
 UPCOMING = """
 select a.* from clinic.appointments a

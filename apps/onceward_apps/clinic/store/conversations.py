@@ -21,12 +21,14 @@ update clinic.inbound_messages
  where id = $1
 """
 UNANSWERED = """
-select i.id, i.channel, i.kind, i.text, i.outcome, i.received_at, i.patient_id, i.appointment_id, i.contact_id, c.number,
+select i.id, i.channel, i.kind, i.text, i.outcome, i.received_at, i.patient_id, i.appointment_id, i.contact_id,
+       c.number,
        p.name as patient_name, i.caused_by
   from clinic.inbound_messages i
   left join clinic.contacts c on c.id = i.contact_id
   left join clinic.patients p on p.organization_id = i.organization_id and p.id = i.patient_id
- where i.organization_id is not distinct from coalesce($1, i.organization_id) and i.needs_answer and i.answered_at is null
+ where i.organization_id is not distinct from coalesce($1, i.organization_id) and i.needs_answer
+   and i.answered_at is null
  order by i.id limit $2
 """
 ANSWER = """
@@ -34,7 +36,8 @@ update clinic.inbound_messages set answered_at = onceward.now(), answered_by = $
  where id = $1 and needs_answer and answered_at is null returning *
 """
 NOTE_SENT = """
-insert into clinic.outgoing (message_id, kind, key, contact_id, patient_id, appointment_id) values ($1, $2, $3, $4, $5, $6)
+insert into clinic.outgoing (message_id, kind, key, contact_id, patient_id, appointment_id)
+values ($1, $2, $3, $4, $5, $6)
 on conflict (message_id) do nothing
 """
 # Which of our messages a person quotes.

@@ -12,7 +12,8 @@ Row = Any
 
 SEEN = """
 insert into clinic.rooms as r (room_name, appointment_id) values ($1, $2)
-on conflict (organization_id, room_name) do update set appointment_id = coalesce(r.appointment_id, excluded.appointment_id)
+on conflict (organization_id, room_name) do update
+   set appointment_id = coalesce(r.appointment_id, excluded.appointment_id)
 returning *
 """
 JOINED = """
@@ -23,7 +24,8 @@ on conflict (organization_id, session_id) do update
 returning (xmax = 0) as is_new
 """
 LEFT = """
-insert into clinic.room_participants as p (session_id, room_name, user_id, user_name, is_owner, joined_at, left_at, duration_s)
+insert into clinic.room_participants as p (session_id, room_name, user_id, user_name, is_owner, joined_at, left_at,
+    duration_s)
 values ($1, $2, $3, $4, $5, $6, $7, $8)
 on conflict (organization_id, session_id) do update
     set left_at = coalesce(p.left_at, excluded.left_at), duration_s = coalesce(p.duration_s, excluded.duration_s)
@@ -52,7 +54,8 @@ on conflict (organization_id, recording_id) do update
 returning *
 """
 KEEP_ERROR = """
-insert into clinic.recordings (recording_id, room_name, status, error, unclaimed_since) values ($1, $2, 'failed', $3, $4)
+insert into clinic.recordings (recording_id, room_name, status, error, unclaimed_since)
+values ($1, $2, 'failed', $3, $4)
 on conflict (organization_id, recording_id) do nothing
 """
 # Daily reports an error without the id of the recording. If it comes first, it waits for the start that is older.

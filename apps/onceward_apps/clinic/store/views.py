@@ -24,7 +24,8 @@ with zone as (select coalesce((select timezone from clinic.clinics where organiz
 select a.id, a.organization_id, a.starts_at, a.duration_minutes, a.status, a.payment_status, a.price, a.currency,
        a.room_name, a.room_url, p.id as patient_id, p.name as patient_name,
        to_char(a.starts_at at time zone zone.name, 'HH24:MI') as local_time,
-       coalesce((select array_agg(coalesce(x.user_name, 'somebody') order by x.joined_at) from clinic.room_participants x
+       coalesce((select array_agg(coalesce(x.user_name, 'somebody') order by x.joined_at)
+                   from clinic.room_participants x
                   where x.organization_id = a.organization_id and x.room_name = a.room_name and x.left_at is null
                     and x.joined_at > onceward.now() - interval '1 day'), '{}') as present,
        (select s.kind || ' ' || s.state from clinic.message_states s
@@ -39,7 +40,8 @@ select a.id, a.organization_id, a.starts_at, a.duration_minutes, a.status, a.pay
  order by a.starts_at, a.id limit 500
 """
 TODAY = """
-select (onceward.now() at time zone coalesce((select timezone from clinic.clinics where organization_id = $1), 'UTC'))::date
+select (onceward.now() at time zone coalesce((select timezone from clinic.clinics where organization_id = $1),
+       'UTC'))::date
 """
 APPOINTMENT = """
 select a.*, p.name as patient_name, p.reference as patient_reference, p.phone, p.whatsapp, p.email,
@@ -53,7 +55,8 @@ select id, at, from_status, to_status, trigger, actor, caused_by from clinic.app
  where organization_id = $1 and appointment_id = $2 order by id
 """
 PAYMENTS = """
-select id, charge, status, amount, currency, received, refunded, decision, decided_reason, failure, created_at, paid_at, caused_by
+select id, charge, status, amount, currency, received, refunded, decision, decided_reason, failure, created_at, paid_at,
+       caused_by
   from onceward.payments where organization_id = $1 and subject_type = 'appointment' and subject_id = $2::uuid::text
  order by created_at, id
 """
@@ -82,7 +85,8 @@ select recording_id, status, s3_key, duration_s, error, started_at from clinic.r
 
 PAYMENT_PAGE = """
 -- What a patient may see without a login, after the payment page.
-select a.id, a.organization_id, a.price, a.currency, a.payment_status, a.payment_url, c.name as clinic, coalesce(p.locale, c.locale) as locale,
+select a.id, a.organization_id, a.price, a.currency, a.payment_status, a.payment_url, c.name as clinic,
+       coalesce(p.locale, c.locale) as locale,
        a.status in ('scheduled', 'confirmed', 'in_progress', 'completed') as is_payable
   from clinic.appointments a
   join clinic.patients p on p.organization_id = a.organization_id and p.id = a.patient_id
@@ -138,7 +142,8 @@ async def appointments_of(reader: Reader, organization: UUID | None, patient_id:
 async def counts(reader: Reader, organization: UUID | None) -> int:
     """Return the number of messages that wait for an answer."""
     return await reader.fetchval(
-        "select count(*) from clinic.inbound_messages where organization_id = $1 and needs_answer and answered_at is null",
+        "select count(*) from clinic.inbound_messages where organization_id = $1 and needs_answer"
+        " and answered_at is null",
         organization,
     )
 

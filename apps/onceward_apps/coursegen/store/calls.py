@@ -31,7 +31,8 @@ with ended as (
     on conflict (organization_id, user_id, month) do update set cost_micros = u.cost_micros + excluded.cost_micros
 )
 insert into coursegen.tier_costs as t (organization_id, month, tier, cost_micros, calls)
-select e.organization_id, date_trunc('month', onceward.now() at time zone 'utc')::date, e.tier, e.cost_micros, 1 from ended e
+select e.organization_id, date_trunc('month', onceward.now() at time zone 'utc')::date, e.tier, e.cost_micros, 1
+  from ended e
 on conflict (organization_id, month, tier) do update
     set cost_micros = t.cost_micros + excluded.cost_micros, calls = t.calls + 1
 """
@@ -173,6 +174,7 @@ async def listed(reader: Reader, course_id: UUID) -> list[Any]:
     """Return every call of a course, oldest first."""
     return await reader.fetch(
         "select attempt, job_id, step, item, request_id, model, state, prompt_tokens, completion_tokens, cost_micros,"
-        " estimated, error, started_at, finished_at from coursegen.llm_calls where course_id = $1 order by id limit 1000",
+        " estimated, error, started_at, finished_at from coursegen.llm_calls where course_id = $1"
+        " order by id limit 1000",
         course_id,
     )

@@ -14,7 +14,8 @@ from onceward_apps.coursegen.app import tiers
 Reader = Tx | Query
 
 ADD = """
-insert into coursegen.courses (organization_id, user_id, title, brief, language, lesson_count, budget_micros, sources, pictures)
+insert into coursegen.courses (organization_id, user_id, title, brief, language, lesson_count, budget_micros, sources,
+    pictures)
 values (onceward.organization(), $1, $2, $3, $4, $5, $6, $7, $8) returning *
 """
 CANDIDATE = """
@@ -90,7 +91,8 @@ with version as (
     returning course_id
 )
 insert into coursegen.course_lessons
-    (organization_id, course_id, attempt, position, title, summary, content, content_at, exercises, exercises_at, picture)
+    (organization_id, course_id, attempt, position, title, summary, content, content_at, exercises, exercises_at,
+        picture)
 select l.organization_id, l.course_id, $2, l.position, l.title, l.summary,
        case when l.position <> $4 then l.content end, case when l.position <> $4 then l.content_at end,
        case when l.position <> $4 then l.exercises end, case when l.position <> $4 then l.exercises_at end,
@@ -158,8 +160,8 @@ async def owned(reader: Reader, course_id: UUID, user_id: UUID) -> Any:
 
 async def listed(tx: Tx, user_id: UUID, *, limit: int) -> list[Any]:
     return await tx.fetch(
-        "select id, title, status, language, lesson_count, generation_progress -> 'percentage' as percentage, created_at,"
-        " updated_at from coursegen.courses where user_id = $1 order by created_at desc limit $2",
+        "select id, title, status, language, lesson_count, generation_progress -> 'percentage' as percentage,"
+        " created_at, updated_at from coursegen.courses where user_id = $1 order by created_at desc limit $2",
         user_id,
         limit,
     )
@@ -287,7 +289,8 @@ async def save_outline(tx: Tx, course_id: UUID, outline: dict[str, Any], lessons
 async def lessons(reader: Reader, course_id: UUID, attempt: int | None = None) -> list[Any]:
     """Return the lessons of one version; without `attempt`, of the one that is written or was written last."""
     return await reader.fetch(
-        "select position, title, summary, content, part, content_at, picture, exercises, exercises_at from coursegen.course_lessons"
+        "select position, title, summary, content, part, content_at, picture, exercises, exercises_at"
+        " from coursegen.course_lessons"
         f" where course_id = $1 and attempt = coalesce($2::int, {ATTEMPT}) order by position",
         course_id,
         attempt,
@@ -374,7 +377,8 @@ async def edit(
 async def show_draft(tx: Tx, course_id: UUID, *, step: int, item: str, title: str, text: str) -> None:
     await tx.execute(
         "insert into coursegen.drafts (course_id, organization_id, step, item, title, text)"
-        " select c.id, c.organization_id, $2, $3, $4, $5 from coursegen.courses c where c.id = $1 and c.status = 'generating'"
+        " select c.id, c.organization_id, $2, $3, $4, $5 from coursegen.courses c where c.id = $1"
+        " and c.status = 'generating'"
         " on conflict (course_id) do update set step = excluded.step, item = excluded.item, title = excluded.title,"
         " text = excluded.text, updated_at = clock_timestamp()",
         course_id,

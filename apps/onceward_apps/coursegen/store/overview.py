@@ -28,7 +28,8 @@ select tier, sum(cost_micros)::bigint as cost_micros, sum(calls)::bigint as call
  where month = date_trunc('month', onceward.now() at time zone 'utc')::date and {OWN} group by 1
 """
 RECENT = f"""
-select c.id, c.title, c.status, c.tier, c.error_code, c.job_id, c.updated_at, (c.generation_progress ->> 'percentage')::int as percentage,
+select c.id, c.title, c.status, c.tier, c.error_code, c.job_id, c.updated_at,
+       (c.generation_progress ->> 'percentage')::int as percentage,
        coalesce((select sum(coalesce(l.cost_micros, l.reserved_micros)) from coursegen.llm_calls l
                   where l.course_id = c.id and l.attempt = c.attempt), 0)::bigint as cost_micros
   from coursegen.courses c where c.status <> 'draft' and {OWN.replace("organization_id", "c.organization_id")}

@@ -20,7 +20,8 @@ select o.organization_id from onceward.organizations o
 """
 
 INACTIVE = """
-select s.organization_id, s.user_id, s.last_activity_at as at, p.reengagement_opt_out, p.whatsapp_jid, p.preferred_destination, p.locale
+select s.organization_id, s.user_id, s.last_activity_at as at, p.reengagement_opt_out, p.whatsapp_jid,
+       p.preferred_destination, p.locale
   from engagement.user_engagement_states s join engagement.user_profiles p using (organization_id, user_id)
  where s.organization_id = $1 and s.state = 'active' and s.last_activity_at <= onceward.now() - $2::interval
    and s.unreachable_at is null and coalesce(s.goodbye_retry_at <= onceward.now(), true)
@@ -48,7 +49,8 @@ GIVEN_UP = """
 select s.organization_id, s.user_id, s.goodbye_expires_at as at,
        coalesce(m.reason, case when m.delivery = 'failed' then 'not delivered' else m.status end) as reason
   from engagement.user_engagement_states s
-  join onceward.messages m on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1 and m.key = s.goodbye_key
+  join onceward.messages m on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1
+     and m.key = s.goodbye_key
  where s.organization_id = $1 and s.goodbye_expires_at is not null
    and (m.status in ('failed', 'dead_letter', 'cancelled', 'expired') or m.delivery = 'failed')
    and s.goodbye_expires_at <= onceward.now() + $2::interval
@@ -63,7 +65,8 @@ with page as materialized (
      where s.organization_id = $1 and s.user_id > $2 and s.state in ('active', 'help_flow')
      order by s.user_id limit $3
 )
-select s.organization_id, s.user_id, s.last_activity_at, p.reengagement_opt_out, p.whatsapp_jid, p.preferred_destination, p.locale,
+select s.organization_id, s.user_id, s.last_activity_at, p.reengagement_opt_out, p.whatsapp_jid,
+       p.preferred_destination, p.locale,
        coalesce(t.transaction_count, 0) as transaction_count,
        s.last_activity_at > onceward.now() - interval '7 days' or t.transaction_count > 0 as was_active
   from page s

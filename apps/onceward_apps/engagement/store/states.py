@@ -32,7 +32,8 @@ with locked as (
 ), moved as (
     update engagement.user_engagement_states s
        set state = $6, state_since = onceward.now(),
-           goodbye_sent_at = case $6 when 'goodbye_sent' then onceward.now() when 'active' then null else s.goodbye_sent_at end,
+           goodbye_sent_at = case $6 when 'goodbye_sent' then onceward.now() when 'active' then null
+               else s.goodbye_sent_at end,
            goodbye_expires_at = case when $6 = 'goodbye_sent' then onceward.now() + $10::interval end,
            goodbye_key = case when $6 = 'goodbye_sent' then l.key end,
            remind_at = case when $6 = 'remind_later' then onceward.now() + $11::interval end,
@@ -49,7 +50,8 @@ select l.user_id, l.state as from_state, l.goodbye_key, logged.id from locked l 
 """
 
 ACTIVITY = """
--- Activity in the future counts as now. Older activity than the last one known, or than an answer, does not change the state.
+-- Activity in the future counts as now. Older activity than the last one known, or than an answer, does not change the
+-- state.
 with input as (
     select i.user_id, max(least(i.at, onceward.now())) as at
       from unnest($2::uuid[], $3::timestamptz[]) as i (user_id, at) group by i.user_id
@@ -84,7 +86,8 @@ select l.user_id, l.state as from_state, l.goodbye_key, logged.id from locked l 
 """
 
 TRANSACTIONS = """
--- In the order of the ids: two requests with the same transactions in another order wait for each other once, not crosswise.
+-- In the order of the ids: two requests with the same transactions in another order wait for each other once, not
+-- crosswise.
 insert into engagement.transactions (organization_id, id, user_id, created_at)
 select $1, i.id, i.user_id, least(i.created_at, onceward.now())
   from unnest($2::uuid[], $3::uuid[], $4::timestamptz[]) as i (id, user_id, created_at)
@@ -97,7 +100,8 @@ returning user_id, created_at
 KNOWN = "select user_id from engagement.user_profiles where organization_id = $1 and user_id = any($2::uuid[])"
 
 SAVE_PROFILE = """
-insert into engagement.user_profiles as p (organization_id, user_id, whatsapp_jid, locale, preferred_destination, reengagement_opt_out)
+insert into engagement.user_profiles as p (organization_id, user_id, whatsapp_jid, locale, preferred_destination,
+    reengagement_opt_out)
 values ($1, $2, $3, $4, coalesce($5, 'individual'), coalesce($6, false))
 on conflict (organization_id, user_id) do update
     set whatsapp_jid = coalesce($3, p.whatsapp_jid), locale = coalesce($4, p.locale),
@@ -162,7 +166,8 @@ update engagement.user_engagement_states s
    set goodbye_sent_at = greatest(s.goodbye_sent_at, x.sent_at),
        goodbye_expires_at = greatest(s.goodbye_expires_at, x.sent_at + $2::interval)
   from (
-    select s.user_id, case m.status when 'success' then m.sent_at when 'unknown' then coalesce(m.unsure_since, m.sending_since)
+    select s.user_id, case m.status when 'success' then m.sent_at when 'unknown' then coalesce(m.unsure_since,
+           m.sending_since)
                                     else onceward.now() end as sent_at
       from page p
       join engagement.user_engagement_states s on s.organization_id = $1 and s.user_id = p.user_id
@@ -171,7 +176,8 @@ update engagement.user_engagement_states s
      where m.status in ('success', 'unknown', 'pending', 'processing') and m.delivery is distinct from 'failed'
      order by s.user_id for update of s
   ) x
- where s.organization_id = $1 and s.user_id = x.user_id and s.state = 'goodbye_sent' and x.sent_at + $2::interval > s.goodbye_expires_at
+ where s.organization_id = $1 and s.user_id = x.user_id and s.state = 'goodbye_sent'
+   and x.sent_at + $2::interval > s.goodbye_expires_at
 )
 select count(*) as read, max(goodbye_expires_at) as at,
        (select user_id from page order by goodbye_expires_at desc, user_id desc limit 1) as user_id

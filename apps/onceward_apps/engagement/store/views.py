@@ -37,7 +37,8 @@ select id, user_id, message_type, message_params, destination, retry_count, crea
 """
 
 USER = """
-select p.user_id, p.locale, p.preferred_destination, p.reengagement_opt_out, p.whatsapp_jid is not null as has_number, p.created_at,
+select p.user_id, p.locale, p.preferred_destination, p.reengagement_opt_out, p.whatsapp_jid is not null as has_number,
+       p.created_at,
        s.state, s.state_since, s.last_activity_at, s.goodbye_sent_at, s.goodbye_expires_at, s.remind_at, s.replied_at,
        s.goodbye_failures, s.goodbye_retry_at, s.unreachable_at, s.unreachable_because
   from engagement.user_profiles p join engagement.user_engagement_states s using (organization_id, user_id)
@@ -45,7 +46,8 @@ select p.user_id, p.locale, p.preferred_destination, p.reengagement_opt_out, p.w
 """
 
 USER_MESSAGES = """
-select id, message_type, message_key, message_params, destination, scheduled_for, sent_at, status, retry_count, error_message,
+select id, message_type, message_key, message_params, destination, scheduled_for, sent_at, status, retry_count,
+       error_message,
        idempotency_key, created_at
   from engagement.engagement_message_queue where user_id = $1 order by id desc limit $2
 """
@@ -64,7 +66,8 @@ select run_id as id, run_id, at, step as check_type,
 
 ACTIVITY_COUNT = """
 select count(*) from engagement.transactions
- where organization_id = $1 and user_id = $2 and created_at > onceward.now() - $3::interval and created_at <= onceward.now()
+ where organization_id = $1 and user_id = $2 and created_at > onceward.now() - $3::interval
+   and created_at <= onceward.now()
 """
 
 # A recipient may have opted out as a user of this app, or by the number alone.
@@ -90,7 +93,8 @@ select from_state, to_state, trigger, count(*) as users from engagement.transiti
 
 RUNS = """
 with checks as (
-    select run_id, schedule as job, step, min(started_at) as started_at, max(updated_at) as updated_at, sum(processed)::bigint as processed,
+    select run_id, schedule as job, step, min(started_at) as started_at, max(updated_at) as updated_at,
+           sum(processed)::bigint as processed,
            sum(succeeded)::bigint as succeeded, sum(failed)::bigint as failed, sum(skipped)::bigint as skipped
       from onceward.run_parts
      where ($1::uuid is null or organization_id = $1) and schedule in ('engagement-daily', 'engagement-weekly')
@@ -99,7 +103,8 @@ with checks as (
 select run_id, job, min(started_at) as started_at, max(updated_at) as updated_at,
        sum(processed)::bigint as processed, sum(succeeded)::bigint as succeeded, sum(failed)::bigint as failed,
        sum(skipped)::bigint as skipped,
-       jsonb_object_agg(step, jsonb_build_object('processed', processed, 'succeeded', succeeded, 'failed', failed, 'skipped', skipped)
+       jsonb_object_agg(step, jsonb_build_object('processed', processed, 'succeeded', succeeded, 'failed', failed,
+       'skipped', skipped)
                         ) as checks
   from checks group by run_id, job order by run_id desc limit $2
 """
@@ -108,7 +113,8 @@ ERRORS = """
 select run_id, step as check_type, split_part(key, '/', 2)::uuid as user_id, at,
        concat_ws(': ', nullif(error ->> 'type', 'Failed'), error ->> 'message') as error
   from onceward.run_items
- where ($1::uuid is null or organization_id = $1) and run_id = any($2::bigint[]) and outcome = 'failed' order by at limit 200
+ where ($1::uuid is null or organization_id = $1) and run_id = any($2::bigint[]) and outcome = 'failed' order by at
+ limit 200
 """
 
 UNREACHABLE = """

@@ -36,7 +36,9 @@ ENROLMENTS = Listing(
     name="enrolments",
     title="Enrolments",
     noun="enrolment",
-    rows="learning.enrollments r join learning.users u on u.id = r.user_id join learning.cohorts c on c.id = r.cohort_id",
+    rows=(
+        "learning.enrollments r join learning.users u on u.id = r.user_id join learning.cohorts c on c.id = r.cohort_id"
+    ),
     order="-enrolled_at",
     roles=("instructor", "accountant"),
     columns=(
@@ -53,7 +55,10 @@ WAITLIST = Listing(
     name="waitlist",
     title="Waitlist",
     noun="entry",
-    rows="learning.waitlist_entries r join learning.users u on u.id = r.user_id join learning.cohorts c on c.id = r.cohort_id",
+    rows=(
+        "learning.waitlist_entries r join learning.users u on u.id = r.user_id"
+        " join learning.cohorts c on c.id = r.cohort_id"
+    ),
     order="-added_at",
     roles=("instructor",),
     columns=(

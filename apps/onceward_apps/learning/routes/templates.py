@@ -24,8 +24,8 @@ LANGUAGE: ContextVar[Language] = ContextVar("learning_page_language", default="e
 STATIC: Path = HERE / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: https:; connect-src 'self' ws: wss:; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: https:; connect-src 'self' ws: "
+    "wss:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 

@@ -34,7 +34,8 @@ select currency, sum(received)::bigint as amount from onceward.payments
 """
 SCORES = """
 select nps_score from learning.enrollments
- where organization_id = $1 and exit_survey_completed_at >= $2 and exit_survey_completed_at < $3 and nps_score is not null
+ where organization_id = $1 and exit_survey_completed_at >= $2 and exit_survey_completed_at < $3
+   and nps_score is not null
 """
 
 

@@ -12,7 +12,8 @@ from uuid import UUID
 from onceward import Tx
 
 OF_UID = """
-select b.*, e.user_id, e.cohort_id, e.status as enrollment_status, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name,
+select b.*, e.user_id, e.cohort_id, e.status as enrollment_status, u.email, u.name as user_name, u.locale, u.erased_at,
+       c.name as cohort_name,
        s.recording_url, s.cancelled_at as session_cancelled_at
   from learning.bookings b
   join learning.enrollments e on e.id = b.enrollment_id
@@ -23,7 +24,8 @@ select b.*, e.user_id, e.cohort_id, e.status as enrollment_status, u.email, u.na
  order by (b.uid = $1) desc limit 1 for update of b
 """
 ENROLLED = """
-select e.id, e.user_id, e.cohort_id, e.status, u.email, u.name as user_name, u.locale, u.erased_at, c.name as cohort_name
+select e.id, e.user_id, e.cohort_id, e.status, u.email, u.name as user_name, u.locale, u.erased_at,
+       c.name as cohort_name
   from learning.enrollments e
   join learning.users u on u.id = e.user_id
   join learning.cohorts c on c.id = e.cohort_id
@@ -43,7 +45,8 @@ select s.id, s.starts_at, s.ends_at, s.cohort_id, s.revision, e.id as enrollment
   join learning.users u on u.id = e.user_id
   join learning.cohorts c on c.id = e.cohort_id
   join learning.sessions s on s.cohort_id = c.id
- where e.id = $1 and e.status = 'ACTIVE' and u.erased_at is null and c.has_live_sessions and c.cal_event_type_id is not null
+ where e.id = $1 and e.status = 'ACTIVE' and u.erased_at is null and c.has_live_sessions
+   and c.cal_event_type_id is not null
    and c.status in ('OPEN', 'CONFIRMED', 'IN_PROGRESS') and s.cancelled_at is null and s.starts_at > onceward.now()
    and not exists (select from learning.bookings b
                     where b.enrollment_id = e.id and b.session_id = s.id and b.status <> 'CANCELLED')

@@ -15,7 +15,8 @@ from onceward_apps.learning.progress import Standing
 STANDING = """
 select e.id, e.user_id, e.cohort_id, e.status as enrollment_status, c.status as cohort_status, c.has_live_sessions,
        c.required_attendance_percentage, e.exit_survey_completed_at is not null as exit_survey_done,
-       items.required as items_required, items.done as items_done, held.ended as sessions_ended, held.attended as sessions_attended
+       items.required as items_required, items.done as items_done, held.ended as sessions_ended, held.attended
+       as sessions_attended
   from learning.enrollments e
   join learning.cohorts c on c.id = e.cohort_id
   cross join lateral (

@@ -24,12 +24,14 @@ select * from learning.checkouts where user_id = $1 and cohort_id = $2 and statu
 LOCK_STRANGERS = "select pg_advisory_xact_lock(hashtextextended('learning.strangers:' || $1::uuid, 0))"
 STRANGERS = """
 select count(*) from learning.checkouts k join onceward.capacity_claims c on c.id = k.claim_id
- where k.cohort_id = $1 and k.browser <> '' and k.status = 'started' and c.state = 'held' and c.expires_at > onceward.now()
+ where k.cohort_id = $1 and k.browser <> '' and k.status = 'started' and c.state = 'held'
+   and c.expires_at > onceward.now()
 """
 HOLD = "update learning.checkouts set claim_id = $2 where id = $1"
 WAIT = "update learning.checkouts set status = 'waiting' where id = $1 and status = 'started'"
 END = """
-update learning.checkouts set status = 'ended', ended_at = onceward.now() where id = $1 and status <> 'ended' returning *
+update learning.checkouts set status = 'ended', ended_at = onceward.now() where id = $1 and status <> 'ended'
+returning *
 """
 IS_WAITING = "select from learning.checkouts where user_id = $1 and cohort_id = $2 and status = 'waiting' limit 1"
 IS_EXTENDING = """

@@ -58,7 +58,8 @@ select exists (select from learning.cohorts c join learning.cohorts o on o.organ
 """
 REFUND_COUNTED = "update learning.cohorts set refunds_processed = refunds_processed + 1 where id = $1"
 ALERTED = """
-update learning.cohorts set unstarted_alert_at = onceward.now() where id = $1 and unstarted_alert_at is null returning id
+update learning.cohorts set unstarted_alert_at = onceward.now() where id = $1 and unstarted_alert_at is null
+returning id
 """
 
 

@@ -45,7 +45,8 @@ select u.id, u.email, u.name, u.last_login_at, u.created_at,
        ($2::text is null or (u.changed_by >= pg_snapshot_xmin($2::text::pg_snapshot)
                              and not pg_visible_in_snapshot(u.changed_by, $2::text::pg_snapshot))
         or exists (select from learning.enrollments e
-                    where e.user_id = u.id and e.organization_id = $1 and e.changed_by >= pg_snapshot_xmin($2::text::pg_snapshot)
+                    where e.user_id = u.id and e.organization_id = $1
+                      and e.changed_by >= pg_snapshot_xmin($2::text::pg_snapshot)
                       and not pg_visible_in_snapshot(e.changed_by, $2::text::pg_snapshot)))
        and pg_visible_in_snapshot(u.changed_by, $3::text::pg_snapshot) end
    and ($4::uuid is null or u.id > $4)

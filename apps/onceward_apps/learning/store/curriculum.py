@@ -102,7 +102,8 @@ async def remove_item(tx: Tx, item_id: UUID) -> int:
 async def enrollments(tx: Tx, cohort_id: UUID, limit: int, after: UUID | None) -> list[Any]:
     """Return enrolments, the newest first; `after` is the last one of the page before."""
     return await tx.fetch(
-        "select e.id, e.user_id, u.email, u.name, e.status, e.enrolled_at, e.amount_paid, e.currency, e.access_expires_at,"
+        "select e.id, e.user_id, u.email, u.name, e.status, e.enrolled_at, e.amount_paid, e.currency, "
+        "e.access_expires_at,"
         " e.nps_category from learning.enrollments e join learning.users u on u.id = e.user_id"
         " where e.cohort_id = $1 and ($3::uuid is null or (e.enrolled_at, e.id) <"
         "       (select a.enrolled_at, a.id from learning.enrollments a where a.id = $3 and a.cohort_id = $1))"
@@ -138,8 +139,8 @@ async def add_correction(
         " (enrollment_id, session_id, attended, source, cause, observed_by, reason)"
         " select $1::uuid, $2::uuid, $3::boolean, 'correction', $4::text, $5::text, $6::text"
         "  where not exists (select from (select attended, reason from learning.attendance_observations"
-        "         where enrollment_id = $1 and session_id = $2 and source = 'correction' order by id desc limit 1) newest"
-        "       where newest.attended = $3::boolean and newest.reason = $6::text)"
+        "         where enrollment_id = $1 and session_id = $2 and source = 'correction' order by id desc limit 1)"
+        " newest       where newest.attended = $3::boolean and newest.reason = $6::text)"
         " returning id",
         enrollment_id,
         session_id,

@@ -37,7 +37,8 @@ select id, organization_id, status from learning.cohorts
  order by starts_at
 """
 TO_END = """
-select id, organization_id from learning.cohorts where status = 'IN_PROGRESS' and ends_at <= onceward.now() order by ends_at
+select id, organization_id from learning.cohorts where status = 'IN_PROGRESS' and ends_at <= onceward.now()
+ order by ends_at
 """
 # The oldest rows come first in the order of an index, so that a batch reads no younger rows than its own number.
 FORGET = """

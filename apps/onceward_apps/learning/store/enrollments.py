@@ -18,8 +18,8 @@ values ($1, $2, $3, $4, $5, $6, $7)
 SHOWN = """
 select e.*, u.email, u.name as user_name, u.locale, u.erased_at, u.erased_at is not null as erased,
        c.name as cohort_name, c.starts_at, c.ends_at,
-       c.status as cohort_status, c.zoom_link, c.slack_channel_url, c.has_live_sessions, c.extension_price, c.extension_days,
-       c.time_zone, c.currency as cohort_currency, onceward.now() as now
+       c.status as cohort_status, c.zoom_link, c.slack_channel_url, c.has_live_sessions, c.extension_price,
+       c.extension_days, c.time_zone, c.currency as cohort_currency, onceward.now() as now
   from learning.enrollments e
   join learning.users u on u.id = e.user_id
   join learning.cohorts c on c.id = e.cohort_id
@@ -68,7 +68,8 @@ DISPUTED = """
 update learning.enrollments set disputed_at = case when $2 then coalesce(disputed_at, onceward.now()) end where id = $1
 """
 MOVE = """
-update learning.enrollments set cohort_id = $2, claim_id = $3, access_expires_at = $4, moved_from = $5 where id = $1 returning *
+update learning.enrollments set cohort_id = $2, claim_id = $3, access_expires_at = $4, moved_from = $5 where id = $1
+returning *
 """
 TO_CANCEL = """
 select id from learning.enrollments where cohort_id = $1 and status in ('ACTIVE', 'EXPIRED') order by id limit $2

@@ -22,7 +22,8 @@ select count(*) filter (where e.status = 'ACTIVE')::int as active,
        (select count(*) from onceward.payment_refunds r join onceward.payments p on p.id = r.payment_id
          where ($1::uuid is null or r.organization_id = $1) and {FAILED})::int as failed,
        (select count(*) from onceward.payment_disputes d join onceward.payments p on p.id = d.payment_id
-         where ($1::uuid is null or d.organization_id = $1) and d.status in ('inquiry', 'open') and {OURS})::int as disputes
+         where ($1::uuid is null or d.organization_id = $1) and d.status in ('inquiry',
+             'open') and {OURS})::int as disputes
   from learning.enrollments e
  where ($1::uuid is null or e.organization_id = $1) and e.status in ('ACTIVE', 'REFUND_PENDING')
 """

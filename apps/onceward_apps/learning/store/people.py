@@ -10,7 +10,8 @@ from onceward import Tx
 USE_LINK = """
 update learning.sign_in_links l set used_at = onceward.now()
   from learning.users u
- where l.token_hash = $1 and l.used_at is null and l.expires_at > onceward.now() and u.id = l.user_id and u.erased_at is null
+ where l.token_hash = $1 and l.used_at is null and l.expires_at > onceward.now() and u.id = l.user_id
+   and u.erased_at is null
 returning l.user_id, l.cohort_id, l.seat_block_id
 """
 SESSION = """
@@ -84,8 +85,8 @@ async def use_link(tx: Tx, token_hash: bytes) -> Any:
 async def open_session(tx: Tx, token_hash: bytes, user_id: UUID, days: int) -> Any:
     """Open a session. Who used a link from a mail has confirmed the address."""
     await tx.execute(
-        "update learning.users set last_login_at = onceward.now(), confirmed_at = coalesce(confirmed_at, onceward.now())"
-        " where id = $1",
+        "update learning.users set last_login_at = onceward.now(), confirmed_at = coalesce(confirmed_at,"
+        " onceward.now()) where id = $1",
         user_id,
     )
     return await tx.fetchrow(

@@ -33,17 +33,20 @@ select id, total from (
 CHECK_OFF = """
 with students as (
     select e.id, not (e.id = any($2::uuid[])) as attended,
-           (select o.attended from learning.attendance_observations o where o.enrollment_id = e.id and o.session_id = s.id
+           (select o.attended from learning.attendance_observations o where o.enrollment_id = e.id
+               and o.session_id = s.id
              order by (o.source = 'correction') desc, (o.source = 'no_show') desc, o.id desc limit 1) as known
       from learning.sessions s
       join learning.enrollments e on e.cohort_id = s.cohort_id and e.status in ('ACTIVE', 'EXPIRED')
      where s.id = $1 and ($3::uuid is null or e.id >= $3) and ($4::uuid is null or e.id < $4)
-       and not exists (select from learning.attendance_observations o where o.enrollment_id = e.id and o.session_id = s.id
+       and not exists (select from learning.attendance_observations o where o.enrollment_id = e.id
+                          and o.session_id = s.id
                                    and o.source = 'correction' and o.observed_at > $8)
 ), added as (
     insert into learning.attendance_observations
            (enrollment_id, session_id, attended, source, cause, observed_by, reason, observed_at)
-    select id, $1, attended, 'correction', $5, $6, nullif($7, ''), $8 from students where known is distinct from attended
+    select id, $1, attended, 'correction', $5, $6, nullif($7, ''), $8 from students where known is distinct
+      from attended
     returning 1
 )
 select count(*) from added

@@ -9,7 +9,8 @@ from uuid import UUID
 from onceward import Tx
 
 ENROLLMENT = """
-select e.id, e.user_id, e.cohort_id, e.status, e.exit_survey_completed_at, u.email, u.name as user_name, u.locale, u.erased_at,
+select e.id, e.user_id, e.cohort_id, e.status, e.exit_survey_completed_at, u.email, u.name as user_name, u.locale,
+       u.erased_at,
        c.name as cohort_name
   from learning.enrollments e
   join learning.users u on u.id = e.user_id
@@ -23,7 +24,8 @@ on conflict (organization_id, survey_id, response_id) do nothing returning id
 """
 INTAKE = """
 update learning.enrollments
-   set intake_survey_completed_at = coalesce(intake_survey_completed_at, onceward.now()), intake_survey_response_id = $2,
+   set intake_survey_completed_at = coalesce(intake_survey_completed_at, onceward.now()),
+   intake_survey_response_id = $2,
        student_profile = student_profile || $3::jsonb,
        onboarding_progress = onboarding_progress || '{"intakeSurveyDone": true}'
  where id = $1
@@ -38,11 +40,13 @@ update learning.enrollments
 METRICS = """
 insert into learning.cohort_metrics as m (cohort_id, completion_rate, nps_score, satisfaction, responses, updated_at)
 select c.id,
-       (select round(100.0 * count(*) filter (where d.required > 0 and 100 * d.done >= 80 * d.required) / nullif(count(*), 0), 1)
+       (select round(100.0 * count(*) filter (where d.required > 0 and 100 * d.done >= 80 * d.required) /
+           nullif(count(*), 0), 1)
           from learning.enrollments e
           cross join lateral (
               select count(*) as required, count(p.item_id) as done
-                from learning.content_items i left join learning.progress p on p.item_id = i.id and p.enrollment_id = e.id
+                from learning.content_items i left join learning.progress p on p.item_id = i.id
+                 and p.enrollment_id = e.id
                where i.cohort_id = c.id and i.required) d
          where e.cohort_id = c.id and e.status in ('ACTIVE', 'EXPIRED')),
        s.nps, s.satisfaction, s.responses, onceward.now()

@@ -50,16 +50,19 @@ select c.id, c.name, c.status, c.starts_at, c.ends_at, c.max_capacity, c.price, 
        (select coalesce(jsonb_object_agg(s.currency, s.amount), '{}')
           from (select e.currency, sum(e.amount_paid - coalesce(e.refund_amount, e.partial_refund, 0))::bigint as amount
                   from learning.enrollments e where e.cohort_id = c.id group by e.currency) s) as revenue,
-       (select count(*) from learning.enrollments e where e.cohort_id = c.id and e.status = 'REFUND_PENDING') as refunds_pending,
+       (select count(*) from learning.enrollments e where e.cohort_id = c.id and e.status = 'REFUND_PENDING')
+           as refunds_pending,
        (select count(*) from learning.enrollments e where e.cohort_id = c.id and e.status = 'REFUNDED') as refunded
   from learning.cohorts c
   left join onceward.capacity_pools p on p.organization_id = c.organization_id and p.key = 'cohort:' || c.id
   left join learning.cohort_metrics m on m.cohort_id = c.id
- where c.organization_id = $1 and (c.status not in ('COMPLETED', 'CANCELLED') or c.status_changed_at > onceward.now() - interval '30 days')
+ where c.organization_id = $1 and (c.status not in ('COMPLETED', 'CANCELLED') or c.status_changed_at > onceward.now() -
+     interval '30 days')
  order by c.starts_at desc limit 100
 """
 CATALOGUE = """
-select c.id, c.name, c.description, c.status, c.starts_at, c.ends_at, c.max_capacity, c.price, c.currency, c.has_live_sessions
+select c.id, c.name, c.description, c.status, c.starts_at, c.ends_at, c.max_capacity, c.price, c.currency,
+       c.has_live_sessions
   from learning.cohorts c
  where c.status in ('OPEN', 'CONFIRMED', 'IN_PROGRESS') order by c.starts_at limit 100
 """

@@ -24,7 +24,8 @@ select w.*, u.email, u.name as user_name, u.locale, u.erased_at
 """
 ENTRY = "select * from learning.waitlist_entries where id = $1 for update"
 LIVE_ENTRY = """
-select * from learning.waitlist_entries where user_id = $1 and cohort_id = $2 and status in ('ACTIVE', 'INVITED') for update
+select * from learning.waitlist_entries where user_id = $1 and cohort_id = $2
+   and status in ('ACTIVE', 'INVITED') for update
 """
 INVITED = "update learning.waitlist_entries set status = 'INVITED', invited_at = onceward.now() where id = $1"
 END_ENTRY = """
@@ -51,7 +52,8 @@ BY_TOKEN = f"{INVITE} where i.token_hash = $1"
 LOCK_INVITE = f"{INVITE} where i.id = $1 for update of i"
 OPEN_INVITE = f"{INVITE} where i.waitlist_entry_id = $1 and i.status = 'SENT' for update of i"
 END_INVITE = """
-update learning.waitlist_invites set status = $2, ended_at = onceward.now(), claim_id = case when $2 = 'ACCEPTED' then claim_id end
+update learning.waitlist_invites set status = $2, ended_at = onceward.now(),
+    claim_id = case when $2 = 'ACCEPTED' then claim_id end
  where id = $1 and status = 'SENT' returning *
 """
 EXTEND_INVITE = """

@@ -22,7 +22,10 @@ class DoorForm(BaseModel):
 @desk.action(EVENTS, "Open a door", model=DoorForm, when="r.status <> 'cancelled'", roles=("manager",))
 async def open_door(tx: Tx, act: Act[DoorForm]) -> str:
     door = await doors.add(tx, UUID(act.id), act.given.name, actor=act.by.actor)
-    return f"Open this link on the phone at the door. It scans tickets of this event only: {await doors.url(tx, door['id'])}"
+    return (
+        f"Open this link on the phone at the door. It scans tickets of this event only: "
+        f"{await doors.url(tx, door['id'])}"
+    )
 
 
 @desk.action(DOORS, "Show the link", when="r.ended_at is null", roles=("manager",))

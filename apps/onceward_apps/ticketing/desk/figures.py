@@ -53,7 +53,10 @@ desk.chart(
     Chart(
         name="sales",
         title="Tickets sold",
-        sql="select day as at, sum(seats) as value from ticketing.sales_funnel where day >= $1 and ($2::uuid is null or organization_id = $2) group by 1",
+        sql=(
+            "select day as at, sum(seats) as value from ticketing.sales_funnel where day >= $1 and ($2::uuid is null"
+            " or organization_id = $2) group by 1"
+        ),
         roles=("manager",),
         empty="No ticket was sold in the last 30 days.",
     )

@@ -261,7 +261,9 @@ desk.listing(
             Column(
                 "invoice",
                 "Invoice number",
-                sql="(select max(i.number) from ticketing.invoices i where i.checkout_id = r.id and i.kind = 'invoice')",
+                sql=(
+                    "(select max(i.number) from ticketing.invoices i where i.checkout_id = r.id and i.kind = 'invoice')"
+                ),
                 kind="number",
             ),
         ),

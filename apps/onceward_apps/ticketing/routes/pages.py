@@ -39,7 +39,8 @@ STATIC: Path = HERE / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws: wss:; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; media-src 'self' blob:; worker-src 'self'; manifest-src 'self'"
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; media-src 'self' blob:; worker-src 'self'; "
+    "manifest-src 'self'"
 )
 
 

@@ -51,7 +51,8 @@ select id from kept
 LOCK_BASKET = "select pg_advisory_xact_lock(hashtextextended('ticketing basket ' || $1 || ' ' || ($2::uuid)::text, 0))"
 # A transaction that moves or releases a hold locks the checkout that the hold belongs to.
 LOCK_CHECKOUTS_OF = """
-select c.*, onceward.clock() as now, array(select i.seat_hold_id from ticketing.checkout_items i where i.checkout_id = c.id) as holds
+select c.*, onceward.clock() as now, array(select i.seat_hold_id from ticketing.checkout_items i where
+       i.checkout_id = c.id) as holds
   from ticketing.checkouts c
  where c.id in (select h.checkout_id from ticketing.seat_holds h
                  where h.basket = $1 and h.event_id = $2 and h.status = 'active')
@@ -124,12 +125,14 @@ update ticketing.seats s set held_until = held.held_until, version = s.version +
 CLOCK = "select onceward.clock()"
 EXPIRE_HOLDS = """
 with due as (
-    select id from ticketing.seat_holds where status = 'active' and held_until <= onceward.clock() and organization_id = $1
+    select id from ticketing.seat_holds where status = 'active' and held_until <= onceward.clock()
+       and organization_id = $1
      order by held_until limit $2 for update skip locked
 ), ended as (
     update ticketing.seat_holds h set status = 'expired' from due where h.id = due.id returning h.id, h.seat_id
 ), freed as (
-    select s.id from ticketing.seats s join ended e on e.seat_id = s.id and e.id = s.seat_hold_id where s.status = 'held'
+    select s.id from ticketing.seats s join ended e on e.seat_id = s.id and e.id = s.seat_hold_id
+     where s.status = 'held'
      order by s.id for update of s skip locked
 ), shown as (
     update ticketing.seats s

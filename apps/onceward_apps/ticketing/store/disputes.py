@@ -11,9 +11,10 @@ from onceward import Tx
 LOCK_POLICY = "select dispute_policy from ticketing.events where id = $1 for update"
 SET_POLICY = "update ticketing.events set dispute_policy = $2 where id = $1"
 LISTED = """
-select d.id, d.status, d.amount as amount_cents, d.currency, d.reason, d.taken as withheld_cents, d.reference, d.payment_id,
-       p.subject_id::uuid as checkout_id, a.service as provider, p.charge as provider_payment_id, d.created_at as opened_at,
-       d.decided_at as closed_at
+select d.id, d.status, d.amount as amount_cents, d.currency, d.reason, d.taken as withheld_cents, d.reference,
+       d.payment_id,
+       p.subject_id::uuid as checkout_id, a.service as provider, p.charge as provider_payment_id, d.created_at
+       as opened_at, d.decided_at as closed_at
   from onceward.payment_disputes d
   join onceward.payments p on p.id = d.payment_id
   join onceward.payment_accounts a on a.id = p.account_id

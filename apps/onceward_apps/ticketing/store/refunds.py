@@ -9,7 +9,8 @@ from uuid import UUID
 from onceward import Tx
 
 TICKETS_TO_END = """
-select t.id, t.ticket_code, t.status, t.seat_id, t.item_id, t.holder_email, t.holder_name, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
+select t.id, t.ticket_code, t.status, t.seat_id, t.item_id, t.holder_email, t.holder_name, i.price_cents,
+       i.discount_cents, i.tax_cents, i.fee_cents,
        h.claim_id
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
@@ -30,7 +31,8 @@ returning s.id
 """
 # What is left of an order: also tickets that are void without a refund, but not those that now belong to a new holder.
 REFUNDABLE = """
-select t.id, t.ticket_code, t.status, t.holder_email, t.holder_name, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
+select t.id, t.ticket_code, t.status, t.holder_email, t.holder_name, i.price_cents, i.discount_cents, i.tax_cents,
+       i.fee_cents,
        h.claim_id
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
@@ -63,7 +65,8 @@ LISTED = """
 select r.id, r.amount as amount_cents, r.currency, r.reason, r.attempt, r.reference as provider_refund_id,
        r.status as provider_status, r.failure, r.note, p.subject_id::uuid as checkout_id, a.service as provider,
        p.charge as provider_payment_id, r.created_at as requested_at, r.done_at,
-       case when r.status in ('requested', 'sent', 'pending') then 'pending' when r.status = 'failed' then 'failed' else 'done' end
+       case when r.status in ('requested', 'sent', 'pending') then 'pending' when r.status = 'failed' then 'failed'
+           else 'done' end
            as status
   from onceward.payment_refunds r
   join onceward.payments p on p.id = r.payment_id

@@ -14,7 +14,8 @@ from onceward_apps.ticketing.store.views import PLACE
 # The lock of the checkout serializes everything about one order. The event is locked `for key share`: sales do not wait
 # for each other, and cancelling the event waits for them.
 LOCK = """
-select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.dispute_policy, e.starts_at, e.ends_at, e.alert_percent,
+select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.dispute_policy, e.starts_at, e.ends_at,
+       e.alert_percent,
        e.alerted_at, e.refund_policy,
        e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone,
        o.name as organizer, onceward.now() as now

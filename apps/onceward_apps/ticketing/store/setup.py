@@ -95,7 +95,8 @@ insert into ticketing.coupons (event_id, code, percent_bps, amount_cents, curren
 values ($1, $2, $3, $4, $5, $6, $7) returning *
 """
 COUPONS = """
-select c.*, (select count(*) from ticketing.checkouts k where k.coupon_id = c.id and k.status in ('completed', 'refunded')) as used
+select c.*, (select count(*) from ticketing.checkouts k where k.coupon_id = c.id
+                and k.status in ('completed', 'refunded')) as used
   from ticketing.coupons c where c.organization_id = $1 order by c.code
 """
 SEATS_BY_LABEL = """

@@ -9,7 +9,8 @@ from uuid import UUID
 from onceward import Tx
 
 LINK_DAYS = 90
-STATUS_FOR_BUYER = """case when exists (select from ticketing.tickets n where n.checkout_id = t.checkout_id and n.transferred_from = t.id)
+STATUS_FOR_BUYER = """case when exists (select from ticketing.tickets n where n.checkout_id = t.checkout_id
+                                 and n.transferred_from = t.id)
             then 'transferred' else t.status end"""
 PLACE = "coalesce(s.label, x.name) || coalesce(', ' || y.name, '')"
 """What a ticket or an item is for: the seat `s` or section `x`, and the ticket type `y` that was chosen."""
@@ -18,7 +19,8 @@ select t.*, k.key as sealed_key, s.label, x.name as section, {PLACE} as place, e
        event_status, e.starts_at, e.ends_at,
        v.name as venue_name, v.address as venue_address, v.timezone, o.name as organizer, o.slug as organizer_slug,
          onceward.clock() as now,
-       exists (select from ticketing.tickets n where n.checkout_id = t.checkout_id and n.transferred_from = t.id) as was_transferred
+       exists (select from ticketing.tickets n where n.checkout_id = t.checkout_id and n.transferred_from = t.id)
+           as was_transferred
   from ticketing.tickets t
   join ticketing.sections x on x.id = t.section_id
   join ticketing.events e on e.id = t.event_id
@@ -51,7 +53,8 @@ select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_
 """
 # A ticket that was transferred belongs to its new holder: the order shows where it was, but not its new code.
 TICKETS = f"""
-select t.id, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, t.purchased_at, t.scanned_at, t.holder_name, t.seat_id, t.section_id,
+select t.id, {STATUS_FOR_BUYER} as status, t.ticket_code, t.qr_code_url, t.purchased_at, t.scanned_at, t.holder_name,
+       t.seat_id, t.section_id,
        t.event_id, {PLACE} as place, i.price_cents, i.position
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
@@ -70,7 +73,8 @@ select i.*, {PLACE} as place
  where i.checkout_id = $1 order by i.position
 """
 MAILS = """
-select count(*) as number, count(*) filter (where key <> $2 and created_at > onceward.now() - interval '1 minute') as recent
+select count(*) as number, count(*) filter (where key <> $2 and created_at > onceward.now() - interval '1 minute')
+       as recent
   from onceward.messages
  where coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1 and key >= $2 and key < $2 || '~'
 """

@@ -12,7 +12,10 @@ JOIN = """
 insert into ticketing.waitlist (event_id, email, name, locale, seats) values ($1, $2, $3, $4, $5)
 on conflict (event_id, lower(email)) where status in ('waiting', 'offered') do nothing returning *
 """
-FIND = "select * from ticketing.waitlist where event_id = $1 and lower(email) = lower($2) and status in ('waiting', 'offered')"
+FIND = (
+    "select * from ticketing.waitlist where event_id = $1 and lower(email) = lower($2)"
+    " and status in ('waiting', 'offered')"
+)
 ENTRY = """
 select w.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, v.timezone, o.name as
        organizer, o.slug as organizer_slug,
