@@ -24,9 +24,8 @@ class HeldBack:
         self._wake = wake
         self._tasks: dict[str, FairQueue[Claimed]] = {}
         self._lines: dict[str, Line] = {}
-
-    def __len__(self) -> int:
-        return sum(map(len, self._tasks.values()))
+        self.count = 0
+        """How much work is held back."""
 
     def __iter__(self) -> Iterator[Claimed]:
         return (work for works in self._tasks.values() for work in works)
@@ -39,6 +38,7 @@ class HeldBack:
             return False
         self._tasks.setdefault(work.task, FairQueue()).append(work.organization, work)
         self._lines[work.task] = line
+        self.count += 1
         line.queued += 1
         line.wakes.add(self._wake)
         return True
@@ -79,6 +79,7 @@ class HeldBack:
         return self.withdraw({work.id for work in self})
 
     def _note_removed(self, task: str) -> None:
+        self.count -= 1
         self._lines[task].queued -= 1
         if not self._tasks[task]:
             del self._tasks[task], self._lines[task]

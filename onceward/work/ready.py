@@ -53,12 +53,12 @@ class Ready:
 
     def __len__(self) -> int:
         """Return how much work waits for a slot, or for its task to run one more group."""
-        return len(self._transactional) + len(self._others) + len(self._held)
+        return len(self._transactional) + len(self._others) + self._held.count
 
     @property
     def held(self) -> int:
         """How much work waits for its task to run one more group."""
-        return len(self._held)
+        return self._held.count
 
     @property
     def behind(self) -> int:
@@ -116,8 +116,10 @@ class Ready:
     def take(self) -> Claimed | None:
         """Remove and return the next work that may start. The caller calls `started` with it."""
         others, transactional = self._others, self._transactional
+        if not self.has_transactions:  # all work is in `others`
+            return others.popleft() if others else None
         may_start = self._running < self._most()
-        if may_start and self._held and (work := self._held.next_startable()) is not None:
+        if may_start and self._held.count and (work := self._held.next_startable()) is not None:
             return work
         while may_start and transactional and not (others and others[0].arrival < transactional[0].arrival):
             work = transactional.popleft()
@@ -152,7 +154,7 @@ class Ready:
             work = self._behind.get(last.id)
             if work is not None and self.needs_connection(work) and fits(self._tasks[work.task], work):
                 return self._behind.pop(last.id)
-        if self._held and (work := self._held.first(last.task)) is not None:
+        if self._held.count and (work := self._held.first(last.task)) is not None:
             if not fits(task, work):
                 return None
             self._held.take(work)

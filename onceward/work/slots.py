@@ -238,7 +238,7 @@ class Slots:
                     slot.forget_batch()
             if cancelling():
                 await self._absorb_cancellation(slot)
-            if ready.behind or len(works) > 1:
+            if len(works) > 1 or (ready.has_transactions and ready.behind):
                 await self._go_on_in_lanes(works)
             waiting = len(ready)
             if (waiting or self._stopping) and pacing.runs_low(waiting):

@@ -7,7 +7,6 @@ many organizations there are. They are also added to `onceward.usage`, by the ho
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from heapq import nlargest
 from operator import itemgetter
@@ -33,20 +32,36 @@ USED = gauge(
 )
 
 
+class Handled:
+    """What handlers did for one organization."""
+
+    __slots__ = ("count", "seconds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seconds = 0.0
+
+
 class Usage:
     """The seconds that each organization used since they were shown."""
 
     def __init__(self) -> None:
-        self.work: dict[UUID | None, float] = {}
+        self._handled: dict[UUID | None, Handled] = {}
         self.connections: dict[UUID | None, float] = {}
-        self.handled: Counter[UUID | None] = Counter()
+
+    @property
+    def work(self) -> dict[UUID | None, float]:
+        """The seconds of handlers."""
+        return {organization: handled.seconds for organization, handled in self._handled.items()}
 
     def worked(self, organization: UUID | None, seconds: float) -> None:
-        self.work[organization] = self.work.get(organization, 0.0) + seconds
-        self.handled[organization] += 1
-        if len(self.work) > MOST_KEPT:
-            self.work = dict(_most(self.work, MOST_KEPT // 2))
-            self.handled = Counter({organization: self.handled[organization] for organization in self.work})
+        handled = self._handled.get(organization)
+        if handled is None:
+            if len(self._handled) >= MOST_KEPT:
+                self._handled = {each: self._handled[each] for each, _ in _most(self.work, MOST_KEPT // 2)}
+            handled = self._handled[organization] = Handled()
+        handled.count += 1
+        handled.seconds += seconds
 
     def held(self, customer: Hashable, seconds: float) -> None:
         """Count a connection. The customer of a request that is not authenticated yet is not an organization."""
@@ -59,8 +74,8 @@ class Usage:
         """Set the gauges to what was used since the last call, and add it to the hour."""
         if db.turns.on_held is None:
             db.turns.on_held = self.held
-        work, connections, handled = self.work, self.connections, self.handled
-        self.work, self.connections, self.handled = {}, {}, Counter()
+        handled, work, connections = self._handled, self.work, self.connections
+        self._handled, self.connections = {}, {}
         used = {"work": _most(work, MOST_SHOWN), "connections": _most(connections, MOST_SHOWN)}
         ids = {organization for most in used.values() for organization, _ in most if organization is not None}
         slugs = {row["organization_id"]: row["slug"] for row in await db.fetch(SLUGS, list(ids))} if ids else {}
@@ -72,8 +87,9 @@ class Usage:
         total = {each: work.get(each, 0.0) + connections.get(each, 0.0) for each in work.keys() | connections.keys()}
         most = [organization for organization, _ in _most(total, MOST_STORED)]
         if most:
-            columns = ([values.get(each, 0) for each in most] for values in (handled, work, connections))
-            await db.execute(ADD, most, *columns)
+            counts = [handled[each].count if each in handled else 0 for each in most]
+            seconds = ([values.get(each, 0.0) for each in most] for values in (work, connections))
+            await db.execute(ADD, most, counts, *seconds)
 
 
 def _most(seconds: dict[UUID | None, float], count: int) -> list[tuple[UUID | None, float]]:

@@ -121,7 +121,7 @@ def test_work_that_waits_for_the_line_begins_in_turns_of_organizations_and_a_can
     assert [each.id for each in held] == [1, 4, 5, 2, 3]
     assert [each.id for each in held.withdraw({1, 5, 9})] == [1, 5]
     order: list[int] = []
-    while held:
+    while held.count:
         turn.end()
         assert len(woken) == len(order) + 1
         assert held.startable == 1
