@@ -83,7 +83,7 @@ async def to_its_end(conn: Connection, work: Coroutine[Any, Any, Any]) -> None:
     """Wait for a rollback, which goes on if the caller is cancelled once more: the connection must not be used before.
 
     A server of ASGI applications cancels a request whose client has gone at every `await`, so also here. A rollback
-    that fails after a cancellation does not take its place: whoever cancelled the task waits for its end.
+    that fails after a cancellation does not take its place: the code that cancelled the task waits for its end.
     """
     undone = sys.exception()
     pooled: Any = conn if hasattr(conn, "take_unfinished") and not is_gone(conn) else None

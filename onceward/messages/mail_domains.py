@@ -20,6 +20,7 @@ from onceward.db import Connection, Database, Transaction
 from onceward.errors import OncewardError
 from onceward.messages.dkim import DkimKey, new_key, read_key, signed
 from onceward.settings import Settings
+from onceward.statements import read_statement
 from onceward.trust import record
 from onceward.trust.secrets import SecretBox, secret_box
 
@@ -32,11 +33,7 @@ LIST = """
 select d.id, d.organization_id, d.domain, d.selector, d.sender, d.created_at, d.verified_at from onceward.mail_domains d
  order by d.created_at
 """
-ADD = """
-insert into onceward.mail_domains (id, organization_id, domain, selector, sender, private_key)
-values ($1, $2, $3, $4, $5, $6)
-on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), domain) do nothing returning true
-"""
+ADD = read_statement("messages", "add_mail_domain")
 VERIFIED = "update onceward.mail_domains set verified_at = case when $2 then onceward.now() end where id = $1"
 REMOVE = """
 delete from onceward.mail_domains where organization_id is not distinct from $1 and domain = $2 returning id

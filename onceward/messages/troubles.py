@@ -45,12 +45,7 @@ DUE_NOW = """
 update onceward.account_troubles set probe_at = clock_timestamp(), checked_at = clock_timestamp()
  where id = $1 returning organization_id, channel, template, language
 """
-LIST = """
-select id, organization_id, channel, template, language, reason, advice, since, probes, probe_at
-  from onceward.account_troubles
- where ($1::text is null or channel = $1) and (not $2 or organization_id is not distinct from $3) order by since, id
- limit 1000
-"""
+LIST = read_statement("messages", "list_troubles")
 
 
 @dataclass(frozen=True, slots=True)
