@@ -53,6 +53,7 @@ ERASERS: tuple[Eraser, ...] = (
         together=True,
         then=cancel_waiting,
         key="t.id",
+        linked="t.recipient = any($4)",
     ),
     # Messages to other people that mention the person: they keep their recipient and are blanked only after they were
     # sent.
@@ -96,24 +97,31 @@ ERASERS: tuple[Eraser, ...] = (
         },
         erase=forget_recipients,
         names=("ref", "email", "phone", "whatsapp", "slack"),
+        # The expression is that of the index `recipients_names`.
+        linked="array_remove(array[lower(t.ref), lower(t.email), lower(t.phone), lower(t.whatsapp), lower(t.slack)],"
+        " null) && $2",
     ),
     Eraser(
         name="opt-outs",
         table="onceward.opt_outs",
         columns={"recipient": "whole"},
         erase=hash_opt_outs,
+        linked="coalesce(t.organization_id, '00000000-0000-0000-0000-000000000000') = coalesce($1::uuid, "
+        "'00000000-0000-0000-0000-000000000000') and t.recipient = any($4)",
     ),
     Eraser(
         name="preference links",
         table="onceward.preference_links",
         columns={"recipient": "whole"},
         delete=True,
+        linked="t.recipient = any($4)",
     ),
     Eraser(
         name="digest choices",
         table="onceward.digest_choices",
         columns={"recipient": "whole"},
         delete=True,
+        linked="t.recipient = any($4)",
     ),
     Eraser(
         name="opt-ins and opt-outs",
@@ -121,18 +129,21 @@ ERASERS: tuple[Eraser, ...] = (
         columns={"recipient": "whole", "wording": "text"},
         blank={"recipient": "m.mark", "wording": "null"},
         together=True,
+        linked="t.recipient = any($4)",
     ),
     Eraser(
         name="suppressed addresses",
         table="onceward.suppressions",
         columns={"address": "whole"},
         blank={"address": "null"},  # the hash stays: the person is not written to again
+        linked="t.address = any($4)",
     ),
     Eraser(
         name="dashboard messages",
         table="onceward.dashboard_messages",
         columns={"recipient": "whole", "title": "text", "body": "text"},
         delete=True,
+        linked="t.recipient = any($4)",
     ),
     Eraser(
         name="notices",

@@ -47,6 +47,7 @@ ERASERS: tuple[Eraser, ...] = (
         together=True,
         then=end_plans,
         key="t.id",
+        linked="lower(t.email) = any($2)",
     ),
     Eraser(
         name="refunds",

@@ -15,11 +15,20 @@ from uuid import UUID
 from onceward.db import Connection, Transaction
 from onceward.statements import read_statement, scoped
 from onceward.trust.identity import Identity
+from onceward.windows import Walked, Window, walk
 
 INSERT = read_statement("trust", "add_audit_entry")
 INSERT_MANY = read_statement("trust", "add_audit_entries")
 INSERT_EACH = read_statement("trust", "add_audit_entry_each")
 LIST = scoped(read_statement("trust", "list_audit_entries"))
+WINDOW = scoped("""
+select id from onceward.audit_log
+ where id < $1 and id >= $2 and ($4::uuid is null or organization_id = $4) order by id desc offset $3 - 1 limit 1
+""")
+OF_ENTITY = """
+select id from onceward.audit_log
+ where id < $1 and id >= $2 and entity_type = $4 and entity_id = $5 order by id desc offset $3 - 1 limit 1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,5 +154,34 @@ async def list_entries(
     limit: int = 100,
 ) -> list[AuditEntry]:
     """Return entries, newest first. `before` is the last id of the previous page."""
-    rows = await conn.fetch(LIST.of(organization), organization, action, entity_type, entity_id, before, limit)
-    return [AuditEntry(**dict(row)) for row in rows]
+    filters = EntryFilter(organization, action, entity_type, entity_id)
+    return (await search_entries(conn, filters, before=before, limit=limit)).rows
+
+
+class EntryFilter(NamedTuple):
+    """Which entries are meant. None matches everything."""
+
+    organization: UUID | None = None
+    action: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+
+
+async def search_entries(
+    conn: Connection | Transaction,
+    filters: EntryFilter,
+    *,
+    before: int | None = None,
+    limit: int = 100,
+    most: int | None = None,
+) -> Walked:
+    """Return entries, newest first, and where to continue. Examines `most` of them at most.
+
+    Those of one entity are found by an index.
+    """
+    windows = [Window(WINDOW.of(filters.organization), (filters.organization,))]
+    if filters.entity_type is not None and filters.entity_id is not None:
+        windows = [Window(OF_ENTITY, (filters.entity_type, filters.entity_id))]
+    statement = LIST.of(filters.organization)
+    found = await walk(conn, statement, *filters, windows=windows, want=limit, before=before, most=most)
+    return Walked([AuditEntry(**dict(row)) for row in found.rows], found.next, found.unfinished)

@@ -1,60 +1,44 @@
 """Find a person's data in one organization and remove it.
 
 Each package lists in `ERASERS` of its module `erasers` which columns may contain personal data and how they are erased.
-`UNSEARCHED` says for every other column why it contains none. All erasers run in one transaction, as the engine. The
-same transaction writes an audit entry with the actor, the time, the number of rows, and the references as hashes only.
+`UNSEARCHED` says for every other column why it contains none. What an index leads to is erased at once, in one
+transaction. The rest of the tables is then read in turns, which an erasure continues after a crash (`erasure_scans`).
+The audit log records the actor, the time, the number of rows, and the references as hashes only.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.errors import OncewardError
 from onceward.statements import read_statement
-from onceward.trust import audit
 from onceward.trust.identity import Identity
 from onceward.trust.person import BadReference, Person
+from onceward.trust.person_rows import (
+    INSTANCE,
+    OWN_ROWS,
+    Found,
+    Kind,
+    Walk,
+    find_walk,
+    is_searched,
+    linked_rows,
+    window,
+)
 
-__all__ = ["BadReference", "Eraser", "ErasureReport", "Found", "Person", "Searched", "erase", "find"]
+__all__ = ["INSTANCE", "BadReference", "Eraser", "ErasureReport", "Found", "Kind", "Person", "Searched", "erase"]
 
-Kind = Literal["whole", "text", "list", "json", "body"]
-"""How a column is compared: `whole` contains one name of a person; `text`, `list` (of texts), `json` and `body` (bytes
-of a request) may mention people."""
-
-OWN_ROWS = "t.organization_id is not distinct from $1::uuid"
-INSTANCE = "$1::uuid is null"
-"""The scope of tables that belong to no organization: they are searched only for the whole instance."""
-
-RECORD = read_statement("trust", "record_erasure")
 FINISH = read_statement("trust", "finish_erasures")
-
-CANDIDATE: Mapping[Kind, str] = {
-    "whole": "lower(btrim({value}::text)) = any($2::text[])",
-    "text": "exists (select from unnest($3::text[]) n where position(n in lower({value}::text)) > 0)",
-    "body": "exists (select from unnest($3::text[]) n where position(lower(encode(convert_to(n, 'UTF8'), 'escape'))"
-    " in lower(encode({value}, 'escape'))) > 0)",
-}
+TURN_ROWS = 2_000
+"""How many rows a turn reads, in one transaction."""
 
 
 class DryRun(OncewardError):
     """Rolls back the transaction of a dry run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A row about the person: its position, the columns that matched, and values for hooks and exports."""
-
-    row: str
-    columns: tuple[str, ...]
-    waits: bool
-    key: Any
-    names: tuple[str, ...]
-    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 EraseRows = Callable[[Transaction, Person, Sequence[Found], UUID | None], Awaitable[None]]
@@ -82,6 +66,11 @@ class Eraser:
     kept: str | None = None
     then: EraseRows | None = None
     scope: str = OWN_ROWS
+    linked: str | None = None
+    """SQL that leads to rows of the person by an index: `$1` is the organization, `$2` are the references in lower
+    case, `$4` also as they were given, `$5` those that are UUIDs."""
+    complete: bool = False
+    """Whether `linked` leads to every row of the person, so that the table is not read."""
     waits: str = "false"
     key: str = "null::bigint"
     names: tuple[str, ...] = ()
@@ -94,6 +83,8 @@ class Eraser:
         missing = set(self.columns) - set(self.blank)
         if self.blank and missing:
             raise ValueError(f"eraser {self.name!r}: add {', '.join(sorted(missing))} to blank")
+        if self.complete and self.linked is None:
+            raise ValueError(f"eraser {self.name!r}: complete needs linked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +125,10 @@ class ErasureReport:
         }
 
 
+Progress = Callable[["Search"], None]
+"""Called after each turn with the search as it stands."""
+
+
 async def erase(
     db: Database,
     person: str | Sequence[str],
@@ -143,34 +138,35 @@ async def erase(
     actor: str | Identity,
     reason: str | None = None,
     dry_run: bool = False,
+    wait: bool = True,
+    progress: Progress | None = None,
 ) -> ErasureReport:
-    """Erase a person from one organization in one transaction. None means data that belongs to no organization.
+    """Erase a person from one organization. None means data that belongs to no organization.
 
-    A dry run does the same and rolls back, so its report is exact. A message of a transaction that began before the
-    erasure and commits after it is cancelled at the time of sending.
+    The first transaction erases what indexes lead to. From then on no message to the person is sent that was queued
+    before. The tables are then read in turns; without `wait`, the running processes do this, and the report has only
+    the first part. If this call is killed, they continue too.
+
+    A dry run does the same in one transaction and rolls back, so its report is exact.
     """
-    whom = Person(person)
-    report = ErasureReport((), (), dry_run)
-    try:
-        async with db.transaction(role="engine") as tx:
-            report = await _search_and_remove(tx, whom, erasers, organization, dry_run=dry_run)
-            if dry_run:
+    from onceward.trust.erasure_scans import begin, complete
+
+    search = Search(Person(person), organization, tuple(erasers))
+    if dry_run:
+        try:
+            async with db.transaction(role="engine") as tx:
+                await search.follow_links(tx)
+                while await search.turn(tx):
+                    if progress is not None:
+                        progress(search)
                 raise DryRun
-            await audit.record(
-                tx,
-                "person.erased",
-                entity_type="person",
-                entity_id=whom.hash,
-                metadata={"rows": report.rows, "references": [each.hash for each in whom.references]},
-                actor=actor,
-                reason=reason,
-                organization=organization,
-            )
-            await tx.execute(RECORD, whom.forms, organization)
-    except DryRun:
-        return report
+        except DryRun:
+            return search.report(dry_run=True)
+    scan = await begin(db, search, actor=actor, reason=reason)
     await finish_erasures(db)
-    return report
+    if not wait:
+        return search.report()
+    return await complete(db, scan, search.erasers, progress)
 
 
 async def finish_erasures(db: Database) -> None:
@@ -183,89 +179,103 @@ async def finish_erasures(db: Database) -> None:
         await tx.execute(FINISH)
 
 
-async def _search_and_remove(
-    tx: Transaction, person: Person, erasers: Iterable[Eraser], organization: UUID | None, *, dry_run: bool
-) -> ErasureReport:
-    searched: list[Searched] = []
-    names: set[str] = set()
-    for eraser in erasers:
-        # Rows that are only reported are not locked: workers may need the rows of unfinished work.
-        changes = eraser.kept is None and eraser.waits != "true"
-        found = [each async for each in find(tx, eraser, person, organization, lock=changes)]
-        names.update(name for each in found for name in each.names if not person.is_named(name))
+@dataclass
+class Tally:
+    """What one eraser has found so far."""
+
+    rows: int = 0
+    waiting: int = 0
+    columns: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass
+class Search:
+    """One search for a person: what was found, and how far the tables are read."""
+
+    person: Person
+    organization: UUID | None
+    erasers: tuple[Eraser, ...]
+    found: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    names: set[str] = field(default_factory=set[str])
+    current: int = 0
+    """The eraser whose table is being read."""
+    last: list[str] | None = None
+    """The last row that was read there, by the index in whose order the table is read."""
+    examined: int = 0
+    _walks: dict[tuple[str, str], Walk | None] = field(default_factory=dict[tuple[str, str], "Walk | None"])
+
+    @property
+    def table(self) -> str:
+        """The table that is being read."""
+        return self.erasers[self.current].table if self.current < len(self.erasers) else ""
+
+    async def follow_links(self, tx: Transaction) -> None:
+        """Erase what indexes lead to. What stays is counted later, when its table is read."""
+        for eraser in self.erasers:
+            if eraser.linked is None or not (eraser.complete or changes(eraser)):
+                continue
+            if await self._walk(tx, eraser) is None:
+                continue
+            rows = await linked_rows(tx, eraser, self.person, self.organization, lock=changes(eraser))
+            await self._take(tx, eraser, rows if eraser.complete else [row for row in rows if not row.waits])
+
+    async def turn(self, tx: Transaction) -> bool:
+        """Read the next rows, and erase what is found. Return whether there are more."""
+        budget = TURN_ROWS
+        while budget > 0 and self.current < len(self.erasers):
+            eraser = self.erasers[self.current]
+            walk = None if eraser.complete else await self._walk(tx, eraser)
+            if walk is None:
+                self.current, self.last = self.current + 1, None
+                continue
+            lock = changes(eraser)  # rows that are only reported are not locked: workers may need them
+            read = await window(tx, eraser, self.person, self.organization, walk, self.last, lock=lock)
+            await self._take(tx, eraser, read.found)
+            self.examined += read.examined
+            budget -= read.examined
+            self.last = read.last
+            self.current += self.last is None
+        return self.current < len(self.erasers)
+
+    async def _walk(self, tx: Transaction, eraser: Eraser) -> Walk | None:
+        """Return in which order the table is read. None: it is not there, or has no rows of this organization."""
+        if not is_searched(eraser, self.organization):
+            return None
+        key = (eraser.table, eraser.scope)
+        if key not in self._walks:
+            self._walks[key] = await find_walk(tx, eraser, self.organization)
+        return self._walks[key]
+
+    async def _take(self, tx: Transaction, eraser: Eraser, found: Sequence[Found]) -> None:
+        self.names.update(name for each in found for name in each.names if not self.person.is_named(name))
         ready = [each for each in found if not each.waits]
         if ready and eraser.kept is None:
-            await _remove(tx, eraser, person, ready, organization)
-        searched.append(_searched(eraser, found))
-    return ErasureReport(tuple(searched), tuple(sorted(names)), dry_run)
+            await remove(tx, eraser, self.person, ready, self.organization)
+        tally = self.found.setdefault(eraser.name, Tally())
+        tally.waiting += len(found) - len(ready)
+        tally.rows += len(ready)
+        for each in found:
+            for column in each.columns:
+                tally.columns[column] = tally.columns.get(column, 0) + 1
+
+    def report(self, *, dry_run: bool = False) -> ErasureReport:
+        searched = (
+            Searched(each.name, each.table, tally.rows, tally.waiting, tally.columns, each.kept)
+            for each in self.erasers
+            for tally in (self.found.get(each.name, Tally()),)
+        )
+        return ErasureReport(tuple(searched), tuple(sorted(self.names)), dry_run)
 
 
-async def find(
-    tx: Transaction,
-    eraser: Eraser,
-    person: Person,
-    organization: UUID | None,
-    *,
-    lock: bool = False,
-    values: bool = False,
-) -> AsyncGenerator[Found]:
-    """Yield the rows of the organization that are about the person. PostgreSQL finds candidates, `Person` decides.
-
-    `lock` locks the candidates until the transaction ends; `values` returns the whole row.
-    """
-    if await tx.fetchval("select to_regclass($1) is null", eraser.table):
-        return
-    columns = ", ".join(f"{_value(eraser, column, kind)} as {column}" for column, kind in eraser.columns.items())
-    names = "".join(f", t.{name}::text" for name in eraser.names)
-    candidate = " or ".join(_candidate(eraser, column, kind) for column, kind in eraser.columns.items())
-    # The last conditions tell PostgreSQL the types of parameters that the statement may not use otherwise.
-    statement = (
-        f"select t.ctid::text as found_row, {eraser.waits} as found_waits, {eraser.key} as found_key,"
-        f" array_remove(array[null::text{names}], null) as found_names, {'to_jsonb(t)' if values else 'null::jsonb'}"
-        f" as found_values, {columns} from {eraser.table} t where {eraser.scope} and ({candidate})"
-        " and ($1::uuid is null or true) and $2::text[] is not null and $3::text[] is not null"
-        + (" for update of t" if lock else "")
-    )
-    async for row in tx.conn.cursor(statement, organization, person.forms, person.needles):
-        matched = tuple(name for name, kind in eraser.columns.items() if _matches(person, kind, row[name]))
-        if matched:
-            yield Found(
-                row["found_row"],
-                matched,
-                row["found_waits"],
-                row["found_key"],
-                tuple(row["found_names"]),
-                row["found_values"] or {},
-            )
+def changes(eraser: Eraser) -> bool:
+    """Return whether the eraser changes rows, and does not only report them."""
+    return eraser.kept is None and eraser.waits != "true"
 
 
-def _value(eraser: Eraser, column: str, kind: Kind) -> str:
-    value = eraser.values.get(column, f"t.{column}")
-    return value if kind in ("body", "list") else f"{value}::text"
-
-
-def _candidate(eraser: Eraser, column: str, kind: Kind) -> str:
-    value = eraser.values.get(column, f"t.{column}")
-    return CANDIDATE[kind if kind in CANDIDATE else "text"].format(value=value)
-
-
-def _matches(person: Person, kind: Kind, value: Any) -> bool:
-    match kind:
-        case "whole":
-            return person.is_named(value)
-        case "text":
-            return person.is_mentioned(value)
-        case "list":
-            return person.is_in_list(value)
-        case "json":
-            return value is not None and person.is_in_json(json.loads(value))
-        case "body":
-            return person.is_in_body(value)
-
-
-async def _remove(
+async def remove(
     tx: Transaction, eraser: Eraser, person: Person, found: Sequence[Found], organization: UUID | None
 ) -> None:
+    """Erase these rows."""
     if eraser.erase is not None:
         await eraser.erase(tx, person, found, organization)
     elif eraser.delete:
@@ -286,12 +296,3 @@ async def _remove(
             )
     if eraser.then is not None:
         await eraser.then(tx, person, found, organization)
-
-
-def _searched(eraser: Eraser, found: Sequence[Found]) -> Searched:
-    columns: dict[str, int] = {}
-    for each in found:
-        for column in each.columns:
-            columns[column] = columns.get(column, 0) + 1
-    waiting = sum(each.waits for each in found)
-    return Searched(eraser.name, eraser.table, len(found) - waiting, waiting, columns, eraser.kept)

@@ -64,6 +64,7 @@ ERASERS: tuple[Eraser, ...] = (
         " or $1::uuid is null and t.email <> 'erased-' || t.user_id || '@invalid')",
         key="t.user_id",
         names=("email", "user_id"),
+        linked="lower(t.email) = any($2) or t.user_id = any($5)",
     ),
     Eraser(
         name="api keys",
@@ -96,6 +97,7 @@ ERASERS: tuple[Eraser, ...] = (
 
 UNSEARCHED: dict[str, str] = {
     "onceward.erasures.*": "hashes of those who were erased",
+    "onceward.erasure_scans.*": "a person who is being erased; the names are deleted when that has ended",
     "onceward.unfinished_commands.*": "names of commands and hosts",
     "onceward.memberships.*": "only ids; deleted with the account",
     "onceward.sessions.*": "hashes, and where the person signed in; deleted with the account and when the session ends",

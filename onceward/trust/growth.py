@@ -25,4 +25,5 @@ GROWTH: dict[str, str] = {
     "onceward.proofs": "kept: one row for each check",
     "onceward.system_metrics": "deleted by `expired logins` after ONCEWARD_RETENTION_DAYS, 30 at least",
     "onceward.erasures": "kept for ever: hashes of those who were erased",
+    "onceward.erasure_scans": "kept: one row for each erasure; the names are deleted when it has ended",
 }

@@ -10,6 +10,7 @@ from onceward.context import Context
 from onceward.statements import read_statement
 from onceward.trust.anchors import Anchors, anchor_files
 from onceward.trust.erase import finish_erasures
+from onceward.trust.erasure_scans import continue_abandoned
 from onceward.trust.failures import forget_old
 from onceward.trust.keys import forget_old_addresses
 from onceward.trust.sealer import Sealer
@@ -49,5 +50,11 @@ def expired_logins(context: Context) -> Loop:
 
 
 def unfinished_erasures(context: Context) -> Loop:
-    """Return the loop that finishes the erasures of commands that were killed."""
-    return Loop("unfinished erasures", partial(finish_erasures, context.database), every_s=30)
+    """Return the loop that finishes the erasures of commands that were killed, or that did not wait."""
+    erasers = [eraser for each in context.features.load("erasers") for eraser in each]
+
+    async def finish() -> None:
+        await finish_erasures(context.database)
+        await continue_abandoned(context.database, erasers)
+
+    return Loop("unfinished erasures", finish, every_s=30)

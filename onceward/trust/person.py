@@ -111,6 +111,15 @@ class Person:
         return sorted(self._forms)
 
     @property
+    def spellings(self) -> list[str]:
+        """Return the references as they were given, and in lower case."""
+        return sorted(self._forms | {each.text for each in self.references})
+
+    @property
+    def uuids(self) -> list[UUID]:
+        return [UUID(form) for form in self.forms if _is_uuid(form)]
+
+    @property
     def needles(self) -> list[str]:
         return sorted({needle for each in self.references for needle in each.needles})
 

@@ -61,7 +61,7 @@ def ls(
     from onceward.workflows import operate
 
     criteria = operate.WorkflowFilter(name=name, state=state, key=key, attributes=_attributes(attribute or []))
-    rows = _call(lambda db: operate.find(db, criteria, before=before, limit=limit))
+    rows = _call(lambda db: operate.find(db, criteria, before=before, limit=limit)).rows
     listing(rows, columns=COLUMNS, as_json=as_json, empty="no workflows")
 
 

@@ -11,10 +11,11 @@ from uuid import UUID
 import structlog
 
 from onceward.db import Database, Transaction
-from onceward.statements import read_statement
+from onceward.statements import read_statement, scoped
 from onceward.trust import audit
 from onceward.trust.errors import NotFound
 from onceward.trust.identity import Identity
+from onceward.windows import LAST, Walked, Window, walk
 from onceward.work import in_batches
 from onceward.workflows import workflow_start
 from onceward.workflows.errors import WorkflowState
@@ -29,15 +30,19 @@ COLUMNS = """
             when w.sort_at > onceward.now() then 'sleeping' else 'due' end as phase,
        case when w.dead_reason is null and w.sort_at < 'infinity' then w.sort_at end as due_at
 """
-FIND = f"""
+FIND = scoped(f"""
 select {COLUMNS}
   from onceward.workflows f left join onceward.work w on w.id = f.id
- where ($1::text is null or f.name = $1) and ($2::text is null or f.state = $2)
-   and ($3::uuid is null or f.organization_id = $3)
-   and ($4::jsonb is null or f.attributes @> $4) and ($5::text is null or f.key = $5)
-   and ($6::bigint is null or f.id < $6)
- order by f.id desc limit $7
-"""
+ where f.id < $1 and f.id >= $2
+   and ($4::text is null or f.name = $4) and ($5::text is null or f.state = $5)
+   and ($6::uuid is null or f.organization_id = $6)
+   and ($7::jsonb is null or f.attributes @> $7) and ($8::text is null or f.key = $8)
+ order by f.id desc limit $3
+""")
+WINDOW = scoped("""
+select id from onceward.workflows
+ where id < $1 and id >= $2 and ($4::uuid is null or organization_id = $4) order by id desc offset $3 - 1 limit 1
+""")
 SHOW = f"""
 select {COLUMNS}, f.args, f.result
   from onceward.workflows f left join onceward.work w on w.id = f.id
@@ -63,13 +68,26 @@ class WorkflowFilter:
 
 
 async def find(
-    conn: Database | Transaction, criteria: WorkflowFilter, *, before: int | None = None, limit: int = 50
-) -> list[dict[str, Any]]:
-    """Return the matching workflows, newest first."""
-    rows = await conn.fetch(
-        FIND, criteria.name, criteria.state, criteria.organization, criteria.attributes, criteria.key, before, limit
-    )
-    return [dict(row) for row in rows]
+    conn: Database | Transaction,
+    criteria: WorkflowFilter,
+    *,
+    before: int | None = None,
+    limit: int = 50,
+    most: int | None = None,
+) -> Walked:
+    """Return the matching workflows, newest first, and where to continue. Examines `most` of them at most.
+
+    Keys and attributes have indexes.
+    """
+    filters = (criteria.name, criteria.state, criteria.organization, criteria.attributes, criteria.key)
+    statement = FIND.of(criteria.organization)
+    if criteria.key is not None or criteria.attributes is not None:
+        rows = await conn.fetch(statement, LAST if before is None else before, 0, limit + 1, *filters)
+        found = Walked(rows[:limit], rows[limit - 1]["id"] if len(rows) > limit else None)
+    else:
+        windows = (Window(WINDOW.of(criteria.organization), (criteria.organization,)),)
+        found = await walk(conn, statement, *filters, windows=windows, want=limit, before=before, most=most)
+    return Walked([dict(row) for row in found.rows], found.next, found.unfinished)
 
 
 async def show(conn: Database | Transaction, id: int, *, organization: UUID | None = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from onceward.context import Context
@@ -18,7 +18,9 @@ from onceward.web.api import database_of, engine_of
 from onceward.web.auth import require
 from onceward.web.exposure import ANYTHING, exposed
 from onceward.web.fields import Json, Moment, Number, Text, Why, example
+from onceward.web.paging import link_next
 from onceward.web.problems import Problem, invalid_request
+from onceward.windows import MOST_EXAMINED
 from onceward.work.offered import argument_errors, find_offered, not_offered
 from onceward.workflows import QUEUE, WorkflowState, operate
 from onceward.workflows.task import ConfiguredWorkflow
@@ -81,6 +83,8 @@ router = APIRouter(prefix="/api/v1/workflows", tags=["workflows"])
 @router.get("")
 async def find(
     db: Db,
+    request: Request,
+    response: Response,
     identity: Viewer,
     name: str | None = None,
     state: str | None = None,
@@ -91,11 +95,18 @@ async def find(
     before: Number | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> list[dict[str, Any]]:
+    """List workflows, newest first. `before` is the last id of the previous page.
+
+    A request examines about 8,000 workflows at most. If there may be more matches, the header `Link` has the URL of the
+    next page with `rel="next"`; a page can have fewer workflows than `limit`, or none, and still have a next page.
+    """
     # As the engine, filtered by organization: PostgreSQL does not use a jsonb index under row-level security.
     criteria = operate.WorkflowFilter(
         name=name, state=state, key=key, attributes=_object(attributes), organization=identity.organization
     )
-    return await operate.find(db, criteria, before=before, limit=limit)
+    found = await operate.find(db, criteria, before=before, limit=limit, most=MOST_EXAMINED)
+    link_next(request, response, before=found.next)
+    return found.rows
 
 
 @router.post(

@@ -281,6 +281,29 @@ async def test_a_payment_that_the_bank_took_back_is_not_shown_as_paid(practice: 
     assert await notices(practice) == ["DISPUTE_OPEN", "DISPUTE_WON" if won else "DISPUTE_LOST"]
 
 
+@pytest.mark.parametrize(("by", "refunded"), [("clinic", 8000), ("patient", 2000)])
+async def test_a_cancellation_during_a_dispute_is_refunded_once_the_clinic_gets_the_money(
+    practice: Practice, by: str, refunded: int
+) -> None:
+    """The share is that of the cancellation, however long the bank decides; the question to the patient names the fee."""
+    practice.app.use_settings(ClinicSettings.model_validate({"late_refund_percent": 25}))
+    appointment = await practice.appointment(price=8000, hours=23)
+    intent = await practice.pay(appointment)
+    dispute = practice.stripe.open_dispute(intent)["id"]
+    await practice.deliver_stripe()
+    async with practice.acting() as tx:
+        row = await bookings.appointment(tx, appointment)
+        assert await payments.cancellation_fee(tx, row) == 6000
+    await cancel(practice, appointment, by=by)
+    await practice.deliver_stripe()
+    assert await practice.refunds() == []
+    await practice.clock.advance(days=30)
+    practice.stripe.close_dispute(dispute, won=True)
+    await practice.deliver_stripe()
+    await practice.deliver_stripe(again=True)
+    assert await practice.refunds() == [(refunded, "done", "appointment_cancelled")]
+
+
 async def test_a_lost_webhook_is_found_when_the_patient_returns(practice: Practice) -> None:
     appointment = await practice.appointment(price=8000)
     practice.stripe.pay(await practice.link(appointment))  # and no webhook comes

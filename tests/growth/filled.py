@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from onceward.db import Database
+from tests.growth.filled_apps import fill_apps
 
 SMALL = 10
 """How many rows of each kind the small organization has."""
@@ -87,10 +88,14 @@ select setval('onceward.ids', 20 * {step});
 """
 
 
-async def fill(db: Database, rows: int, *, large: UUID, small: UUID) -> None:
-    """Fill the large tables, without triggers."""
+async def fill(db: Database, rows: int, *, large: UUID, small: UUID, apps: bool = False) -> None:
+    """Fill the large tables, without triggers; and those of the apps."""
     text = FILL.format(rows=rows, small=SMALL, step=10 * rows, large_id=large, small_id=small)
     async with db.acquire() as conn:
         await conn.execute(f"set session_replication_role = replica; {text}; reset session_replication_role")
+        if apps:
+            await conn.execute("set session_replication_role = replica")
+            await fill_apps(conn)
+            await conn.execute("reset session_replication_role")
         await conn.execute("drop table made")
         await conn.execute("vacuum analyze")

@@ -65,7 +65,10 @@ LOOPS: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         for n in range(3)
         for statement in retained(lambda db, keep, n=n: retention.old_records(db, keep=keep)[n])
     ],
-    "unfinished erasures": [(read_statement("trust", "finish_erasures"), ())],
+    "unfinished erasures": [
+        (read_statement("trust", "finish_erasures"), ()),
+        (read_statement("trust", "list_erasure_scans"), (["messages"],)),
+    ],
     "claims": [(work.RELEASE_UNKNOWN, (1, [7]))],
     "stranded work": [
         (work.MOVING_QUEUES, ()),

@@ -118,7 +118,7 @@ async def test_workflows_are_found_by_what_they_are_about(bench: Make) -> None:
     await b.drain()
 
     async def ids(**wanted: Any) -> list[int]:
-        return [row["id"] for row in await operate.find(b.db, operate.WorkflowFilter(**wanted))]
+        return [row["id"] for row in (await operate.find(b.db, operate.WorkflowFilter(**wanted))).rows]
 
     assert await ids(attributes={"city": "Bonn"}) == [first]
     assert await ids(organization=ours) == [first]
@@ -137,7 +137,10 @@ async def test_ended_workflows_are_pruned_and_keys_stay_taken(bench: Make) -> No
     assert await operate.prune(b.db, keep=timedelta(days=1)) == 0
     assert await operate.prune(b.db, keep=timedelta(0)) == 1
     assert (await b.engine.start_workflow(repair.unique("order:2"), order=2)).id == keyed
-    assert sorted([row["name"] for row in await operate.find(b.db, operate.WorkflowFilter())]) == ["approval", "repair"]
+    assert sorted(row["name"] for row in (await operate.find(b.db, operate.WorkflowFilter())).rows) == [
+        "approval",
+        "repair",
+    ]
 
 
 async def test_workflow_that_no_worker_knows_waits_aside_and_is_a_dead_letter_after_a_day(bench: Make) -> None:

@@ -209,9 +209,8 @@ async def cancel(tx: Tx, id: UUID, *, by: Literal["clinic", "patient"], reason: 
     await withdraw_reminders(tx, id, "cancelled")
     from onceward_apps.clinic import jobs, payments
 
-    number = await appointments.count_cancellations(tx, id)
-    key = "cancelled" if number == 1 else f"cancelled:{number}"
     share = await payments.share_returned(tx, row, by=by)
+    key = await payments.cancellation_key(tx, id)
     await payments.end_cancelled(tx, id, share_percent=share, key=key, actor=actor)
     if row["room_name"] is not None:
         await tx.enqueue(

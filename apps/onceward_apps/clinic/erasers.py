@@ -105,6 +105,7 @@ ERASERS: tuple[Eraser, ...] = (
         columns={"number": "whole"},
         erase=forget_contacts,
         names=("number",),
+        linked="t.number = any($4)",
     ),
     # Rows that stay without the person: an export shows them, an erasure blanks their texts through the patient.
     Eraser(
@@ -112,24 +113,32 @@ ERASERS: tuple[Eraser, ...] = (
         table="clinic.appointments",
         columns={"patient_id": "whole"},
         kept="an appointment names nobody once its patient is erased",
+        linked="t.patient_id = any($5)",
+        complete=True,
     ),
     Eraser(
         name="texts of patients",
         table="clinic.inbound_messages",
         columns={"patient_id": "whole"},
         kept="the text is removed with the patient",
+        linked="t.patient_id = any($5)",
+        complete=True,
     ),
     Eraser(
         name="stays in video rooms",
         table="clinic.room_participants",
         columns={"room_name": "whole"},
         kept="the names in a patient's rooms are removed with the patient",
+        linked="t.room_name = any($4)",
+        complete=True,
     ),
     Eraser(
         name="recordings of rooms",
         table="clinic.recordings",
         columns={"room_name": "whole"},
         kept="the file is deleted at Daily when the patient is erased",
+        linked="t.room_name = any($4)",
+        complete=True,
     ),
     # After the others, because it also changes their rows: a person may be known by one of several names.
     Eraser(
@@ -150,6 +159,8 @@ ERASERS: tuple[Eraser, ...] = (
         " and a.status in ('scheduled', 'confirmed', 'in_progress')"
         " and a.starts_at > onceward.now() - interval '1 day')",
         names=("id", "reference", "phone", "whatsapp", "email"),
+        linked="t.id = any($5) or t.reference = any($4) or t.phone = any($4) or t.whatsapp = any($4)"
+        " or lower(t.email) = any($2)",
     ),
     Eraser(
         name="doctors",

@@ -4,7 +4,7 @@ Stripe."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -78,7 +78,14 @@ async def follow_refund(refund: Refund, tx: Tx) -> None:
 
 @app.payments.on_disputed(APPOINTMENT)
 async def follow_dispute(dispute: Dispute, tx: Tx) -> None:
-    await refresh(tx, UUID(dispute.payment.subject_id))
+    """Show the dispute. If the clinic gets the money of an appointment that was cancelled meanwhile, the patient gets
+    the share of the cancellation: while the bank decided, nothing could be refunded."""
+    row = await refresh(tx, UUID(dispute.payment.subject_id))
+    if dispute.status != "won" or dispute.payment.status == "disputed" or row["status"] != "cancelled":
+        return
+    cancelled_at = await appointments.cancelled_at(tx, row["id"])
+    share = await share_returned(tx, row, by=row["cancelled_by"], at=cancelled_at)
+    await end_cancelled(tx, row["id"], share_percent=share, key=await cancellation_key(tx, row["id"]), actor="disputes")
 
 
 async def refresh(tx: Tx, appointment_id: UUID) -> Any:
@@ -200,13 +207,13 @@ async def _was_refunded_for(tx: Tx, payment: Payment, amount: int, reason: str) 
     )
 
 
-async def share_returned(tx: Tx, row: Any, *, by: Literal["clinic", "patient"]) -> int:
-    """Return the percentage of the price that a cancellation now gives back."""
+async def share_returned(tx: Tx, row: Any, *, by: Literal["clinic", "patient"], at: datetime | None = None) -> int:
+    """Return the percentage of the price that a cancellation at this time, or now, gives back."""
     configured = settings()
     return refund_share(
         by=by,
         starts_at=row["starts_at"],
-        now=await people.now(tx),
+        now=at or await people.now(tx),
         full_until=timedelta(hours=configured.refund_hours),
         late_percent=configured.late_refund_percent,
     )
@@ -218,9 +225,17 @@ async def cancellation_fee(tx: Tx, row: Any) -> int:
     fee = 0
     for payment in await _payments(tx, row["id"]):
         if payment.decision == "accepted" and payment.is_exact:
-            left = await tx.payments.refundable(payment.id)
+            # While the bank decides, nothing can be refunded, but the clinic may get the money.
+            is_open = payment.status == "disputed"
+            left = payment.received - payment.refunded if is_open else await tx.payments.refundable(payment.id)
             fee += max(0, left - payment.received * share // 100)
     return fee
+
+
+async def cancellation_key(tx: Tx, appointment_id: UUID) -> str:
+    """Return the name of the last cancellation: its refund is made once."""
+    number = await appointments.count_cancellations(tx, appointment_id)
+    return "cancelled" if number == 1 else f"cancelled:{number}"
 
 
 async def end_cancelled(tx: Tx, appointment_id: UUID, *, share_percent: int, key: str, actor: str) -> None:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from onceward.trust import Eraser
 
+# A course that is being generated needs the tier of its user, and what they have spent of the cap of the month.
+GENERATING = (
+    "exists (select from coursegen.courses c where c.organization_id = t.organization_id and c.user_id = t.user_id"
+    " and c.status in ('queued', 'generating'))"
+)
+
 ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="courses",
@@ -20,6 +26,7 @@ ERASERS: tuple[Eraser, ...] = (
         # A course that is being generated needs its description.
         waits="t.status in ('queued', 'generating')",
         names=("user_id",),
+        linked="t.user_id = any($5)",
     ),
     Eraser(
         name="progress of courses",
@@ -70,7 +77,10 @@ ERASERS: tuple[Eraser, ...] = (
         table="coursegen.users",
         columns={"user_id": "whole"},
         delete=True,
+        waits=GENERATING,
         names=("user_id",),
+        linked="t.user_id = any($5)",
+        complete=True,
     ),
     Eraser(
         name="calls to the language model",
@@ -86,7 +96,10 @@ ERASERS: tuple[Eraser, ...] = (
         table="coursegen.user_costs",
         columns={"user_id": "whole"},
         delete=True,
+        waits=GENERATING,
         names=("user_id",),
+        linked="t.user_id = any($5)",
+        complete=True,
     ),
 )
 

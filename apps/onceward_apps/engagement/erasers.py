@@ -39,6 +39,8 @@ ERASERS: tuple[Eraser, ...] = (
         table="engagement.transitions",
         columns={"user_id": "whole"},
         delete=True,
+        linked="t.user_id = any($5)",
+        complete=True,
     ),
     # After the others, because it also deletes their rows: a person may be known by number only.
     Eraser(
@@ -47,6 +49,8 @@ ERASERS: tuple[Eraser, ...] = (
         columns={"user_id": "whole", "whatsapp_jid": "whole"},
         erase=forget_users,
         names=("user_id", "whatsapp_jid"),
+        linked="t.user_id = any($5) or t.whatsapp_jid = any($2)",
+        complete=True,
     ),
 )
 

@@ -52,6 +52,7 @@ ERASERS: tuple[Eraser, ...] = (
         erase=forget_students,
         together=True,
         names=("email",),
+        linked="lower(t.email) = any($2)",
     ),
     Eraser(
         name="survey answers on enrolments",

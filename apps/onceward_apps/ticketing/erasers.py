@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from onceward.trust import Eraser
 
+# The expression is that of the index `checkouts_words`.
+ORDERS_OF_PERSON = """
+to_tsvector('simple', coalesce(coalesce(nullif(c.name, ''), c.email), '') || ' ' || coalesce(c.email, ''))
+    @@ to_tsquery('simple', (
+        select string_agg(quote_literal(translate(n, '\\', ' ')), ' | ') from unnest($2::text[]) n))
+"""
+
 ERASERS: tuple[Eraser, ...] = (
-    Eraser(
-        name="ticket orders",
-        table="ticketing.checkouts",
-        columns={"email": "whole", "name": "text", "user_id": "whole", "customer": "whole", "answers": "json"},
-        blank={"email": "'erased@invalid'", "name": "''", "user_id": "null", "customer": "null", "answers": "null"},
-        together=True,
-        # An order that is being paid needs an address for its tickets.
-        waits="t.status = 'started'",
-        names=("email", "user_id"),
-    ),
-    Eraser(
-        name="results of ticket orders",
-        table="ticketing.checkouts",
-        columns={"result": "json"},
-        blank={"result": """'{"erased": true}'"""},
-        waits="t.status = 'started'",
-    ),
+    # Before the orders, which lead to them.
     Eraser(
         name="tickets",
         table="ticketing.tickets",
@@ -34,6 +25,25 @@ ERASERS: tuple[Eraser, ...] = (
         },
         together=True,
         names=("holder_email", "user_id"),
+        linked=f"t.checkout_id in (select c.id from ticketing.checkouts c where {ORDERS_OF_PERSON})",
+    ),
+    Eraser(
+        name="ticket orders",
+        table="ticketing.checkouts",
+        columns={"email": "whole", "name": "text", "user_id": "whole", "customer": "whole", "answers": "json"},
+        blank={"email": "'erased@invalid'", "name": "''", "user_id": "null", "customer": "null", "answers": "null"},
+        together=True,
+        # An order that is being paid needs an address for its tickets.
+        waits="t.status = 'started'",
+        names=("email", "user_id"),
+        linked=f"t.id in (select c.id from ticketing.checkouts c where {ORDERS_OF_PERSON})",
+    ),
+    Eraser(
+        name="results of ticket orders",
+        table="ticketing.checkouts",
+        columns={"result": "json"},
+        blank={"result": """'{"erased": true}'"""},
+        waits="t.status = 'started'",
     ),
     Eraser(
         name="invoices",
@@ -56,6 +66,7 @@ ERASERS: tuple[Eraser, ...] = (
         blank={"email": "t.id || '@erased.invalid'", "name": "''"},
         together=True,
         names=("email",),
+        linked="lower(t.email) = any($2)",
     ),
     Eraser(
         name="bank transfers",

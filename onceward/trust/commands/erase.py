@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onceward.cli.progress import progress
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import features_here, opened_database, run
 
@@ -40,11 +41,15 @@ def erase(
     reason: Annotated[str | None, typer.Option("--reason", help="Reason, which is written to the audit log.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be erased; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    background: Annotated[
+        bool, typer.Option("--background", help="Let the running processes read the tables; do not wait for them.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a person's data from one organization, in one transaction. This cannot be undone.
+    """Remove a person's data from one organization. This cannot be undone.
 
-    The command first shows what it would erase and asks for confirmation.
+    The command first shows what it would erase and asks for confirmation. It erases at once what indexes lead to, and
+    then reads the tables in turns. If it is stopped, the running processes continue.
     """
     _one_scope(organization, instance=instance)
 
@@ -53,15 +58,18 @@ def erase(
         from onceward.trust.erase import erase
 
         async with opened_database() as db:
-            return await erase(
-                db,
-                person,
-                _erasers(),
-                organization=await _organization_id(db, organization),
-                actor=COMMAND_LINE,
-                reason=reason,
-                dry_run=dry,
-            )
+            with progress() as tell:
+                return await erase(
+                    db,
+                    person,
+                    _erasers(),
+                    organization=await _organization_id(db, organization),
+                    actor=COMMAND_LINE,
+                    reason=reason,
+                    dry_run=dry,
+                    wait=not background,
+                    progress=lambda search: tell(f"{search.examined:,} rows read, now {search.table}"),
+                )
 
     if not dry_run and not yes:
         _show(run(work(dry=True)))
@@ -71,6 +79,10 @@ def erase(
         document(report.as_json())
     else:
         _show(report)
+        if background and not dry_run:
+            say(
+                "The running processes read the tables now. The audit log records `person.erased` when they have ended."
+            )
 
 
 def export(
@@ -86,13 +98,15 @@ def export(
         from onceward.trust.export import export
 
         async with opened_database() as db:
-            return await export(
-                db,
-                person,
-                _erasers(),
-                organization=await _organization_id(db, organization),
-                actor=COMMAND_LINE,
-            )
+            with progress() as tell:
+                return await export(
+                    db,
+                    person,
+                    _erasers(),
+                    organization=await _organization_id(db, organization),
+                    actor=COMMAND_LINE,
+                    progress=lambda eraser, examined: tell(f"{examined:,} rows read, now {eraser.table}"),
+                )
 
     document(run(work()))
 

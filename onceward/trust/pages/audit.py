@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from onceward.db import Transaction
-from onceward.trust import list_entries
+from onceward.trust.audit import AuditEntry, EntryFilter, search_entries
 from onceward.trust.people import names_of
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.pagination import PAGE
+from onceward.windows import MOST_EXAMINED
 from onceward.work.consequences import existing
 
 HEAD = "select number, sealed_at from onceward.audit_seals order by number desc limit 1"
@@ -16,23 +17,24 @@ PENDING = "select count(*) from (select from onceward.audit_pending limit 1001) 
 
 
 async def load(view: View) -> dict[str, Any]:
-    entries = await list_entries(
+    given = (view.text(name) or None for name in ("action", "entity_type", "entity_id"))
+    found = await search_entries(
         cast(Transaction, view.conn),
-        organization=view.organization,
-        action=view.text("action") or None,
-        entity_type=view.text("entity_type") or None,
-        entity_id=view.text("entity_id") or None,
+        EntryFilter(view.organization, *given),
         before=view.number("before"),
-        limit=PAGE + 1,
+        limit=PAGE,
+        most=MOST_EXAMINED,
     )
-    causes = {entry.caused_by for entry in entries[:PAGE] if entry.caused_by is not None}
+    entries: list[AuditEntry] = found.rows
+    causes = {entry.caused_by for entry in entries if entry.caused_by is not None}
     return {
         "title": "Audit log",
         # A cause can be gone, or belong to the instance. Its number is not a link then.
         "shown_causes": await existing(cast(Transaction, view.conn), causes, view.site.traced),
         "names": await names_of(view.site.database, {entry.actor for entry in entries}),
-        "entries": entries[:PAGE],
-        "next": entries[PAGE - 1].id if len(entries) > PAGE else None,
+        "entries": entries,
+        "next": found.next,
+        "unfinished": found.unfinished,
         "head": await view.conn.fetchrow(HEAD) if view.everything else None,
         "pending": await view.conn.fetchval(PENDING) if view.everything else 0,
         "linked": {*view.site.contributed.paths, "work"},

@@ -6,17 +6,20 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel
 
 from onceward.context import Context
 from onceward.db import Database
-from onceward.trust import AuditEntry, Identity, list_entries, transaction_for
+from onceward.trust import AuditEntry, Identity, transaction_for
+from onceward.trust.audit import EntryFilter, search_entries
 from onceward.trust.chain import Head, prove
 from onceward.web.api import context_of, database_of
 from onceward.web.auth import require
 from onceward.web.fields import Moment, Number
+from onceward.web.paging import link_next
 from onceward.web.problems import Problem
+from onceward.windows import MOST_EXAMINED
 
 TheContext = Annotated[Context, Depends(context_of)]
 Db = Annotated[Database, Depends(database_of)]
@@ -56,6 +59,8 @@ router = APIRouter(prefix="/api/v1", tags=["evidence"])
 @router.get("/audit")
 async def audit(
     db: Db,
+    request: Request,
+    response: Response,
     identity: Viewer,
     action: str | None = None,
     entity_type: str | None = None,
@@ -63,16 +68,16 @@ async def audit(
     before: Number | None = None,
     limit: Limit = 100,
 ) -> list[AuditEntry]:
+    """List audit entries, newest first. `before` is the last id of the previous page.
+
+    A request examines about 8,000 entries at most. If there may be more matches, the header `Link` has the URL of the
+    next page with `rel="next"`; a page can have fewer entries than `limit`, or none, and still have a next page.
+    """
+    filters = EntryFilter(identity.organization, action, entity_type, entity_id)
     async with transaction_for(db, identity) as tx:
-        return await list_entries(
-            tx,
-            organization=identity.organization,
-            action=action,
-            entity_type=entity_type,
-            entity_id=entity_id,
-            before=before,
-            limit=limit,
-        )
+        found = await search_entries(tx, filters, before=before, limit=limit, most=MOST_EXAMINED)
+    link_next(request, response, before=found.next)
+    return found.rows
 
 
 @router.get("/audit/verify")

@@ -32,6 +32,8 @@ create unique index patients_reference on clinic.patients (organization_id, refe
 create index patients_newest on clinic.patients (organization_id, created_at, id);
 create index patients_phone on clinic.patients (organization_id, phone) where phone is not null;
 create index patients_whatsapp on clinic.patients (organization_id, whatsapp) where whatsapp is not null;
+create index patients_name on clinic.patients (organization_id, lower(name));
+create index patients_email on clinic.patients (organization_id, lower(email)) where email is not null;
 select onceward.protect('clinic.patients');
 
 create table clinic.contacts (
@@ -139,6 +141,7 @@ create table clinic.inbound_messages (
 );
 create index inbound_unanswered on clinic.inbound_messages (organization_id, id) where needs_answer and answered_at is null;
 create index inbound_appointment on clinic.inbound_messages (organization_id, appointment_id, id) where appointment_id is not null;
+create index inbound_patient on clinic.inbound_messages (organization_id, patient_id) where patient_id is not null;
 create index inbound_contact on clinic.inbound_messages (organization_id, contact_id, id);
 select onceward.protect('clinic.inbound_messages');
 

@@ -108,6 +108,15 @@ async def clear_cancellation(tx: Tx, id: UUID) -> Row:
     )
 
 
+async def cancelled_at(tx: Tx, id: UUID) -> datetime:
+    """Return when an appointment was cancelled for the last time."""
+    return await tx.fetchval(
+        "select at from clinic.appointment_history where organization_id = onceward.organization()"
+        " and appointment_id = $1 and trigger = 'cancel' order by id desc limit 1",
+        id,
+    )
+
+
 async def count_cancellations(tx: Tx, id: UUID) -> int:
     """Return how often an appointment was cancelled: it can be restored."""
     return await tx.fetchval(

@@ -74,7 +74,7 @@ create table learning.submission_files (
     created_at timestamptz not null default onceward.now(),
     foreign key (submission_id, organization_id) references learning.submissions (id, organization_id)
 );
-create index submission_files_by_submission on learning.submission_files (submission_id) where discarded_at is null;
+create index submission_files_by_submission on learning.submission_files (submission_id);
 create index submission_files_to_delete on learning.submission_files (created_at) where discarded_at is not null or stored_at is null;
 select onceward.protect('learning.submission_files');
 

@@ -509,6 +509,7 @@ create table ticketing.waitlist (
 create unique index waitlist_once on ticketing.waitlist (event_id, lower(email)) where status in ('waiting', 'offered');
 create index waitlist_line on ticketing.waitlist (event_id, created_at, id) where status = 'waiting';
 create index waitlist_open on ticketing.waitlist (event_id) where status in ('waiting', 'offered');
+create index waitlist_email on ticketing.waitlist (organization_id, lower(email));
 create index waitlist_newest on ticketing.waitlist (organization_id, created_at, id);
 select onceward.protect('ticketing.waitlist');
 
