@@ -31,6 +31,22 @@ async def suppress(
     return bool(await tx.fetchval(SUPPRESS, tx.organization, address, reason, source, status, message))
 
 
+async def suppress_by_hand(tx: Transaction, address: str, *, source: str, by: str | Identity, reason: str) -> bool:
+    """Suppress an address for an operator, with an audit entry. Return False if it was suppressed already."""
+    if not await suppress(tx, address, reason="operator", source=source):
+        return False
+    await record(
+        tx,
+        "mail.suppress",
+        entity_type="suppression",
+        entity_id=await tx.fetchval("select left(onceward.person_hash($1), 12)", address),
+        actor=by,
+        reason=reason,
+        organization=tx.organization,
+    )
+    return True
+
+
 async def suppress_recipient_of(
     tx: Transaction, message: int, *, reason: str, source: str, status: str | None = None
 ) -> bool:

@@ -30,8 +30,9 @@ insert into onceward.payment_disputes (payment_id, reference, status, amount, cu
 values ($1, $2, $3, $4, $5, $6, onceward.now() + $7, $8) returning *
 """
 REFUSED_FOR_DISPUTE = """
-select * from onceward.payment_refunds where payment_id = $1 and status = 'failed' and why = 'disputed' order by
-created_at for update
+select * from onceward.payment_refunds
+ where payment_id = $1 and (status = 'failed' and why = 'disputed' or status = 'settled' and why = 'lost')
+ order by created_at for update
 """
 
 
@@ -53,6 +54,8 @@ async def apply(tx: Any, subject: Subject, row: Row, report: DisputeReport) -> s
         return "known"  # a reversal is the end of a dispute that the app hears of
     if report.state == "won":
         await _refund_again(tx, row)
+    elif report.state == "lost":
+        await refunds.cover_lost(tx, row)
     dispute = await tx.fetchrow("select * from onceward.payment_disputes where id = $1", dispute["id"])
     await _tell(tx, row, dispute)
     if (hook := subject.hooks.get("on_disputed")) is not None:
@@ -83,8 +86,8 @@ async def _store(tx: Any, row: Row, dispute: Row, report: DisputeReport) -> None
 
 
 async def _refund_again(tx: Any, row: Row) -> None:
-    """Request the refunds again that the service refused because of the dispute. Those that were settled stay
-    settled."""
+    """Request the refunds again that the service refused because of the dispute, also those that a dispute settled
+    which was lost at first. Those that a person settled stay settled."""
     for refund in await tx.fetch(REFUSED_FOR_DISPUTE, row["id"]):
         left = await refunds.refundable(tx, row)
         if left > 0:

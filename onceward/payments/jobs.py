@@ -168,7 +168,7 @@ class Jobs:
             if current["status"] != "sent" or current["attempt"] != attempt:
                 return current["status"]
             why = answer.why if isinstance(answer, RefundRefused) else None
-            if why == "nothing_left" and row["refunded"] >= row["received"]:
+            if why in ("nothing_left", "disputed") and refunds.is_gone(row):
                 return await refunds.cover(tx, row, current)
             return await refunds.fail(tx, subject, row, current, failure or "", why=why)
 

@@ -38,6 +38,10 @@ UNDER_WAY = """
 select coalesce(sum(amount), 0)::bigint from onceward.payment_refunds
  where payment_id = $1 and status in ('requested', 'sent', 'pending')
 """
+COVERED = "the money went back by a refund that was made at the service"
+FAILED = """
+select * from onceward.payment_refunds where payment_id = $1 and status = 'failed' order by created_at for update
+"""
 BY_KEY = "select * from onceward.payment_refunds where payment_id = $1 and key = $2"
 
 
@@ -215,11 +219,28 @@ async def _cover(tx: Any, row: Row, made: Row) -> None:
 
 
 async def cover(tx: Any, row: Row, refund: Row) -> str:
-    """Settle a refund that the service refuses because all of the money went back: by a refund that was made there."""
-    note = "the money went back by a refund that was made at the service"
-    changed = await store.change(tx, "payment_refunds", refund["id"], status="settled", note=note, ask_at=None)
+    """Settle a refund for which nothing is left: refunds at the service gave the money back, or a dispute took it."""
+    is_lost = row["refunded"] < row["received"]
+    note = "the buyer's bank took the money back: the dispute was lost" if is_lost else COVERED
+    why = "lost" if is_lost else refund["why"]
+    changed = await store.change(
+        tx, "payment_refunds", refund["id"], status="settled", note=note, why=why, failure=None, ask_at=None
+    )
     await _audit(tx, changed, "refund.settled")
     return "settled"
+
+
+async def cover_lost(tx: Any, row: Row) -> None:
+    """Settle the refunds that failed if a lost dispute has taken what they were to give back."""
+    if row["status"] == "lost" and await refundable(tx, row) <= 0:
+        for refund in await tx.fetch(FAILED, row["id"]):
+            await cover(tx, row, refund)
+
+
+def is_gone(row: Row) -> bool:
+    """Return whether all money of a payment went back, by refunds or by disputes that are decided."""
+    taken = row["withheld"] if row["status"] == "lost" else 0
+    return row["refunded"] + taken >= row["received"]
 
 
 async def _finish(
@@ -349,6 +370,7 @@ async def restart(tx: Any, row: Row, refund: Row, *, amount: int) -> Row:
         earlier=earlier,
         failure=None,
         why=None,
+        note=None,
         asks=0,
         ask_at=row["now"] + FIRST_ASK,
     )

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from onceward.messages import read_reply
-from onceward_apps.clinic import bookings, cancellation_undo, correspondence
+from onceward_apps.clinic import bookings, cancellation_undo, correspondence, payments
 from onceward_apps.clinic.app import ClinicSettings
 from onceward_apps.clinic.errors import NotAllowed
 from onceward_apps.clinic.model import Asked, meaning
@@ -225,10 +225,20 @@ async def test_staff_undo_a_cancellation(practice: Practice) -> None:
     async with practice.acting() as tx:
         with pytest.raises(NotAllowed, match="restore is not possible"):
             await cancellation_undo.restore(tx, appointment, actor=ACTOR)
+    # The money went back with the cancellation: a new link asks for it, and another payment is one too many.
+    await practice.clock.advance(minutes=2)
+    await practice.pay(appointment)
+    assert (await practice.status(appointment))[1] == "paid"
+    async with practice.acting() as tx:
+        with pytest.raises(NotAllowed, match="is paid"):
+            await payments.request_link(tx, appointment)
     async with practice.acting() as tx:
         await bookings.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
+    await practice.deliver_stripe()
     await practice.drain()
     assert practice.daily.rooms == {}
+    assert [(amount, status) for amount, status, _ in await practice.refunds()] == [(8000, "done")] * 2
+    assert await practice.status(appointment) == ("cancelled", "refunded")
 
 
 async def test_a_part_that_went_back_is_not_all_that_a_second_cancellation_returns(practice: Practice) -> None:

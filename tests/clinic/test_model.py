@@ -66,6 +66,9 @@ def unpaid(status: str, **fields: Any) -> Payment:
         ([paid(decision="returned")], "refund_pending"),
         ([paid(decision="returned", refunded=100)], "refunded"),
         ([paid(decision="returned", refunded=100), unpaid("open")], "pending"),
+        ([paid(refunded=100), unpaid("open")], "pending"),
+        ([paid(refunded=100), unpaid("expired")], "refunded"),
+        ([paid(refunded=100), paid()], "paid"),
     ],
 )
 def test_the_payment_status_follows_from_the_payments(payments: list[Payment], status: str) -> None:

@@ -199,6 +199,44 @@ async def test_people_of_a_company_take_its_seats_and_a_seat_stays_with_the_comp
     await school.verify()
 
 
+@pytest.mark.acceptance("featuresThatMeet")
+async def test_who_takes_a_seat_of_the_company_while_paying_gets_the_money_back_and_the_code_is_free(
+    school: School,
+) -> None:
+    cohort, discount = await school.cohort(), await code(school, most_uses=1)
+    block, _ = await reserve(school, cohort, 1)
+    ada = await school.student("Ada")
+    session = await start(school, cohort, ada)
+    async with school.transaction() as tx:
+        enrollment = await seats.take(tx, block, ada)
+    school.stripe.pay(session)
+    await school.deliver()
+    assert (await school.payment(session))["decision"] == "returned"
+    assert await uses(school, discount) == (0, 0)
+    assert [each["amount"] for each in school.stripe.books.refunds.values()] == [39920]
+    with pytest.raises(LearningError, match="nothing remains"):
+        async with school.transaction() as tx:
+            await refund_part(tx, enrollment, Money(100, "EUR"), reason="ill", actor="op")
+    await school.refund(enrollment)
+    assert (await school.status(enrollment), await school.free(cohort)) == ("REFUNDED", 9)
+    # The same person pays with the code after all; a part goes back, and the bank takes the rest.
+    session = await start(school, cohort, ada)
+    school.stripe.pay(session)
+    await school.deliver()
+    bought = await school.enrolled(session)
+    assert bought is not None
+    async with school.transaction() as tx:
+        await refund_part(tx, bought, Money(9920, "EUR"), reason="ill", actor="op")
+    await school.deliver()
+    charge = (await school.payment(session))["charge"]
+    school.stripe.close_dispute(school.stripe.open_dispute(charge, amount=30000)["id"], won=False)
+    await school.deliver()
+    row = await school.row("enrollments", id=bought)
+    assert (row["status"], row["refund_amount"], row["partial_refund"]) == ("REFUNDED", 39920, 9920)
+    assert await uses(school, discount) == (0, 1)
+    await school.verify()
+
+
 async def test_two_people_who_take_the_last_seat_at_once_are_one_too_many(school: School) -> None:
     cohort = await school.cohort()
     block, _ = await reserve(school, cohort, 1)

@@ -116,6 +116,35 @@ async def test_a_settled_refund_is_settled_for_good(till: Till) -> None:
             await tx.payments.repeat(refund_id)
 
 
+@pytest.mark.parametrize("answered_late", [False, True])
+async def test_a_refund_that_was_refused_for_a_dispute_ends_with_the_dispute(till: Till, answered_late: bool) -> None:
+    """The bank gives the buyer the money: nobody has to settle the refund, which would book it a second time."""
+    payment_id, charge = await till.buy()
+    dispute = till.world.dispute(charge)
+    refund_id = await refund(till, payment_id)
+    if not answered_late:
+        await till.work()
+        assert till.shop.words == ["paid", "dispute open", "refund failed"]
+    till.world.move_dispute(dispute, "lost")
+    await till.deliver()
+    await till.work()
+    async with till.tx() as tx:
+        [row] = await tx.fetch("select status, booked, why from onceward.payment_refunds")
+    assert tuple(row.values()) == ("settled", 0, "lost")
+    with pytest.raises(NotRefundable, match="is settled"):
+        async with till.tx() as tx:
+            await tx.payments.settle(refund_id, note="bank transfer")
+    assert await till.cash() == {"EUR": 0} == till.world.balance()
+    assert (await till.balance("bank"), await till.balance("dispute_losses")) == (0, 10600)
+    till.world.move_dispute(dispute, "won")  # the bank thinks again
+    await till.deliver()
+    await till.work()
+    assert till.world.refunded(charge) == 10600
+    assert await till.cash() == {"EUR": 0} == till.world.balance()
+    assert await till.balance("dispute_losses") == 0
+    assert (await till.payment(payment_id)).status == "refunded"
+
+
 async def test_an_old_report_of_a_refund_that_came_back_and_was_settled_changes_nothing(till: Till) -> None:
     payment_id, _ = await till.buy()
     refund_id = await refund(till, payment_id)

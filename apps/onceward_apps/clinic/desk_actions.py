@@ -135,7 +135,7 @@ async def create_room(tx: Tx, act: Act[BaseModel]) -> str:
 @desk.action(
     APPOINTMENTS,
     "Send a payment link",
-    when=f"{OPEN} and r.price > 0 and r.payment_status in ('unpaid', 'pending', 'failed')",
+    when=f"{OPEN} and r.price > 0 and r.payment_status in ('unpaid', 'pending', 'failed', 'refunded')",
     roles=STAFF,
     causes=("mail", "call"),
 )

@@ -74,11 +74,13 @@ def payment_status(price: int, payments: Sequence[Payment], refunding: Collectio
     Only a payment that the clinic kept makes it paid: one that was returned bought nothing.
     """
     for each in payments:
-        if each.decision == "accepted":
+        if is_kept(each):
             return _kept(each, each.id in refunding)
     payable = [each for each in payments if each.status in ("created", "open", "processing") and not each.is_superseded]
     if payable:
         return "failed" if payable[-1].failure and payable[-1].status != "processing" else "pending"
+    if any(each.decision == "accepted" for each in payments):
+        return "refunded"
     returned = [each for each in payments if each.decision == "returned"]
     if returned:
         return "refunded" if all(each.refunded >= each.received for each in returned) else "refund_pending"
@@ -87,9 +89,12 @@ def payment_status(price: int, payments: Sequence[Payment], refunding: Collectio
     return "failed" if any(each.failure for each in payments) else "unpaid"
 
 
+def is_kept(payment: Payment) -> bool:
+    """Return whether the clinic accepted a payment and did not give all of it back."""
+    return payment.decision == "accepted" and payment.refunded < payment.received
+
+
 def _kept(payment: Payment, is_refunding: bool) -> PaymentStatus:
-    if payment.refunded >= payment.received:
-        return "refunded"
     if payment.status in ("disputed", "lost"):
         return "charged_back" if payment.status == "lost" else "disputed"
     if is_refunding:

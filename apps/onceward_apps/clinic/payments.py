@@ -14,7 +14,7 @@ from onceward.payments import Accept, Dispute, Payment, PaymentError, Refund, Re
 from onceward_apps.clinic import bookings, correspondence
 from onceward_apps.clinic.app import ACCOUNT, APPOINTMENT, app, settings
 from onceward_apps.clinic.errors import NotAllowed, NotRefundable
-from onceward_apps.clinic.model import OPEN, UNFINISHED, payment_status, refund_share
+from onceward_apps.clinic.model import OPEN, UNFINISHED, is_kept, payment_status, refund_share
 from onceward_apps.clinic.return_pages import return_urls
 from onceward_apps.clinic.store import appointments, people
 
@@ -41,11 +41,14 @@ app.payments.subject(APPOINTMENT, lock=lock_appointment, find=find_appointments)
 
 @app.payments.on_paid(APPOINTMENT)
 async def take(payment: Payment, tx: Tx) -> Accept | Return:
-    """Keep the first payment of an appointment that was not cancelled, and return every other one."""
+    """Keep one payment of an appointment that was not cancelled, and return every other one.
+
+    If all of it went back, the next one is kept: an appointment that was cancelled and restored is paid again.
+    """
     row = await bookings.appointment(tx, UUID(payment.subject_id))
     others = [each for each in await _payments(tx, row["id"]) if each.id != payment.id]
     problem = "cancelled" if row["status"] == "cancelled" else None
-    if problem is None and any(each.decision == "accepted" for each in others):
+    if problem is None and any(is_kept(each) for each in others):
         problem = "duplicate"
         await _alert(tx, "An appointment was paid twice; the second payment is refunded", payment)
     if problem is not None:
@@ -122,7 +125,7 @@ async def request_link(tx: Tx, appointment_id: UUID) -> int:
         raise NotAllowed(f"appointment {appointment_id} costs nothing")
     if row["status"] not in (*OPEN, "in_progress", "completed"):
         raise NotAllowed(f"appointment {appointment_id} is {row['status']}: nothing is to be paid")
-    if any(each.decision == "accepted" for each in await _payments(tx, appointment_id)):
+    if any(is_kept(each) for each in await _payments(tx, appointment_id)):
         raise NotAllowed(f"the payment of appointment {appointment_id} is {row['payment_status']}")
     if row["payment_link_at"] is not None and await people.now(tx) - row["payment_link_at"] < LINK_PAUSE:
         return row["payment_links"]

@@ -45,6 +45,8 @@ async def refund_part(tx: Tx, enrollment_id: UUID, amount: Money, *, reason: str
         if any(known.status in UNDER_WAY for known in await tx.payments.refunds(each.id)):
             raise LearningError("a refund of this student is under way: wait until the payment service has answered")
     remains = Money(sum(left.values()), enrollment["currency"])
+    if remains.amount <= 0:
+        raise LearningError("nothing remains of what was paid for this enrolment: a company paid, or it went back")
     if not 0 < amount.amount < remains.amount:
         raise LearningError(f"amount is {amount}, and {remains} remain: give less than that, or refund the enrolment")
     requested: list[UUID] = []

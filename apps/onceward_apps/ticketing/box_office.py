@@ -15,10 +15,11 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward.money import Money
+from onceward.payments import PaymentPending
 from onceward_apps.ticketing import baskets, notices, sale_terms, sales
 from onceward_apps.ticketing.app import ACCOUNTS, CHECKOUT
 from onceward_apps.ticketing.codes import new_basket, new_reference, references_in
-from onceward_apps.ticketing.errors import CheckoutClosed, Invalid, NotFound, NotMatched
+from onceward_apps.ticketing.errors import CheckoutClosed, Invalid, NotFound, NotMatched, NotPayable
 from onceward_apps.ticketing.store import baskets as basket_rows
 from onceward_apps.ticketing.store import setup, shops, transfers, views
 
@@ -97,17 +98,20 @@ async def _payment_of(tx: Tx, checkout: Any) -> UUID:
     """Return the payment by hand of a checkout, which is opened if there is none."""
     order = await views.order(tx, checkout["id"])
     left_s = (order["expires_at"] - order["now"]).total_seconds()
-    page = await tx.payments.open(
-        CHECKOUT,
-        checkout["id"],
-        amount=Money(order["total_cents"], order["currency"]),
-        title=order["event_name"],
-        account=ACCOUNTS["by_hand"],
-        success_url=notices.order_url(tx.engine, order),
-        expires=max(60.0, left_s),
-        email=None if order["email"] == notices.NO_EMAIL else order["email"],
-        locale=order["locale"],
-    )
+    try:
+        page = await tx.payments.open(
+            CHECKOUT,
+            checkout["id"],
+            amount=Money(order["total_cents"], order["currency"]),
+            title=order["event_name"],
+            account=ACCOUNTS["by_hand"],
+            success_url=notices.order_url(tx.engine, order),
+            expires=max(60.0, left_s),
+            email=None if order["email"] == notices.NO_EMAIL else order["email"],
+            locale=order["locale"],
+        )
+    except PaymentPending as error:
+        raise NotPayable("the payment of this order is being processed: if it fails, take the money then") from error
     return page.payment_id
 
 
@@ -180,7 +184,7 @@ async def match(tx: Tx, lines: Sequence[StatementLine], *, actor: str) -> Matche
         fresh += 1
         checkout_id = await transfers.by_reference(tx, references_in(each.memo))
         if checkout_id is not None:
-            with suppress(NotMatched):  # another currency, or it costs nothing: a person decides
+            with suppress(NotMatched, NotPayable):  # another currency, or free: a person decides
                 row = await _pay(tx, row, checkout_id)
         done.append(row)
     if not fresh:

@@ -62,8 +62,15 @@ ERASERS: tuple[Eraser, ...] = (
         name="waitlists",
         table="ticketing.waitlist",
         columns={"email": "whole", "name": "text"},
-        # Their own addresses, because an event has each address once.
-        blank={"email": "t.id || '@erased.invalid'", "name": "''"},
+        # Their own addresses, because an event has each address once. Nobody is left who could take an offer: the next
+        # run of `ticketing.offer_waitlist` frees its places.
+        blank={
+            "email": "t.id || '@erased.invalid'",
+            "name": "''",
+            "status": "case when t.status = 'waiting' then 'left' else t.status end",
+            "ended_at": "case when t.status = 'waiting' then onceward.clock() else t.ended_at end",
+            "offer_until": "least(t.offer_until, onceward.clock())",
+        },
         together=True,
         names=("email",),
         linked="lower(t.email) = any($2)",

@@ -16,7 +16,7 @@ from onceward import Tx
 from onceward_apps.ticketing import jobs
 from onceward_apps.ticketing.errors import CheckoutClosed, NoOrganization, NotFound, TooMany
 from onceward_apps.ticketing.jurisdictions import rule_of
-from onceward_apps.ticketing.model import rounded
+from onceward_apps.ticketing.model import spread
 from onceward_apps.ticketing.store import invoices, sales
 
 MOST_CORRECTIONS = 5
@@ -135,7 +135,9 @@ async def _changed(tx: Tx, seller: Seller, number: int, wanted: Mapping[str, Any
     if refund_id := wanted.get("refund_id"):
         if any(row["refund_id"] == UUID(refund_id) for row in issued):
             return []
-        credited = credit(original["document"], wanted["amount_cents"])
+        credited = credit(original["document"], wanted["amount_cents"], left=_left(issued))
+        if credited["total_cents"] == 0:
+            return []  # the bank returned an earlier refund, which has its credit note, and this one takes its place
         return [
             _row(number + 1, "credit_note", original, credited, cancels=original["number"], refund_id=UUID(refund_id))
         ]
@@ -205,24 +207,36 @@ def _tax_note(order: Any) -> str:
     return rule_of(order["jurisdiction"], order["tax_category"], order["starts_at"].date()).note
 
 
-def credit(invoice: Mapping[str, Any], amount_cents: int) -> dict[str, Any]:
+def _left(issued: Sequence[Any]) -> list[dict[str, int]]:
+    """Return net and tax of each rate that the documents of an order charge and do not credit."""
+    sums: dict[int, list[int]] = {}
+    for row in issued:
+        sign = 1 if row["kind"] == "invoice" else -1
+        for rate in row["document"]["rates"]:
+            kept = sums.setdefault(rate["tax_bps"], [0, 0])
+            kept[0] += sign * rate["net_cents"]
+            kept[1] += sign * rate["tax_cents"]
+    return [{"tax_bps": bps, "net_cents": net, "tax_cents": tax} for bps, (net, tax) in sorted(sums.items())]
+
+
+def credit(
+    invoice: Mapping[str, Any], amount_cents: int, *, left: Sequence[Mapping[str, int]] | None = None
+) -> dict[str, Any]:
     """Return a credit note of this amount: the lines of the invoice in the proportion in which money goes back.
 
-    Net and tax of each rate are rounded so that their sum is the amount.
+    `left` is what earlier credit notes have not credited, by default all of it. Net and tax of each rate add up to the
+    amount, and the last credit note credits exactly the rest of the taxes. More than is left is never credited.
     """
-    total = invoice["total_cents"]
-    lines: list[Line] = []
-    if amount_cents >= total:
+    rates = invoice["rates"] if left is None else left
+    gross = [rate["net_cents"] + rate["tax_cents"] for rate in rates]
+    total = sum(gross)
+    if amount_cents >= total == invoice["total_cents"]:
         lines = [Line(each["text"], each["net_cents"], each["tax_bps"], each["tax_cents"]) for each in invoice["lines"]]
     else:
-        left = amount_cents
-        for n, rate in enumerate(invoice["rates"]):
-            gross = rate["net_cents"] + rate["tax_cents"]
-            is_last = n == len(invoice["rates"]) - 1
-            part = left if is_last else rounded(gross * amount_cents, total)
-            tax = rounded(part * rate["tax_cents"], gross) if gross else 0
-            lines.append(Line(f"Refund, {invoice['event']['name']}", part - tax, rate["tax_bps"], tax))
-            left -= part
+        lines = []
+        for rate, part in zip(rates, spread(min(amount_cents, total), gross), strict=True):
+            net, tax = spread(part, (rate["net_cents"], rate["tax_cents"]))
+            lines.append(Line(f"Refund, {invoice['event']['name']}", net, rate["tax_bps"], tax))
     kept = ("seller", "buyer", "event", "order_id", "currency", "paid_with", "jurisdiction")
     return {**{name: invoice[name] for name in kept}, "about": invoice["number"], **_sums(lines)}
 

@@ -33,7 +33,7 @@ async def end_tickets(tx: Tx, checkout: Any, chosen: Sequence[Any], reason: str)
 
 @app.payments.on_refunded(CHECKOUT)
 async def follow_refund(refund: Refund, tx: Tx) -> None:
-    """Record what the buyer has. A refund that was made at the payment service voids the tickets if nothing is left."""
+    """Record what the buyer has. A refund that names no tickets voids them if nothing is left of the payment."""
     payment = refund.payment
     if payment.decision != "accepted":
         return  # it bought nothing
@@ -44,7 +44,7 @@ async def follow_refund(refund: Refund, tx: Tx) -> None:
             await _publish(tx, "checkout.refund_failed", checkout, refund, key="failed")
         return
     tickets = [UUID(line) for line in refund.lines]
-    if refund.requested_by == "service":
+    if not tickets:  # made at the payment service, or among the installation's payments
         tickets = await _refunded_elsewhere(tx, checkout, refund)
     if not refund.was_done:
         await _reverse_others(tx, checkout, refund, tickets)
@@ -72,7 +72,8 @@ async def _refunded_elsewhere(tx: Tx, checkout: Any, refund: Refund) -> list[UUI
     if live:
         codes = [ticket["ticket_code"] for ticket in live]
         await notices.order_refunded(tx, checkout, refund.id, refund.amount.amount, codes)
-    await notices.refunded_elsewhere(tx, refund, voided=len(live))
+    if refund.requested_by == "service":
+        await notices.refunded_elsewhere(tx, refund, voided=len(live))
     return [ticket["id"] for ticket in live]
 
 

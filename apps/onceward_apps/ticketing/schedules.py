@@ -18,9 +18,12 @@ DUE_CHECKOUTS = """
 select id, organization_id from ticketing.checkouts
  where status in ('started', 'failed') and expires_at <= onceward.now() order by expires_at limit 5000
 """
+# Also events whose last person in the line was erased: they are for everybody again.
 WITH_WAITLIST = """
-select distinct w.event_id as id, w.organization_id
-  from ticketing.waitlist w where w.status in ('waiting', 'offered') order by 1 limit 5000
+select w.event_id as id, w.organization_id from ticketing.waitlist w where w.status in ('waiting', 'offered')
+ union
+select e.id, e.organization_id from ticketing.events e where e.has_waitlist
+ order by 1 limit 5000
 """
 
 

@@ -68,6 +68,8 @@ async def offer_next(tx: Tx, event_id: UUID) -> int:
     The first whose wish can be met gets it. If nobody's can, the first gets what is free.
     """
     event = await setup.lock_event(tx, event_id)
+    for entry_id in await waitlist.given_up(tx, event_id):
+        await baskets.let_go(tx, event_id, await _basket(tx, entry_id))
     await waitlist.settle(tx, event_id)
     made = 0
     if event["status"] == "on_sale":

@@ -207,6 +207,28 @@ def list_suppressed(
     listing(run(main()), columns=columns, as_json=as_json, empty="no address is suppressed")
 
 
+@suppressions.command("add")
+def add_suppressed(
+    address: Annotated[str, typer.Argument(help="The mail address.")],
+    reason: Annotated[str, typer.Option(help="Why it gets no more mail; kept in the audit log.")],
+    organization: OrganizationOption = None,
+) -> None:
+    """Send no more mail to an address."""
+    from onceward.messages.recipient import EMAIL
+    from onceward.messages.suppression import suppress_by_hand
+
+    if EMAIL.match(address.strip()) is None:
+        raise CommandFailed(f"{address[:80]!r} is not a mail address: write it as somebody@example.org", Exit.USAGE)
+
+    async def main() -> bool:
+        async with opened_database() as db:
+            whose = await _organization(db, organization)
+            async with db.transaction(role="engine", organization=whose) as tx:
+                return await suppress_by_hand(tx, address.strip(), source="cli", by=BY, reason=reason)
+
+    say("the address gets no more mail" if run(main()) else "the address gets no mail already")
+
+
 @suppressions.command("rm")
 def unsuppress(
     address: Annotated[str, typer.Argument(help="The address, or the first 12 characters of its hash.")],

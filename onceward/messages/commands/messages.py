@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,13 +14,21 @@ from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from onceward.db import Database
     from onceward.messages.unknown_outcomes import UnknownFilter
 
 BY = "operator:cli"
+Status = Literal["pending", "processing", "sent", "success", "failed", "dead_letter", "cancelled", "expired", "unknown"]
+Channel = Literal["email", "sms", "whatsapp", "slack", "push", "dashboard"]
 COLUMNS = ("id", "channel", "template", "status", "reason", "attempts", "sent_at", "created_at")
 
 group = typer.Typer(no_args_is_help=True, help="List, inspect, resolve and cancel messages.")
+
+OrganizationOption = Annotated[
+    str | None, typer.Option("--organization", "-o", help="Only messages of this organization: slug or id.")
+]
 
 
 def register(cli: typer.Typer) -> None:
@@ -29,13 +37,10 @@ def register(cli: typer.Typer) -> None:
 
 @group.command("ls")
 def ls(
-    status: Annotated[
-        str | None, typer.Option(help="Only messages in this state: pending, sent, failed, cancelled or unknown.")
-    ] = None,
-    channel: Annotated[
-        str | None, typer.Option(help="Only this channel: email, slack, sms, whatsapp, push or dashboard.")
-    ] = None,
+    status: Annotated[Status | None, typer.Option(help="Only messages in this state.")] = None,
+    channel: Annotated[Channel | None, typer.Option(help="Only this channel.")] = None,
     template: Annotated[str | None, typer.Option(help="Only messages of this template.")] = None,
+    organization: OrganizationOption = None,
     before: Annotated[
         int | None, typer.Option("--before", help="Only messages with a smaller id: the next page.")
     ] = None,
@@ -47,8 +52,9 @@ def ls(
 
     async def main() -> list[dict[str, Any]]:
         async with opened_database() as db:
+            whose = await _organization(db, organization)
             found = await list_messages(
-                db, status=status, channel=channel, template=template, before=before, limit=limit
+                db, status=status, channel=channel, template=template, organization=whose, before=before, limit=limit
             )
             return [dict(row) for row in found.rows]
 
@@ -78,11 +84,9 @@ def resolve(
     ids: Annotated[
         list[int] | None, typer.Argument(metavar="[ID]...", help="Ids of messages whose outcome is unknown.")
     ] = None,
-    channel: Annotated[str | None, typer.Option(help="Only this channel, e.g. email.")] = None,
+    channel: Annotated[Channel | None, typer.Option(help="Only this channel.")] = None,
     template: Annotated[str | None, typer.Option(help="Only messages of this template.")] = None,
-    organization: Annotated[
-        str | None, typer.Option("--organization", "-o", help="Only messages of this organization: slug or id.")
-    ] = None,
+    organization: OrganizationOption = None,
     since: Annotated[str | None, typer.Option(help="The send began after: 30m, 12h or 7d ago, or an ISO time.")] = None,
     until: Annotated[
         str | None, typer.Option(help="The send began before: 30m, 12h or 7d ago, or an ISO time.")
@@ -149,25 +153,38 @@ def resolve(
 
 async def _within(db: Database, filter: UnknownFilter, organization: str | None) -> UnknownFilter:
     """Return the filter with the organization that the slug or id names."""
+    whose = await _organization(db, organization)
+    return filter if whose is None else replace(filter, organization=whose)
+
+
+async def _organization(db: Database, name: str | None) -> UUID | None:
     from onceward.trust import find_organization
 
-    if organization is None:
-        return filter
+    if name is None:
+        return None
     async with db.acquire() as conn:
-        return replace(filter, organization=(await find_organization(conn, organization)).organization_id)
+        return (await find_organization(conn, name)).organization_id
 
 
 @group.command("cancel")
-def cancel(key: Annotated[str, typer.Argument(help="Key of a message that belongs to no organization.")]) -> None:
+def cancel(
+    key: Annotated[str, typer.Argument(help="Key of the message.")],
+    organization: Annotated[
+        str | None,
+        typer.Option("--organization", "-o", help="Slug or id of the organization. Default: a message of none."),
+    ] = None,
+) -> None:
     """Cancel a message that has not been sent."""
     from onceward.messages.operations import cancel_by_key
 
     async def main() -> bool:
-        async with opened_database() as db, db.transaction(role="engine") as tx:
-            return await cancel_by_key(tx, key, organization=None, by=BY)
+        async with opened_database() as db:
+            whose = await _organization(db, organization)
+            async with db.transaction(role="engine") as tx:
+                return await cancel_by_key(tx, key, organization=whose, by=BY)
 
     if not run(main()):
-        raise CommandFailed(f"no message with key {key!r} is waiting to be sent")
+        raise CommandFailed(f"no message with key {key!r} of {organization or 'no organization'} is waiting to be sent")
     say("cancelled")
 
 
@@ -186,21 +203,22 @@ def parked(as_json: JsonOption = False) -> None:
 
 @group.command("resume")
 def resume(
-    channel: Annotated[str, typer.Argument(help="Channel whose account was repaired, such as whatsapp.")],
+    channel: Annotated[Channel, typer.Argument(help="Channel whose account was repaired.")],
     organization: Annotated[
-        str | None, typer.Option(help="Slug or id of the organization that has the account; default: the installation.")
+        str | None,
+        typer.Option(
+            "--organization",
+            "-o",
+            help="Slug or id of the organization that has the account; default: the installation.",
+        ),
     ] = None,
 ) -> None:
     """Try a refused account again at once, after you have repaired it. One message probes it; the others follow."""
     from onceward.messages.troubles import Troubles, list_troubles
-    from onceward.trust import find_organization
 
     async def main() -> int:
         async with opened_database() as db:
-            owner = None
-            if organization is not None:
-                async with db.acquire() as conn:
-                    owner = (await find_organization(conn, organization)).organization_id
+            owner = await _organization(db, organization)
             troubles = Troubles(db)
             rows = await list_troubles(db, channel=channel, owner=owner)
             return sum([await troubles.probe_now(row["id"]) for row in rows])

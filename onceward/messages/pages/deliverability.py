@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from onceward.messages.recipient import EMAIL
-from onceward.messages.suppression import remove_suppression, suppress
+from onceward.messages.suppression import remove_suppression, suppress_by_hand
 from onceward.statements import read_statement, scoped
-from onceward.trust import record
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done, reason_of
 from onceward.web.dashboard.page import Page, View
@@ -44,17 +43,8 @@ async def _suppress(site: Site, identity: Identity, form: Mapping[str, str]) -> 
     if EMAIL.match(address) is None:
         raise ActionRefused("the field `address` must be a mail address")
     async with site.database.transaction(role="engine", organization=identity.organization) as tx:
-        if not await suppress(tx, address, reason="operator", source="dashboard"):
+        if not await suppress_by_hand(tx, address, source="dashboard", by=identity, reason=reason):
             raise ActionRefused("the address is suppressed already")
-        await record(
-            tx,
-            "mail.suppress",
-            entity_type="suppression",
-            entity_id=await tx.fetchval("select left(onceward.person_hash($1), 12)", address),
-            actor=identity,
-            reason=reason,
-            organization=identity.organization,
-        )
     return Done(PATH, "The address gets no more mail.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import typer
@@ -32,6 +32,9 @@ COLUMNS = (
     "currency",
     "account",
 )
+Status = Literal[
+    "created", "open", "processing", "paid", "partly_refunded", "refunded", "disputed", "lost", "failed", "expired"
+]
 DIFFERENCE_COLUMNS = ("account", "kind", "reference", "payment", "detail")
 
 group = typer.Typer(
@@ -61,7 +64,7 @@ def ls(
         str | None,
         typer.Argument(metavar="[TEXT]", help="An id, a subject, an address, an id at the service, a name or a code."),
     ] = None,
-    status: Annotated[str | None, typer.Option("--status", help="paid, refunded, disputed, ...")] = None,
+    status: Annotated[Status | None, typer.Option("--status", help="Only payments in this state.")] = None,
     before: Annotated[UUID | None, typer.Option("--before", help="The last payment of the previous page.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 50,
     as_json: JsonOption = False,

@@ -101,6 +101,7 @@ comment on column ticketing.events.dispute_policy is
     'freeze: tickets of a disputed payment are not admitted until the dispute is won, '
     'and become void when it is lost; keep: they stay valid.';
 create index events_by_start on ticketing.events (organization_id, starts_at);
+create index events_with_line on ticketing.events (id) where has_waitlist;
 select onceward.protect('ticketing.events');
 
 -- A price category: numbered seats in rows, a number of places without seats, or an add-on such as a parking space, which is sold with

@@ -54,6 +54,22 @@ update ticketing.waitlist w
    and not exists (select from ticketing.checkouts c where c.basket = w.basket and c.event_id = w.event_id
                       and c.status in ('started', 'failed') and c.expires_at > onceward.clock())
 """
+# Offers that ended before their time, because the person was erased. Somebody who is paying keeps the places.
+GIVEN_UP = """
+select w.id from ticketing.waitlist w
+ where w.event_id = $1 and w.status = 'offered' and w.offer_until <= onceward.clock()
+   and exists (select from ticketing.seat_holds h where h.basket = w.basket and h.event_id = w.event_id
+                  and h.status = 'active' and h.held_until > onceward.clock())
+   and not exists (select from ticketing.checkouts c where c.basket = w.basket and c.event_id = w.event_id
+                      and c.status in ('started', 'failed') and c.expires_at > onceward.clock())
+"""
+# Nobody can buy any more, so nobody waits.
+END_LINE = """
+update ticketing.waitlist w set status = 'expired', ended_at = onceward.clock()
+  from ticketing.events e
+ where e.id = $1 and w.event_id = e.id and w.status = 'waiting'
+   and (e.status = 'cancelled' or e.ends_at <= onceward.now())
+"""
 SET_FLAG = """
 update ticketing.events e
    set has_waitlist = exists (select from ticketing.waitlist w where w.event_id = e.id and w.status = 'waiting')
@@ -107,8 +123,14 @@ async def set_status(tx: Tx, entry_id: UUID, status: str) -> None:
 
 
 async def settle(tx: Tx, event_id: UUID) -> None:
-    """End the offers that were used and those whose time is over."""
+    """End used offers and those whose time is over, and the line of an event that is over or cancelled."""
     await tx.execute(SETTLE, event_id)
+    await tx.execute(END_LINE, event_id)
+
+
+async def given_up(tx: Tx, event_id: UUID) -> list[UUID]:
+    """Return the offers that are over and still hold places."""
+    return [row["id"] for row in await tx.fetch(GIVEN_UP, event_id)]
 
 
 async def set_flag(tx: Tx, event_id: UUID) -> None:
