@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
-from benchmarks.measure import Measurement, Size, compare
+from benchmarks.measure import BenchFailed, Measurement, Size, compare
 from onceward import Engine, Onceward, Tx
 from onceward.db import Database, migrate
 from onceward.rehearsal.rehearser import Rehearser
@@ -33,6 +36,9 @@ select coalesce(percentile_cont(0.99) within group (order by extract(epoch from 
  where j.id > $1 and a.outcome = 'success'
 """
 LAST = "select coalesce(max(id), 0) from onceward.jobs"
+BEGUN = "select exists (select from pg_stat_activity where application_name = 'onceward-rehearsal')"
+ROOT = Path(__file__).parents[1]
+START_S = 60.0
 
 app = Onceward("bench_rehearsal")
 
@@ -52,7 +58,7 @@ async def sell(tx: Tx, *, body: str) -> None:
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
-    """Run the cases. A series runs at its default rate, in the process and on the server of the normal work."""
+    """Run the cases. Beside normal work `onceward rehearse` runs at its default rate, in a process of its own."""
     db = await Database.open(url, min_size=1, max_size=8)
     try:
         async with db.acquire() as conn:
@@ -78,10 +84,10 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
                     await compare(
                         "rehearsal",
                         "beside",
-                        lambda: _p99_ms(engine, for_s, ids),
+                        lambda: _p99_ms(engine, for_s, beside=url),
                         unit="ms p99",
                         baseline="without a series",
-                        theirs=lambda: _p99_ms(engine, for_s, []),
+                        theirs=lambda: _p99_ms(engine, for_s),
                         turns=size.turns(),
                         smaller_is_better=True,
                     )
@@ -101,29 +107,44 @@ async def _rate(engine: Engine, ids: list[int]) -> float:
         return len(ids) / (time.perf_counter() - began) * 60
 
 
-async def _p99_ms(engine: Engine, for_s: float, rehearsed: list[int]) -> float:
+async def _p99_ms(engine: Engine, for_s: float, *, beside: str | None = None) -> float:
     """Return the 99th percentile of the time from enqueueing to the end of a job, beside a series or alone."""
-    last = await engine.db.fetchval(LAST)
-    beside = asyncio.create_task(_endless(engine, rehearsed)) if rehearsed else None
-    until = time.monotonic() + for_s
-    while time.monotonic() < until:
-        await engine.enqueue(sell, body="beside")
-        await asyncio.sleep(1 / PER_S)
-    if beside is not None:
-        beside.cancel()
-        with suppress(asyncio.CancelledError):
-            await beside
-    while await engine.db.fetchval("select exists (select from onceward.work)"):
-        await asyncio.sleep(0.05)
-    return await engine.db.fetchval(P99, last)
+    async with AsyncExitStack() as stack:
+        if beside is not None:
+            await stack.enter_async_context(_series(engine.db, beside))
+        last = await engine.db.fetchval(LAST)
+        until = time.monotonic() + for_s
+        while time.monotonic() < until:
+            await engine.enqueue(sell, body="beside")
+            await asyncio.sleep(1 / PER_S)
+        while await engine.db.fetchval("select exists (select from onceward.work)"):
+            await asyncio.sleep(0.05)
+        return await engine.db.fetchval(P99, last)
 
 
-async def _endless(engine: Engine, ids: list[int]) -> None:
-    settings = RehearsalSettings()
-    async with Rehearser(engine, settings) as rehearser:
-        while True:
-            async for _ in series(engine, rehearser, settings, ids):
-                pass
+@asynccontextmanager
+async def _series(db: Database, url: str) -> AsyncGenerator[None]:
+    """Run `onceward rehearse` on the finished jobs, as an operator does, from its first rehearsal on."""
+    words = ("rehearse", "--since", "1d", "--type", "sell", "--sample", "100000", "--app", "benchmarks.rehearsal:app")
+    given = {"ONCEWARD_DATABASE_URL": url, "ONCEWARD_SECRET_KEY": "a key that is long enough for the bench"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "onceward", *words),
+        cwd=ROOT,
+        env=os.environ | given,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(START_S):
+            while process.returncode is None and not await db.fetchval(BEGUN):
+                await asyncio.sleep(0.02)
+        yield
+        if process.returncode not in (None, 0):
+            raise BenchFailed(f"`onceward {' '.join(words)}` ended with {process.returncode}")
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
 
 
 @asynccontextmanager

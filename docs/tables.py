@@ -275,7 +275,7 @@ PUBLIC = {
         "onceward.telemetry": "Logs ([tracing](tracing.md)).",
         "onceward.telemetry.metrics": "Metrics of an app ([metrics](metrics.md)).",
         "onceward.inbox.sources": "Add and change sources of webhooks from code ([inbox](inbox.md)).",
-        "onceward.outbox": "What an app catches when it manages endpoints ([outbox](outbox.md)).",
+        "onceward.outbox": "What an app uses and catches when it manages endpoints ([outbox](outbox.md)).",
         "onceward.work": "A worker inside another program ([work](work.md)).",
         "onceward.http": "An HTTP client for a configured service.",
     },

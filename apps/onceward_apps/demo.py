@@ -13,6 +13,7 @@ from onceward_apps.clinic.demo import ClinicDemo
 from onceward_apps.clinic.demo_lab import lab
 from onceward_apps.coursegen.demo import CoursegenDemo
 from onceward_apps.coursegen.demo_pages import router as course_pages
+from onceward_apps.demo_customers import DemoCustomers
 from onceward_apps.engagement.demo import EngagementDemo
 from onceward_apps.learning.demo import LearningDemo
 from onceward_apps.start_page import only_from_this_machine, use_start_page
@@ -73,3 +74,4 @@ app.part("engagement demo", EngagementDemo, roles=WEB)
 app.part("coursegen demo", CoursegenDemo, roles=WEB)
 app.part("clinic demo", clinic_demo, roles=WEB)
 app.part("learning demo", learning_demo, roles=WEB)
+app.part("demo customers", DemoCustomers, roles=WEB)

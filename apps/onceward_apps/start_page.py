@@ -58,10 +58,20 @@ PEOPLE: dict[DeskName, Person] = {
     "engagement": Person("nuno@nexfin.example", "Nuno", "nexfin", "member", ("engagement.support",)),
     "coursegen": Person("edda@lighthouse.example", "Edda", "lighthouse", "member", ("coursegen.editor",)),
 }
+SIMULATED = ("@crowd.example.com", "@students.example", "@localhost")
+"""The ends of the mail addresses of simulated people, and of the administrator. All others are visitors."""
+# Visitors find what was sent to them however much was sent to simulated people since.
 NEWEST = """
-select m.channel, m.template, m.locale, m.timezone, m.data, m.status, m.address, m.created_at, o.name as organization
-  from onceward.messages m left join onceward.organizations o using (organization_id)
- order by m.created_at desc, m.id desc limit $1
+with newest as (
+    (select m.*, false as is_yours from onceward.messages m order by m.created_at desc, m.id desc limit $1)
+    union all
+    (select m.*, true from onceward.messages m where m.channel = 'email' and not m.address like any($2)
+      order by m.created_at desc, m.id desc limit $1))
+select n.channel, n.template, n.locale, n.timezone, n.data, n.status, n.address, n.created_at, n.is_yours,
+       o.name as organization
+  from newest n left join onceward.organizations o using (organization_id)
+ where n.is_yours or n.channel <> 'email' or n.address is null or n.address like any($2)
+ order by n.is_yours desc, n.created_at desc, n.id desc
 """
 
 
@@ -119,18 +129,21 @@ async def _hire(tx: Transaction, person: Person) -> str | None:
 async def messages(engine: Annotated[Engine, Depends(engine_of)], to: str = "") -> Response:
     """Show the newest messages as their recipients see them: a list of people, and the phone or the mailbox of one."""
     async with engine.db.transaction(role="engine") as tx:
-        rows = await tx.fetch(NEWEST, SHOWN)
+        rows = await tx.fetch(NEWEST, SHOWN, [f"%{domain}" for domain in SIMULATED])
     boxes: dict[str, list[Any]] = {}
     for row in rows:
-        boxes.setdefault(
-            f"{'mail' if row['channel'] == 'email' else 'phone'} {row['address'] or 'Without an address'}", []
-        ).append(row)
+        boxes.setdefault(f"{'mail' if row['channel'] == 'email' else 'phone'} {_addressee(row)}", []).append(row)
     chosen = to if to in boxes else next(iter(boxes), "")
     shown = [{**row, **_content(engine, row)} for row in boxes.get(chosen, ())]
     people = [
         (name, name.partition(" ")[2], len(each), _content(engine, each[0])["subject"]) for name, each in boxes.items()
     ]
     return _page("messages.html", people=people, chosen=chosen, messages=shown, is_mail=chosen.startswith("mail"))
+
+
+def _addressee(row: Any) -> str:
+    """Return the address, or the name of a patient: the clinic keeps their numbers to itself."""
+    return row["address"] or row["data"].get("patient") or "Without an address"
 
 
 def _content(engine: Engine, row: Any) -> dict[str, str]:

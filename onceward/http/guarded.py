@@ -83,6 +83,10 @@ class GuardedClient:
         self._prepared = lru_cache(maxsize=4096)(self._prepare)
         self._cached_head_start = lru_cache(maxsize=4096)(self._head_start)
 
+    def allow_loopback(self) -> None:
+        """Allow loopback addresses from now on, over plain http too: a demo has simulated receivers there."""
+        self._allow_loopback_http = True
+
     async def request(
         self,
         method: str,

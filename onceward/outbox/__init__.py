@@ -15,7 +15,9 @@ if TYPE_CHECKING:  # names that are not in `__all__` are internal
     from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 
 __all__ = [
+    "EndpointFields",
     "Invalid",
+    "Outbox",
 ]
 
 __getattr__ = lazy(__name__, __file__)

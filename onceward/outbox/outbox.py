@@ -55,7 +55,9 @@ def guarded_client(options: OutboxOptions, **client_options: Any) -> GuardedClie
 
 
 class Outbox:
-    """The composition root creates it. `install` lets workers deliver.
+    """Manages endpoints and delivers to them. The composition root creates it, and `context.part(Outbox)` returns it.
+
+    `install` lets workers deliver.
 
     With `upkeep=False` another process runs the loops.
     """

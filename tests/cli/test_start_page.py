@@ -17,7 +17,7 @@ from onceward import Onceward
 from onceward.feature import EVERY_ROLE, WEB
 from onceward.process.process import Process
 from onceward_apps.demo import local_pages
-from onceward_apps.start_page import PEOPLE, DeskName, router, use_start_page
+from onceward_apps.start_page import PEOPLE, SIMULATED, DeskName, router, use_start_page
 from tests.web.operating import started
 
 START = Path(__file__).parents[2] / "apps" / "onceward_apps" / "demo_pages" / "start.html"
@@ -115,3 +115,5 @@ def test_the_page_explains_in_four_sentences_and_names_three_things_to_try() -> 
 def test_the_people_of_the_demo_work_in_organizations_that_it_has() -> None:
     for desk, person in PEOPLE.items():
         assert person.organization == import_module(f"onceward_apps.{desk}.demo").SLUG
+    crowds = {getattr(import_module(f"onceward_apps.{desk}.demo"), "CROWD", None) for desk in PEOPLE} - {None}
+    assert crowds < set(SIMULATED)

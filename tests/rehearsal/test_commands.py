@@ -58,11 +58,12 @@ async def three_visits(db: Database) -> list[int]:
     return ids
 
 
-def test_a_tree_shows_what_one_event_would_cause(run: Run, database_url: str) -> None:
+def test_a_tree_shows_what_one_event_would_cause(run: Run, database_url: str, gave_way: list[int]) -> None:
     ids = on_database(database_url, three_visits)
     before = on_database(database_url, dump)
     shown = run("evt_V-3")
     assert shown.exit_code == 0, shown.output
+    assert gave_way == [10]
     assert f"event {ids[2]} sql/visit.noted [would cause 4 effects]" in shown.stdout
     for line in (
         "message kiosk-receipt by email to guest:1, key visit:V-3",

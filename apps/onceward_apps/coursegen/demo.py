@@ -172,12 +172,13 @@ class CoursegenDemo:
 
     async def visit(self, fate: str, tier: str = "BASIC") -> UUID | None:
         """Let one user generate a course, with the end that `fate` names. None: the user was refused."""
+        title = f"{self.dice.choice(TITLES)}, part {self.dice.randrange(2, 1000)}"  # faults are about this course only
         budget = 300 if fate == "runs out of money" else MICROS
         async with self.engine.transaction(organization=self._org) as tx:
             course = await courses.add(
                 tx,
                 self.user(tier),
-                title=self.dice.choice(TITLES),
+                title=title,
                 brief="A short course for curious people.",
                 language="en",
                 lesson_count=self.dice.randint(2, 4),
@@ -187,9 +188,9 @@ class CoursegenDemo:
             case "meets a rate limit":
                 self.openai.rate_limit(2, retry_after_s=1)
             case "is refused by the model":
-                self.openai.refuse()
+                self.openai.refuse(about=title)
             case "breaks and is resumed":
-                self.openai.break_stream(after_characters=200)
+                self.openai.break_stream(after_characters=200, about=title)
             case _:
                 pass
         try:

@@ -175,9 +175,9 @@ class EngagementDemo:
             case "has no WhatsApp":
                 self.whatsapp.unreachable.add(number)
             case "answer is lost":
-                self.whatsapp.drop_after_send()
+                self.whatsapp.drop_after_send(about=number)
             case "is refused":
-                self.whatsapp.fail_next(3, status=503)
+                self.whatsapp.fail_next(3, status=503, about=number)
             case _:
                 pass
         log.info("demo.user_inactive", user_id=str(user_id), fate=fate)

@@ -11,7 +11,6 @@ import asyncio
 import random
 import secrets
 import time
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -31,26 +30,31 @@ from onceward.webhooks import SourceConfig, get_provider
 from onceward_apps.learning import chat, link_tokens, users, waitlist
 from onceward_apps.learning.app import LearningSettings, app
 from onceward_apps.learning.checkout import start_checkout
-from onceward_apps.learning.cohorts import NewCohort, NewSession, create_cohort, set_status
+from onceward_apps.learning.cohorts import set_status
+from onceward_apps.learning.demo_cohorts import (
+    COURSE,
+    CROWD,
+    DONE,
+    DOOMED,
+    NAMES,
+    RUNNING,
+    SMALL,
+    open_cohorts,
+    teach_visitors,
+)
 from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.refund_requests import refund_enrollment
-from onceward_apps.learning.store import curriculum, views
 from onceward_apps.learning.store import demo as rows
+from onceward_apps.learning.store import views
 from onceward_apps.learning.surveys import EXIT_FIELDS, INTAKE_FIELDS
 
 log = structlog.get_logger(__name__)
 
 SLUG = "lakeside"
-COURSE, SMALL, RUNNING, DOOMED, DONE = (
-    "Data Engineering, Spring",
-    "Writing Workshop (4 places)",
-    "Python for Analysts",
-    "Night Class that will be cancelled",
-    "Statistics, completed",
-)
-EVENT_TYPE = 7
-"""The event type of the live sessions at the simulated Cal.com."""
 PAUSE_S = 4.0
+LOOK_S = 3.0
+"""How often the school looks whether a visitor has enrolled or finished, and whether every course has places."""
+FULL_PERCENT = 80.0
 FATES = (
     ("buys", 10),
     ("wants the small course", 4),
@@ -64,7 +68,6 @@ FATES = (
     ("graduates", 2),
     ("is unhappy", 1),
 )
-NAMES = ("Thandi", "Sipho", "Aisha", "Jonas", "Mei", "Luca", "Zanele", "Omar", "Ines", "Pavel", "Ada", "Grace")
 LINES = ("Hello everybody!", "Did the last exercise work for you?", "Yes, after the second try.", "See you tonight.")
 RATINGS = ("overallSatisfaction", "instructorRating", "contentRating", "rating")
 SURVEYS = {"intake": "demo-intake", "exit": "demo-exit", "feedback": "demo-feedback"}
@@ -89,7 +92,11 @@ class LearningDemo:
         self._signed = f"whsec_{secrets.token_hex(16)}AAAA"
         self._seen: set[str] = set()
         self._tasks = Tasks("demo learning")
-        self._loops = (Loop("demo learning relay", self._relay), Loop("demo students", self._students))
+        self._loops = (
+            Loop("demo learning relay", self._relay),
+            Loop("demo teachers", self._teachers),
+            Loop("demo students", self._students),
+        )
         self._client: ServiceClient | None = None
 
     @property
@@ -107,8 +114,9 @@ class LearningDemo:
         self._client = ServiceClient()
         if self._owns_stripe:
             await self.stripe.start()
-        await self.calcom.start()
-        await self.formbricks.start()
+        for simulator in (self.calcom, self.formbricks):  # links to them in mails stay valid after a restart
+            simulator.keep_in(self._context.settings.data_dir / "simulators")
+            await simulator.start()
         self._use_simulators()
 
     async def start(self) -> None:
@@ -120,10 +128,11 @@ class LearningDemo:
         app.use_settings(chosen.model_copy(update=ids | {"formbricks_url": self.formbricks.url}))
         await self.set_up()
         self._seen = set(self.stripe.books.events)
-        await self._loops[0].start()
+        for loop in self._loops[:2]:
+            await loop.start()
         log.info("demo.courses_opened", page=f"{app.services.settings.url}/learn/o/{SLUG}")
         if self._crowd:
-            await self._loops[1].start()
+            await self._loops[2].start()
             self._tasks.start(self._cancel_later())
 
     def _use_simulators(self) -> None:
@@ -164,65 +173,18 @@ class LearningDemo:
                     name=name, provider=provider, secrets=(secret,), mode="ack", organization=self.organization
                 )
                 await sources.add(tx, self._context.box, new, actor="demo")
+        await self.look_after()
+
+    async def look_after(self) -> None:
+        """Begin and end the quick course with its visitors, and open what can no longer be enrolled in again."""
         async with self.engine.transaction(organization=self.organization) as tx:
-            self.cohorts = {row["name"]: row["id"] for row in await views.cohorts(tx, self.organization)}
-            if COURSE not in self.cohorts:
-                await self._plan(tx)
+            await teach_visitors(tx)
+            self.cohorts = await open_cohorts(tx)
 
-    async def _plan(self, tx: Tx) -> None:
-        today = datetime.now(UTC).replace(hour=17, minute=0, second=0, microsecond=0)
-        for name, days, places, price in (
-            (COURSE, 21, 40, 49900),
-            (SMALL, 14, 4, 9900),
-            (RUNNING, 7, 60, 0),
-            (DOOMED, 10, 30, 19900),
-            (DONE, 5, 60, 0),
-        ):
-            start = today + timedelta(days=days)
-            sessions = [
-                NewSession(title=f"Session {n + 1}", starts_at=at, ends_at=at + timedelta(hours=1))
-                for n in range(3)
-                for at in (start + timedelta(days=7 * n),)
-            ]
-            new = NewCohort(
-                name=name,
-                description="Four weeks with live sessions, exercises and a certificate.",
-                starts_at=start,
-                ends_at=start + timedelta(days=28),
-                max_capacity=places,
-                price=price,
-                currency="EUR",
-                has_live_sessions=name == RUNNING,
-                cal_event_type_id=EVENT_TYPE if name == RUNNING else None,  # every student's sessions are booked there
-                instalment_price=17500 if name == COURSE else 0,
-                instalment_count=3 if name == COURSE else 0,
-                extension_price=4900,
-                sessions=[] if name == DONE else sessions,  # a course that has ended has none ahead
-            )
-            cohort = await create_cohort(tx, new, actor="demo")
-            await set_status(tx, cohort["id"], "OPEN", actor="demo")
-            self.cohorts[name] = cohort["id"]
-            for n, title in enumerate(("Introduction", "First steps", "A project", "Review")):
-                await curriculum.add_item(
-                    tx,
-                    cohort["id"],
-                    kind="lesson",
-                    title=title,
-                    body=f"{title}: read, try, ask.",
-                    position=n,
-                    is_prep=n == 0,
-                )
-        for name in (RUNNING, DONE):  # people enrol before the start, so their cohorts start after the first students
-            await self._enrol_first(tx, name)
-
-    async def _enrol_first(self, tx: Tx, name: str) -> None:
-        from onceward_apps.learning.enrollments import enrol_free
-
-        for first in NAMES[:6]:
-            user = await users.register(tx, email=f"{first.lower()}@students.example", name=first)
-            await enrol_free(tx, self.cohorts[name], user["id"])
-        for status in ("CONFIRMED", "IN_PROGRESS") + (("COMPLETED",) if name == DONE else ()):
-            await set_status(tx, self.cohorts[name], status, actor="demo")
+    async def _teachers(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look_after()
 
     # -- the students ------------------------------------------------------------------------------------------------
 
@@ -233,7 +195,11 @@ class LearningDemo:
             self._tasks.start(self.visit(self.dice.choices(names, weights)[0]))
 
     async def _cancel_later(self) -> None:
-        """Fill the doomed cohort, and cancel it after a while, so that viewers see its refunds count up."""
+        """Fill the doomed cohort, and cancel it after a while, so that viewers see its refunds count up. Only once."""
+        async with self.engine.transaction(organization=self.organization) as tx:
+            row = await views.cohort(tx, self.cohorts[DOOMED])
+        if row is None or row["status"] != "OPEN":
+            return
         for _ in range(12):
             await self._buy(self.cohorts[DOOMED])
             await asyncio.sleep(2)
@@ -281,8 +247,9 @@ class LearningDemo:
                 await self._buy(self.cohorts[COURSE])
 
     async def _checkout(self, cohort_id: UUID, *, or_wait: bool = False) -> str:
+        await self._make_room(cohort_id)
         name = self.dice.choice(NAMES)
-        email = f"{name.lower()}.{uuid4().hex[:6]}@students.example"
+        email = f"{name.lower()}.{uuid4().hex[:6]}{CROWD}"
         async with self.engine.transaction(organization=self.organization) as tx:
             user = await users.register(tx, email=email, name=name)
         try:
@@ -299,15 +266,27 @@ class LearningDemo:
         await asyncio.sleep(self.dice.uniform(0.2, 1.5))
         self.stripe.pay(session)
 
-    async def _refund_somebody(self) -> None:
+    async def _make_room(self, cohort_id: UUID) -> None:
+        """Refund simulated students when the main course is nearly full: a visitor must always find a place."""
+        if cohort_id != self.cohorts[COURSE]:
+            return
         async with self.engine.transaction(organization=self.organization) as tx:
-            cohort_id = self.cohorts[self.dice.choice((COURSE, SMALL))]
-            enrollment = await rows.random_enrollment(tx, cohort_id)
+            places = await views.places(tx, cohort_id)
+            if places is None or places["sold"] + places["held"] < places["capacity"] * FULL_PERCENT / 100:
+                return
+        for _ in range(2):
+            await self._refund_somebody(COURSE)
+
+    async def _refund_somebody(self, *names: str) -> None:
+        async with self.engine.transaction(organization=self.organization) as tx:
+            cohort_id = self.cohorts[self.dice.choice(names or (COURSE, SMALL))]
+            enrollment = await self._student(tx, cohort_id)
             if enrollment is not None:
                 await refund_enrollment(tx, enrollment["id"], reason="The student asked for it", actor="demo")
 
     async def _student(self, tx: Tx, cohort_id: UUID) -> Any:
-        return await rows.random_enrollment(tx, cohort_id)
+        """Return a simulated student: what visitors have is theirs."""
+        return await rows.random_enrollment(tx, cohort_id, CROWD)
 
     async def _chat(self) -> None:
         async with self.engine.transaction(organization=self.organization) as tx:

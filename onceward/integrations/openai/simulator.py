@@ -51,6 +51,8 @@ class _Plan:
     kind: Literal["text", "refuse", "cut", "break", "endless", "stall", "quota"]
     text: str | None = None
     after_characters: int = 0
+    about: str = ""
+    """What the messages of the call contain. Empty: any call."""
 
 
 class OpenAISimulator(Simulator):
@@ -78,17 +80,17 @@ class OpenAISimulator(Simulator):
         """Answer the next calls with these texts."""
         self._plans.extend(_Plan("text", text) for text in texts)
 
-    def refuse(self, refusal: str = "I cannot help with that.") -> None:
-        """Let the model refuse the next call."""
-        self._plans.append(_Plan("refuse", refusal))
+    def refuse(self, refusal: str = "I cannot help with that.", *, about: str = "") -> None:
+        """Let the model refuse the next call, or the next one whose messages contain a text."""
+        self._plans.append(_Plan("refuse", refusal, about=about))
 
     def cut(self, *, after_characters: int = 20) -> None:
         """End the next answer at the limit of tokens: `finish_reason` is `length`."""
         self._plans.append(_Plan("cut", after_characters=after_characters))
 
-    def break_stream(self, *, after_characters: int = 20) -> None:
-        """Drop the connection in the middle of the next answer."""
-        self._plans.append(_Plan("break", after_characters=after_characters))
+    def break_stream(self, *, after_characters: int = 20, about: str = "") -> None:
+        """Drop the connection in the middle of the next answer, or of the next one whose messages contain a text."""
+        self._plans.append(_Plan("break", after_characters=after_characters, about=about))
 
     def stall_stream(self, *, after_characters: int = 20) -> None:
         """Stop sending in the middle of the next answer, but keep the connection open."""
@@ -158,7 +160,7 @@ class OpenAISimulator(Simulator):
         if body["model"] in self.unknown_models:
             return _error(404, "model_not_found", "The model does not exist.", param="model")
         call = self._record(request.headers, body)
-        plan = self._plans.popleft() if self._plans else _Plan("text")
+        plan = self._next_plan(call)
         if plan.kind == "quota":
             call.state = "failed"
             return _error(429, "insufficient_quota", "You exceeded your current quota.", type="insufficient_quota")
@@ -170,6 +172,14 @@ class OpenAISimulator(Simulator):
             include_usage = bool(part(body, "stream_options").get("include_usage"))
             return await self._stream(request, call, plan, include_usage=include_usage)
         return await self._whole(request, call, plan)
+
+    def _next_plan(self, call: ChatCall) -> _Plan:
+        said = " ".join(str(message.get("content") or "") for message in call.messages)
+        plan = next((each for each in self._plans if each.about in said), None)
+        if plan is None:
+            return _Plan("text")
+        self._plans.remove(plan)
+        return plan
 
     def _record(self, headers: Mapping[str, str], body: Json) -> ChatCall:
         messages = parts(body, "messages")

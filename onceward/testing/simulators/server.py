@@ -48,17 +48,19 @@ class _Fault:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     on: str = ""
     """The method and the beginning of the path of the request, for example `POST /v1/refunds`. Empty: any request."""
+    about: str = ""
+    """What the body of the request contains."""
 
-    def meets(self, request: web.Request) -> bool:
-        return f"{request.method} {request.path}".startswith(self.on)
+    def meets(self, request: Received) -> bool:
+        return f"{request.method} {request.path}".startswith(self.on) and self.about.encode() in request.body
 
 
 class Simulator(ABC):
     """One simulated service. `received` holds every request to its API, including those answered by a fault.
 
     Each request uses up one fault, in the order of the calls that added them. A fault with `on` waits for a request
-    whose method and path begin so (`POST /v1/refunds`). After `keep_in`, the attributes in `kept` and the port survive
-    a restart.
+    whose method and path begin so (`POST /v1/refunds`), one with `about` for a request whose body contains this text.
+    After `keep_in`, the attributes in `kept` and the port survive a restart.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
@@ -91,9 +93,9 @@ class Simulator(ABC):
         """Return the options of `TestInbox.add_source` for a source that signs as this simulator does."""
         return {}
 
-    def fail_next(self, count: int = 1, *, status: int = 500, on: str = "") -> None:
+    def fail_next(self, count: int = 1, *, status: int = 500, on: str = "", about: str = "") -> None:
         """Answer the next requests with an error status, without carrying them out."""
-        self._faults.extend([_Fault("fail", status, on=on)] * count)
+        self._faults.extend([_Fault("fail", status, on=on, about=about)] * count)
 
     def refuse_all(self, code: int | str | None) -> None:
         """Answer every request with this error of the service, until `refuse_all(None)`: an expired token, a paused
@@ -113,9 +115,9 @@ class Simulator(ABC):
         """Drop the connection of the next requests, without carrying them out."""
         self._faults.extend([_Fault("drop", on=on)] * count)
 
-    def drop_after_send(self, count: int = 1, *, on: str = "") -> None:
+    def drop_after_send(self, count: int = 1, *, on: str = "", about: str = "") -> None:
         """Carry out the next requests, then drop their connections: the outcome is unknown to the caller."""
-        self._faults.extend([_Fault("drop_after", on=on)] * count)
+        self._faults.extend([_Fault("drop_after", on=on, about=about)] * count)
 
     def clear_faults(self) -> None:
         self._faults.clear()
@@ -196,22 +198,21 @@ class Simulator(ABC):
                     return await handler(request)
                 finally:
                     self._save()  # what a person has seen must survive a kill of the demo
-            self.received.append(
-                Received(
-                    method=request.method,
-                    path=request.path,
-                    query=dict(request.query),
-                    headers={name.lower(): value for name, value in request.headers.items()},
-                    body=await request.read(),
-                )
+            received = Received(
+                method=request.method,
+                path=request.path,
+                query=dict(request.query),
+                headers={name.lower(): value for name, value in request.headers.items()},
+                body=await request.read(),
             )
+            self.received.append(received)
             if self._refusal is not None:
                 return self.refusal(request, self._refusal)
-            return await self._answer(request, handler, self._next_fault(request))
+            return await self._answer(request, handler, self._next_fault(received))
 
         return apply_fault
 
-    def _next_fault(self, request: web.Request) -> _Fault | None:
+    def _next_fault(self, request: Received) -> _Fault | None:
         fault = next((each for each in self._faults if each.meets(request)), None)
         if fault is not None:
             self._faults.remove(fault)

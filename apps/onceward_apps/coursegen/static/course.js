@@ -209,8 +209,10 @@ let live = { state: "closed" };
 if (token()) {
   live = new LiveClient("/live", { token });
   live.subscribe("coursegen.progress", { course_id: id, locale: document.documentElement.lang }, ({ data, error, loading }) => {
-    if (data) show(data);
-    else if (error || !loading) say(words.missing, true);
+    if (data) {
+      if (part("message").textContent === words.missing) say("");  // the query was refused at first, on a busy server
+      show(data);
+    } else if (error || !loading) say(words.missing, true);
   });
   live.subscribe("coursegen.draft", { course_id: id }, ({ data }) => showDraft(data));
   setTimeout(poll, POLL_MS);

@@ -4,6 +4,9 @@ import { PT, PT_ERRORS } from "./texts.js";
 
 const LANGUAGE = document.documentElement.lang;
 
+// A click before the scripts have loaded would do nothing.
+for (const button of document.querySelectorAll("button[data-starts]")) button.disabled = false;
+
 /** Return a text in the language of the page. `{name}` is replaced by a value. */
 export function t(text, values = {}) {
   const words = (LANGUAGE === "pt" && PT[text]) || text;
