@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib
 import inspect
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, TypeGuard
 
 import asyncpg
 import typer.main
@@ -298,10 +299,43 @@ def public_names(module: str) -> list[str]:
     return sorted(name for name in importlib.import_module(module).__all__ if not name.startswith("_"))
 
 
-def _promise(value: Any) -> str:
-    """Return the first sentence of a docstring; for a value without one, nothing."""
-    text = value.__doc__ if inspect.isclass(value) or inspect.isroutine(value) else None
+@cache
+def _parsed(module: str) -> ast.Module:
+    source = importlib.import_module(module).__file__
+    assert source is not None
+    return ast.parse(Path(source).read_text(encoding="utf-8"))
+
+
+def _written_below(module: str, name: str) -> str | None:
+    """Return the string that stands below the definition of a value, in the module that defines it."""
+    statements = _parsed(module).body
+    for at, node in enumerate(statements):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=defined)]) | ast.AnnAssign(target=ast.Name(id=defined)):
+                if defined == name:
+                    below = statements[at + 1 : at + 2]
+                    return next((each.value.value for each in below if _is_text(each)), None)
+            case _:
+                pass
+    for node in ast.walk(_parsed(module)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module != module:
+            for each in node.names:
+                if (each.asname or each.name) == name:
+                    return _written_below(node.module, each.name)
+    return None
+
+
+def _is_text(node: ast.stmt) -> TypeGuard[Any]:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def promise(module: str, name: str) -> str:
+    """Return the first sentence of what is written about a public name: its docstring, or the string below a value."""
+    value = getattr(importlib.import_module(module), name)
+    text = value.__doc__ if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value) else None
     if not text or text.startswith((f"{getattr(value, '__name__', '')}(", "!!!")):
+        text = _written_below(module, name)
+    if not text:
         return ""
     first = " ".join(text.strip().split("\n\n")[0].split())
     sentence = re.split(r"(?<=[.:]) (?=[A-Z`])", first)[0]
@@ -322,8 +356,7 @@ def reference_page() -> str:
         lines += ["", f"## {title}"]
         for module, purpose in group.items():
             lines += ["", f"### `{module}`", "", purpose, "", "| name | meaning |", "|---|---|"]
-            loaded = importlib.import_module(module)
-            lines += [f"| `{name}` | {_promise(getattr(loaded, name))} |" for name in public_names(module)]
+            lines += [f"| `{name}` | {promise(module, name)} |" for name in public_names(module)]
     return "\n".join(lines) + "\n"
 
 

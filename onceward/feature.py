@@ -32,10 +32,15 @@ __all__ = [
 ]
 
 Role = Literal["web", "worker", "scheduler"]
+"""What a process does: it serves HTTP, runs work, or starts schedules. `onceward up` has all three roles."""
 EVERY_ROLE: frozenset[Role] = frozenset({"web", "worker", "scheduler"})
+"""For a part that each process needs."""
 WEB: frozenset[Role] = frozenset({"web"})
+"""For a part that only processes with an HTTP server need."""
 WORKER: frozenset[Role] = frozenset({"worker"})
+"""For a part that only workers need."""
 SCHEDULER: frozenset[Role] = frozenset({"scheduler"})
+"""For a part that only schedulers need."""
 
 Reference = str
 """`package.module:name`."""

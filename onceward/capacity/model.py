@@ -57,6 +57,8 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
+    """A claim on units of a pool: held until it is kept, released or has expired."""
+
     id: int
     pool: str
     unit: str | None

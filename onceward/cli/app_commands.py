@@ -23,6 +23,7 @@ ACTOR = "operator:cli"
 """The name of a user of the command line in the audit log."""
 
 OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
+"""The option `--organization` of a command that needs one."""
 
 
 @asynccontextmanager

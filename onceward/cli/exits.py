@@ -13,6 +13,8 @@ TRACEBACK_VARIABLE = "ONCEWARD_TRACEBACK"
 
 
 class Exit(IntEnum):
+    """The exit codes of commands."""
+
     OK = 0
     FAILED = 1
     USAGE = 2

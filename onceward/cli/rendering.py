@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+"""The option `--json` of a command that lists things."""
 
 UNCUT = 500
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}

@@ -10,6 +10,7 @@ from typing import Literal
 from onceward.ledger.errors import InvalidEntry
 
 Kind = Literal["asset", "liability", "equity", "revenue", "expense"]
+"""What an account is in the books."""
 JournalKind = Literal["posted", "pending", "settlement", "void", "reversal"]
 
 LARGEST = 2**53 - 1
@@ -80,6 +81,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Account:
+    """One account of the ledger, in one currency."""
+
     id: int
     code: str
     currency: str

@@ -25,6 +25,7 @@ from onceward.trust.metrics_events import record_metric
 log = structlog.get_logger(__name__)
 
 GLOBAL = "global"
+"""The key of the limit for all organizations together."""
 RETRY_AFTER_S = 5
 
 HELD = read_statement("limits", "list_held")

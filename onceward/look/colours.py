@@ -19,6 +19,7 @@ _SOURCE = (STATIC / "look.css").read_text(encoding="utf-8")
 LIGHT = _read(_SOURCE[_SOURCE.index(":root {") : _SOURCE.index("@media")])
 """The colours of the light theme by name: `LIGHT["accent"]`."""
 DARK = _read(_SOURCE[_SOURCE.index(':root[data-theme="dark"]') :])
+"""The colours of the dark theme by name."""
 
 
 def rgb(colour: str) -> tuple[int, int, int]:

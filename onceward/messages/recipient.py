@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 ChannelName = Literal["email", "slack", "sms", "whatsapp", "push", "dashboard"]
+"""The ways to send a message."""
 CHANNELS: tuple[ChannelName, ...] = get_args(ChannelName)
 
 PHONE = re.compile(r"^\+[1-9]\d{6,14}$")

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Literal, get_args
 
 Reply = Literal["stop", "start", "help", "confirm", "cancel", "yes", "no", "later"]
+"""What a short answer to a message means (`read_reply`)."""
 REPLIES: tuple[Reply, ...] = get_args(Reply)
 PUNCTUATION = " \t\r\n.!?,;:'\"¡¿"
 VARIANTS = frozenset("\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")

@@ -63,6 +63,7 @@ async def organization_of_sender(conn: Reader, kind: SenderKind, identifier: str
 
 
 async def list_senders(conn: Reader, organization: UUID | None, kind: SenderKind | None = None) -> list[NumberSender]:
+    """Return the numbers that an organization sends from, or those of one service."""
     return [NumberSender(**dict(row)) for row in await conn.fetch(LIST, organization, kind)]
 
 

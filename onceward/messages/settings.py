@@ -30,6 +30,8 @@ def read_pairs(value: object) -> object:
 
 
 class MessagesSettings(FeatureSettings):
+    """The settings of messages: who gets alerts, defaults of recipients, rates and prices."""
+
     environment_prefix: ClassVar[str] = PREFIX
 
     admin_emails: Words = Field(

@@ -88,4 +88,6 @@ class Absent:
 
 
 ServiceAnswer = Accepted | Refused | Throttled | Unreachable | Unknown
+"""What a call that changes something returns."""
 Lookup = Accepted | Absent | Refused | Throttled | Unreachable | Unknown
+"""What a call that reads one thing returns."""

@@ -179,6 +179,7 @@ class Identity:
 
 
 COMMAND_LINE = Identity("operator", None, frozenset({"admin"}), label="cli")
+"""Who acts when a command runs on a machine that has the database's URL."""
 """A user of the command line has access to the database and therefore acts as an administrator of the instance."""
 
 

@@ -27,11 +27,13 @@ Effect = Literal["nothing", "mail", "money", "call"]
 """`mail`: a mail, text message, push message or chat message to a person. `money`: a payment or a refund.
 `call`: a request to the server of a customer, or one that another company charges for."""
 NOTHING: tuple[Effect, ...] = ("nothing",)
+"""For routes that have no effect outside."""
 ANYTHING: tuple[Effect, ...] = ("mail", "money", "call")
 """For routes that start work of any kind, such as a replay."""
 EFFECTS: tuple[Effect, ...] = ("nothing", "mail", "money", "call")
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 ANYBODY = "none"
+"""The credential of a route that anybody may call."""
 EXPOSURE = "__onceward_exposure__"
 CREDENTIAL = "__onceward_credential__"
 

@@ -132,6 +132,7 @@ def _allowed(request: Request) -> list[str]:
 
 
 def request_id_of(request: Request) -> str | None:
+    """Return the id of the request, which its log lines and its problem have."""
     return cast("str | None", request.scope.get("onceward.request_id"))
 
 

@@ -12,6 +12,8 @@ from onceward.settings.environment import PREFIX, FeatureSettings, OptionalSecre
 
 
 class WebSettings(FeatureSettings):
+    """The settings of the HTTP server: sizes, times, connections, and the tokens of end users."""
+
     environment_prefix: ClassVar[str] = PREFIX
 
     health_port: int | None = Field(

@@ -53,6 +53,7 @@ class Providers(Mapping[str, Provider]):
 
 
 PROVIDERS: Final = Providers()
+"""The senders of webhooks by name."""
 
 
 def nearest_providers(name: str) -> str:

@@ -15,6 +15,7 @@ TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
 PUBLIC: dict[str, set[str]] = {
     module: set(TABLES["public_names"](module)) for group in TABLES["PUBLIC"].values() for module in group
 }
+PROMISE = TABLES["promise"]
 MOST = 406
 """The interface stays small enough to learn: raise this only for a name that applications need."""
 OPERATING = {"onceward.trust.erase", "onceward.trust.export"}
@@ -52,6 +53,11 @@ def test_the_documented_names_can_be_imported_and_stay_few() -> None:
         sum(len(names) for module, names in PUBLIC.items() if not module.startswith("onceward.integrations.")) <= MOST
     )
     assert {"Attachment", "Recipient", "Entry", "Check", "Context"} <= PUBLIC["onceward"]
+
+
+def test_every_documented_name_says_what_it_is() -> None:
+    silent = [f"{module}.{name}" for module, names in PUBLIC.items() for name in names if not PROMISE(module, name)]
+    assert not silent, f"write a docstring, or a string below the value: {silent}"
 
 
 def test_a_package_without_documented_names_says_that_it_is_internal() -> None:

@@ -18,6 +18,8 @@ MAX_PARAMS_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Mailbox:
+    """An address with the name that mail programs show."""
+
     email: str = field(repr=False)
     name: str | None = field(default=None, repr=False)
 

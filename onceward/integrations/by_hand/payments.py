@@ -16,15 +16,14 @@ from onceward.payments.service import (
     EventPage,
     EventReading,
     Failure,
-    InvoiceReport,
     PageOrder,
     PaymentReport,
     RefundOrder,
     RefundRefused,
     RefundReport,
     Refunds,
-    SubscriptionReport,
 )
+from onceward.payments.without_instalments import WithoutInstalments
 from onceward.services.outcome import Absent, Refused
 
 
@@ -36,7 +35,7 @@ class _Every(frozenset[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class PaymentsByHand:
+class PaymentsByHand(WithoutInstalments):
     """Payments of one box office. What it answers follows from the question alone."""
 
     name: ClassVar[str] = "by_hand"
@@ -96,22 +95,6 @@ class PaymentsByHand:
 
     async def list_disputes(self, charge: str) -> Disputes | Absent | Failure:
         return Disputes(())
-
-    # -- instalments
-
-    async def read_invoice(self, reference: str) -> InvoiceReport | Absent | Failure:
-        return Absent()
-
-    async def list_invoices(self, subscription: str) -> tuple[InvoiceReport, ...] | Absent | Failure:
-        return Absent()
-
-    async def read_subscription(self, reference: str) -> SubscriptionReport | Absent | Failure:
-        return Absent()
-
-    async def end_subscription(
-        self, reference: str, *, key: str, with_period: bool
-    ) -> SubscriptionReport | Absent | Failure:
-        return Absent()
 
     # -- what happened
 

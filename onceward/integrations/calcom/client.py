@@ -31,6 +31,8 @@ _BLOCK_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Attendee:
+    """Who a booking is for."""
+
     name: str
     email: str
     time_zone: str = "UTC"

@@ -25,6 +25,7 @@ PAGE = 100
 _SLOW_WINDOW_S = 15.0
 _WINDOW_S = 5.0
 WEBHOOK_FAILED = "FAILED"
+"""The state of a webhook that Daily no longer calls, because too many of its requests failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Ga4Event:
+    """One event with its parameters."""
+
     name: str
     params: Mapping[str, Any] = field(repr=False)
 

@@ -20,6 +20,7 @@ def _decimals(code: str) -> int:
 
 
 AMOUNTS = Amounts(CURRENCIES, lambda code: (_decimals(code), 1))
+"""The currencies that PayPal takes, each with its decimals."""
 
 
 def to_decimal(amount_minor: int, currency: str) -> str:

@@ -18,15 +18,14 @@ from onceward.payments.service import (
     EventPage,
     EventReading,
     Failure,
-    InvoiceReport,
     PageOrder,
     PaymentReport,
     RefundOrder,
     RefundRefused,
     RefundReport,
     Refunds,
-    SubscriptionReport,
 )
+from onceward.payments.without_instalments import WithoutInstalments
 from onceward.services.outcome import Absent, Accepted, Refused, ServiceAnswer
 
 REFUND_KEY_LIFETIME_S = 44 * 86400.0
@@ -59,7 +58,7 @@ _REFUSALS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PayPalPayments:
+class PayPalPayments(WithoutInstalments):
     """Payments of one PayPal account."""
 
     name: ClassVar[str] = "paypal"
@@ -168,22 +167,6 @@ class PayPalPayments:
     async def list_disputes(self, charge: str) -> Disputes | Absent | Failure:
         listed = read_list(reports.dispute_report, await self.paypal.list_disputes(charge), "disputes", _is_missing)
         return Disputes(listed) if isinstance(listed, tuple) else listed
-
-    # -- instalments
-
-    async def read_invoice(self, reference: str) -> InvoiceReport | Absent | Failure:
-        return Absent()
-
-    async def list_invoices(self, subscription: str) -> tuple[InvoiceReport, ...] | Absent | Failure:
-        return Absent()
-
-    async def read_subscription(self, reference: str) -> SubscriptionReport | Absent | Failure:
-        return Absent()
-
-    async def end_subscription(
-        self, reference: str, *, key: str, with_period: bool
-    ) -> SubscriptionReport | Absent | Failure:
-        return Absent()
 
     # -- what happened
 

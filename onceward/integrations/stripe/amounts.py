@@ -36,6 +36,7 @@ def _form(code: str) -> tuple[int, int]:
 
 
 AMOUNTS = Amounts(CURRENCIES, _form)
+"""The currencies that Stripe takes, each with its decimals."""
 
 
 def decimals(currency: str) -> int:

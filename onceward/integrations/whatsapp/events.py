@@ -9,36 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import Field
-
+from onceward.integrations.whatsapp.received import WhatsAppReceived
 from onceward.webhooks.models import Payload
 
 VERSION: Final = "v23.0"
 """The version of the Graph API that the models were written for."""
-
-
-class Text(Payload):
-    """The text of a message."""
-
-    body: str
-
-
-class Button(Payload):
-    """The button of a template that somebody pressed."""
-
-    text: str
-    payload: str | None = None
-
-
-class Message(Payload):
-    """A received message. `timestamp` is in seconds, as a text."""
-
-    id: str
-    sender: str = Field(alias="from")
-    timestamp: str
-    type: str
-    text: Text | None = None
-    button: Button | None = None
 
 
 class Status(Payload):
@@ -50,13 +25,6 @@ class Status(Payload):
     recipient_id: str | None = None
 
 
-class MessageEvent(Payload):
-    """`message.text`, `message.button`, `message.image`."""
-
-    waba_id: str
-    message: Message
-
-
 class StatusEvent(Payload):
     """`status.sent`, `status.delivered`, `status.read`, `status.failed`."""
 
@@ -65,9 +33,9 @@ class StatusEvent(Payload):
 
 
 MODELS: Final[Mapping[str, type[Payload]]] = {
-    "message.button": MessageEvent,
-    "message.image": MessageEvent,
-    "message.text": MessageEvent,
+    "message.button": WhatsAppReceived,
+    "message.image": WhatsAppReceived,
+    "message.text": WhatsAppReceived,
     "status.delivered": StatusEvent,
     "status.failed": StatusEvent,
     "status.read": StatusEvent,

@@ -7,42 +7,46 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from onceward.webhooks.models import Payload
 
 
-class Text(BaseModel):
+class Text(Payload):
     body: str = ""
 
 
-class Button(BaseModel):
+class Button(Payload):
     """An answer to a template's quick reply: `payload` is the id that the template gives the button."""
 
     payload: str = ""
     text: str = ""
 
 
-class Choice(BaseModel):
+class Choice(Payload):
     id: str = ""
     title: str = ""
 
 
-class Interactive(BaseModel):
+class Interactive(Payload):
     button_reply: Choice | None = None
     list_reply: Choice | None = None
 
 
-class Context(BaseModel):
+class Context(Payload):
     id: str | None = None
 
 
-class Reaction(BaseModel):
+class Reaction(Payload):
     """An emoji on one of our messages. Without an emoji the person took it back."""
 
     message_id: str = ""
     emoji: str = ""
 
 
-class WhatsAppMessage(BaseModel):
+class WhatsAppMessage(Payload):
+    """One message, as the Cloud API describes it. `sender` is the number of the person."""
+
     id: str = Field(min_length=1, max_length=255)
     sender: str = Field(alias="from")
     timestamp: int | None = None
@@ -94,10 +98,12 @@ class WhatsAppMessage(BaseModel):
         )
 
 
-class Metadata(BaseModel):
+class Metadata(Payload):
     phone_number_id: str = ""
 
 
-class WhatsAppReceived(BaseModel):
+class WhatsAppReceived(Payload):
+    """A received message, and the number that it was sent to."""
+
     metadata: Metadata = Metadata()
     message: WhatsAppMessage
