@@ -161,6 +161,8 @@ async def test_a_worker_that_dies_while_sending_leaves_unknown_behind_and_not_a_
         await runner._feeder._loop.stop()
         for slot in runner.slots:
             slot.closing = True
+        for loop in runner._slots._loops:
+            loop.leave()
         await end(*(slot.task for slot in runner.slots))
     monkeypatch.undo()
     await here.start_worker(observe_s=0.05)

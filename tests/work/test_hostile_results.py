@@ -160,7 +160,7 @@ async def test_a_slot_that_fails_gives_up_its_own_row_only(bench, monkeypatch: p
             while runs.count("fault") < 2:
                 await asyncio.sleep(0.02)
 
-    @app.job
+    @app.job(retry=[0.1])
     async def fault() -> None:
         runs.append("fault")
 

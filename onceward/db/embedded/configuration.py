@@ -24,7 +24,7 @@ def configuration(*, socket_dir: str, fsync: bool) -> str:
         "max_wal_size": "2GB",
         "checkpoint_timeout": "15min",
         "random_page_cost": "1.1",
-        "autovacuum_naptime": "10s" if fsync else "30s",  # tests have many small databases, and each is examined
+        "autovacuum_naptime": "10s" if fsync else "1h",  # tests have many small databases, and none lives for an hour
         "autovacuum_vacuum_cost_limit": 2000,
         "jit": "off",
         "timezone": "UTC",
