@@ -1,27 +1,35 @@
 """Run the image that `deploy/build-image` built as a production would, and say what happened.
 
-    python tools/try_image.py --database postgresql://postgres:...@127.0.0.1:5432/postgres
-    python tools/try_image.py --demo        # the image `onceward-demo`: its embedded PostgreSQL starts, and the start page answers
+    python tools/try_image.py                # on a PostgreSQL of its own, or --database postgresql://postgres:...@127.0.0.1:5432/postgres
+    python tools/try_image.py --compose      # the services of deploy/compose.yaml, with their commands and settings, and the apps
+    python tools/try_image.py --demo         # the image `onceward-demo`: its embedded PostgreSQL starts, and the start page answers
 
 Needs root, buildah and runc. Every container has a read-only root, user 10001, no capabilities, and the network of this machine. It migrates,
-adds a source, starts a web process and a worker, receives a signed webhook, waits until it is handled, and stops both with SIGTERM.
+adds a source, starts the processes, receives a signed webhook, waits until it is handled, and stops all with SIGTERM.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import pwd
 import re
+import secrets
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+ROOT = Path(__file__).parents[1]
 SECRET = "whsec_" + "a" * 32
 WAIT_S = 90
 APP = """
@@ -43,7 +51,7 @@ class Image:
         self.folder = folder
         self.data: Path | None = None
         """The folder for `/data`; without one it is in memory."""
-        self.environment = environment
+        self.environment = dict(environment)
         self.container = out("buildah", "from", name).strip()
         self.root = out("buildah", "mount", self.container).strip()
         inspected = json.loads(out("buildah", "inspect", "--type", "image", name))
@@ -114,17 +122,25 @@ class Image:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--image", default="onceward")
-    chosen = parser.add_mutually_exclusive_group(required=True)
-    chosen.add_argument("--database")
+    parser.add_argument("--database", help="the URL of a superuser; without it a server is started")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--compose", action="store_true")
     chosen.add_argument("--demo", action="store_true")
     options = parser.parse_args()
     if options.demo:
         try_demo()
         return
+    with contextlib.ExitStack() as stack:
+        database: str = options.database or stack.enter_context(postgres())
+        (try_compose if options.compose else try_alone)(options.image, database)
+
+
+def try_alone(name: str, database: str) -> None:
+    """Try the image with an app of one handler."""
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         environment = {
-            "ONCEWARD_DATABASE_URL": options.database,
+            "ONCEWARD_DATABASE_URL": database,
             "ONCEWARD_APP": "shop:app",
             "ONCEWARD_SECRET_KEY": "k" * 40,
             "ONCEWARD_ENVIRONMENT": "production",
@@ -134,11 +150,129 @@ def main() -> None:
             "ONCEWARD_HEALTH_PORT": str(port),
             "ONCEWARD_PUBLIC_URL": f"http://127.0.0.1:{port}",
         }
-        image = Image(options.image, Path(folder), environment)
+        image = Image(name, Path(folder), environment)
         try:
             use(image, port)
         finally:
             image.close()
+
+
+class Service(NamedTuple):
+    """A service of the compose file that runs our image."""
+
+    command: list[str]
+    environment: dict[str, str]
+
+
+def services_of(compose: Mapping[str, Any], given: Mapping[str, str], database: str) -> dict[str, Service]:
+    """Return the services that run our image, with their variables replaced and with the server at `database`."""
+    server = urlsplit(database)
+    place = f"@{server.hostname}:{server.port}{server.path}"
+
+    def filled(text: object) -> str:
+        return re.sub(r"\$\{(\w+)(?::\?[^}]*)?\}", lambda match: given[match[1]], str(text)).replace(
+            "@postgres:5432/postgres", place
+        )
+
+    found: dict[str, Service] = {}
+    for name, service in compose["services"].items():
+        if service["image"] != "onceward":
+            continue
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["tmpfs"] == ["/tmp"], name
+        assert service["volumes"] == ["data:/data"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        found[name] = Service(service["command"], {key: filled(value) for key, value in service["environment"].items()})
+    return found
+
+
+def try_compose(name: str, database: str) -> None:
+    """Do what `docker compose up` does with deploy/compose.yaml, on the network of this machine instead of one of its own.
+
+    So each process gets a port of its own, and the service `postgres` is the server at `database`.
+    """
+    import yaml
+
+    port = free_port()
+    given = {
+        "POSTGRES_PASSWORD": urlsplit(database).password or "",
+        "RUNTIME_PASSWORD": secrets.token_hex(16),
+        "ONCEWARD_SECRET_KEY": secrets.token_hex(20),
+        "ONCEWARD_PUBLIC_URL": f"http://127.0.0.1:{port}",
+    }
+    compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8"))
+    services = services_of(compose, given, database)
+    assert list(services) == ["migrate", "web", "worker", "scheduler"], list(services)
+    with tempfile.TemporaryDirectory() as folder:
+        image = Image(name, Path(folder), {})
+        image.data = Path(folder) / "data"
+        image.data.mkdir()
+        os.chown(image.data, 10001, 10001)
+        try:
+            began = time.monotonic()
+            migrate = services.pop("migrate")
+            image.run("migrate", *migrate.command, **migrate.environment)
+            ports = {each: port if each == "web" else free_port() for each in services}
+            running = {
+                each: image.start(
+                    each,
+                    *service.command,
+                    **service.environment
+                    | {"ONCEWARD_HEALTH_PORT": str(ports[each]), "ONCEWARD_PORT": str(ports[each])},
+                )
+                for each, service in services.items()
+            }
+            for each in ports.values():
+                wait_until_ready(each, tuple(running.values()))
+            print(f"compose: migrated, and {', '.join(running)} ready, after {time.monotonic() - began:.1f} s")
+            image.environment |= services["web"].environment | {"ONCEWARD_PORT": str(port)}
+            image.run(
+                "source",
+                *("onceward", "sources", "add", "payments-stripe", "--provider", "stripe", "--secret", SECRET),
+            )
+            image.run("trigger", "onceward", "trigger", "stripe", "charge.succeeded", "--source", "payments-stripe")
+            wait_until_handled(image)
+            commands = "writing .env, `compose up`, `sources add`, `trigger`"
+            print(f"compose: first webhook handled after {time.monotonic() - began:.1f} s and 4 commands ({commands})")
+            for each, process in reversed(running.items()):
+                image.stop(each, process)
+        finally:
+            image.close()
+
+
+@contextlib.contextmanager
+def postgres() -> Generator[str]:
+    """Run a server of Debian's package, with a password, and yield the URL of its superuser."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if not found:
+        raise SystemExit("no PostgreSQL is installed: apt install postgresql-15, or pass --database")
+    programs, owner = found[-1].parent, pwd.getpwnam("postgres")
+    folder = Path(tempfile.mkdtemp(prefix="onceward-try-"))
+    try:
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+        password, port = secrets.token_hex(16), free_port()
+        (folder / "password").write_text(password)
+        os.chown(folder / "password", owner.pw_uid, owner.pw_gid)
+
+        def run(*command: str | Path) -> None:
+            subprocess.run(
+                command, cwd=folder, user=owner.pw_uid, group=owner.pw_gid, check=True, stdout=subprocess.DEVNULL
+            )
+
+        data = folder / "data"
+        run(
+            *(programs / "initdb", "--pgdata", data, "--username", "postgres", "--auth", "scram-sha-256"),
+            *("--pwfile", folder / "password", "--encoding", "UTF8", "--locale", "C", "--no-sync"),
+        )
+        server = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+        run(programs / "pg_ctl", "start", "--wait", "--pgdata", data, "--log", folder / "log", "--options", server)
+        try:
+            yield f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
+        finally:
+            run(programs / "pg_ctl", "stop", "--pgdata", data, "--mode", "fast")
+    finally:
+        shutil.rmtree(folder)
 
 
 def try_demo() -> None:
@@ -177,17 +311,21 @@ def use(image: Image, port: int) -> None:
         wait_until_ready(each, (web, worker))
     print(f"migrated, and a web process and a worker ready, after {time.monotonic() - began:.1f} s")
     print(image.run("trigger", "onceward", "trigger", "stripe", "charge.succeeded", "--source", "shop").strip())
+    wait_until_handled(image)
+    print(f"the webhook is handled after {time.monotonic() - began:.1f} s")
+    image.stop("worker", worker)
+    image.stop("web", web)
+
+
+def wait_until_handled(image: Image) -> None:
+    """Wait until the only event is handled."""
     events: list[dict[str, Any]] = []
     for attempt in range(WAIT_S):
         events = json.loads(image.run(f"events{attempt}", "onceward", "events", "ls", "--json"))
         if [each["status"] for each in events] == ["success"]:
-            break
+            return
         time.sleep(1)
-    else:
-        raise AssertionError(f"the event was not handled: {events}")
-    print(f"the webhook is handled after {time.monotonic() - began:.1f} s")
-    image.stop("worker", worker)
-    image.stop("web", web)
+    raise AssertionError(f"the event was not handled: {events}")
 
 
 def check_sboms(root: Path) -> None:

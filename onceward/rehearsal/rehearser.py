@@ -20,6 +20,7 @@ import structlog
 
 from onceward.db import Connection, Database
 from onceward.db.lost import is_gone
+from onceward.db.transaction import to_its_end
 from onceward.engine import Engine
 from onceward.outside import OutsideCall, OutsideRefused
 from onceward.rehearsal.causes import effects_of
@@ -176,7 +177,7 @@ class Rehearser:
         finally:
             conn.seen = None
             if not is_gone(conn):
-                await asyncio.shield(self._roll_back())
+                await to_its_end(conn, self._roll_back())
         return run
 
     def _begin(self, conn: Connection) -> str:
